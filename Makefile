@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every task of the project. `make help` lists them; CI runs `make test` and `make check`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := all
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Stamps: what `setup` did is not done again until the files it depends on change.
+READY_UV := $(VENV)/.ready-uv
+READY_DEMO := $(VENV)/.ready-demo
+READY_DEV := $(VENV)/.ready-dev
+READY_EXTENSION := $(VENV)/.ready-extension
+
+# Extra flags for every cargo call; CI passes --locked.
+CARGO_FLAGS ?=
+# Extra arguments for pytest, for example: make test PYTEST_ARGS="tests/contract -x"
+PYTEST_ARGS ?=
+# Seed of `make sim`; empty means a fresh one, which the run prints.
+SEED ?=
+# Case of `make bench`, a pytest -k expression; empty means all.
+CASE ?=
+
+HOST_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
+RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find rust -type f \( -name '*.rs' -o -name Cargo.toml \) 2>/dev/null)
+
+UV_SYNC := $(BIN)/uv sync --frozen --inexact --no-install-project --python $(BIN)/python
+# Programs started by a recipe belong to the project's own environment, whatever is active outside.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export UV_PROJECT_ENVIRONMENT := $(VIRTUAL_ENV)
+unexport PYTHONHOME
+unexport PYTHONPATH
+
+.PHONY: all
+all: test check ## Build, test and check everything, as CI does (the default)
+
+.PHONY: help
+help: ## List the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: doctor
+doctor: ## Say which of Python, Rust, Java and C compiler are missing
+	@.ci/doctor python rust java
+
+.PHONY: setup
+setup: $(READY_DEV) ## Create .venv with the pinned tools; does nothing when it is up to date
+
+$(READY_UV): requirements/uv.txt .ci/doctor
+	@.ci/doctor python rust java
+	"$$(.ci/doctor --python)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(READY_DEMO): $(READY_UV) uv.lock pyproject.toml
+	$(UV_SYNC) --no-default-groups --group build --extra demo
+	@touch $@
+
+$(READY_DEV): $(READY_UV) uv.lock pyproject.toml
+	$(UV_SYNC) --all-extras
+	@touch $@ $(READY_DEMO)
+
+$(READY_EXTENSION): $(READY_DEMO) $(RUST_SOURCES) pyproject.toml
+	$(BIN)/maturin develop --release --uv $(CARGO_FLAGS)
+	@touch $@
+
+.PHONY: dev
+dev: $(READY_EXTENSION) ## Build the extension and install the package into .venv, editable
+
+.PHONY: demo
+demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partitioned queue
+	$(BIN)/oxbus demo
+
+.PHONY: test
+test: setup dev wheel ## Run every Rust and Python test, those with Spark included
+	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-python
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: check
+check: setup dev ## Formats, lints, types, stubs, layers
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/package/test_stubs.py tests/package/test_layers.py
+
+.PHONY: format
+format: setup ## Rewrite the sources the way `check` wants them
+	cargo fmt --all
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: wheel
+wheel: $(READY_DEMO) ## Build one wheel for CPython 3.11 and later into dist/
+	@mkdir -p dist && rm -f dist/*.whl
+	$(BIN)/maturin build --release --out dist $(CARGO_FLAGS)
+
+.PHONY: bench
+bench: setup dev ## Measure ours and the peers in one run (CASE=...); results go to bench/results/
+	$(BIN)/python -m pytest bench --benchmark-only --benchmark-columns=median,ops,rounds $(if $(CASE),-k "$(CASE)")
+	$(BIN)/python bench/run.py
+
+.PHONY: bench-store
+bench-store: ## Measure the slot log against its mutex twin (criterion)
+	cargo bench $(CARGO_FLAGS) -p oxbus-store
+
+.PHONY: loom
+loom: ## Try every interleaving of the lock-free parts
+	RUSTFLAGS="--cfg loom" cargo test $(CARGO_FLAGS) -p oxbus-store --release --lib --target-dir target/loom loom
+
+.PHONY: asan
+asan: ## Run the store's tests under AddressSanitizer (needs the nightly toolchain)
+	RUSTFLAGS="-Zsanitizer=address" cargo +nightly test $(CARGO_FLAGS) -p oxbus-store --lib \
+		--target $(HOST_TARGET) --target-dir target/asan
+
+.PHONY: sim
+sim: ## Simulate against the reference model (SEED=...)
+	$(if $(SEED),OXBUS_SIM_SEED=$(SEED)) cargo test $(CARGO_FLAGS) -p oxbus-sim --release -- --nocapture
+
+.PHONY: audit
+audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what we depend on
+	$(UV_SYNC) --all-extras --group audit
+	$(BIN)/pip-audit --skip-editable
+	cargo deny check
+
+.PHONY: lock
+lock: $(READY_UV) ## Write uv.lock and requirements/uv.txt anew
+	$(BIN)/uv lock
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
+		--custom-compile-command "make lock" requirements/uv.in --output-file requirements/uv.txt
+
+.PHONY: clean
+clean: ## Remove everything that was built, .venv included
+	rm -rf $(VENV) target dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf spark-warehouse metastore_db derby.log
+	find python -name '*.so' -delete
+	find python tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
