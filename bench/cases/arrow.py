@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns in, columns out: no Python object per message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from cases.case import Case, expect
+from cases.queueing import Bus, bodies_of, open_bus
+
+ROWS = 4096
+BATCHES = 64
+
+
+@cache
+def keyless_batch(size: int) -> pa.RecordBatch:
+    """Rows that are spread over the partitions."""
+    return pa.record_batch({"body": pa.array(bodies_of(size, ROWS), pa.binary())})
+
+
+@cache
+def keyed_batch(size: int) -> pa.RecordBatch:
+    """Rows of 500 keys."""
+    keys = [f"key-{row % 500}" for row in range(ROWS)]
+    return pa.record_batch(
+        {"body": pa.array(bodies_of(size, ROWS), pa.binary()), "partition_key": pa.array(keys, pa.string())}
+    )
+
+
+@dataclass
+class Locked:
+    """A queue whose messages are all locked and held as tables."""
+
+    bus: Bus
+    tables: list[pa.Table]
+
+
+def _send(state: tuple[Bus, pa.RecordBatch]) -> None:
+    bus, batch = state
+    for _ in range(BATCHES):
+        bus.sender.send_arrow(batch)
+
+
+def _receive(bus: Bus) -> list[pa.Table]:
+    tables = []
+    while (table := pa.table(bus.receiver.receive_arrow(ROWS, max_wait_time=0))).num_rows:
+        tables.append(table)
+    return tables
+
+
+def _settle(locked: Locked) -> None:
+    for table in locked.tables:
+        locked.bus.receiver.settle_arrow(table, "complete")
+
+
+def _receive_and_settle(bus: Bus) -> int:
+    count = 0
+    while (table := pa.table(bus.receiver.receive_arrow(ROWS, max_wait_time=0))).num_rows:
+        bus.receiver.settle_arrow(table, "complete")
+        count += table.num_rows
+    return count
+
+
+def _filled(batch: pa.RecordBatch) -> Bus:
+    bus = open_bus()
+    _send((bus, batch))
+    return bus
+
+
+def _locked(batch: pa.RecordBatch) -> Locked:
+    bus = _filled(batch)
+    return Locked(bus, _receive(bus))
+
+
+def _check_sent(state: tuple[Bus, pa.RecordBatch], _answer: None) -> None:
+    expect("messages in the queue", state[0].left(), ROWS * BATCHES)
+
+
+def _check_received(_bus: Bus, tables: list[pa.Table]) -> None:
+    everything = pa.concat_tables(tables)
+    expect("rows received", everything.num_rows, ROWS * BATCHES)
+    numbers = everything["sequence_number"].to_numpy()
+    expect("different sequence numbers", len(set(numbers.tolist())), ROWS * BATCHES)
+    bodies = everything["body"].combine_chunks()
+    expect("different bodies", len(bodies.unique()), ROWS)
+
+
+def _check_settled(locked: Locked, _answer: None) -> None:
+    expect("messages left", locked.bus.left(), 0)
+
+
+def _check_drained(bus: Bus, count: int) -> None:
+    expect("rows received", count, ROWS * BATCHES)
+    expect("messages left", bus.left(), 0)
+
+
+def cases() -> list[Case]:
+    """Sending with and without keys, receiving, settling, and receiving with settling."""
+    total = ROWS * BATCHES
+    found = []
+    for size, payload in ((100, "100B"), (1024, "1KiB")):
+
+        def keyless(size: int = size) -> pa.RecordBatch:
+            return keyless_batch(size)
+
+        def keyed(size: int = size) -> pa.RecordBatch:
+            return keyed_batch(size)
+
+        def case(operation: str, prepare: Any, run: Any, check: Any, dispose: Any, payload: str = payload) -> Case:
+            return Case(f"{operation}/{payload}/arrow_{ROWS}", "oxbus", total, prepare, run, check, dispose)
+
+        found += [
+            case("send_arrow", lambda b=keyless: (open_bus(), b()), _send, _check_sent, lambda state: state[0].close()),
+            case(
+                "send_arrow_keyed", lambda b=keyed: (open_bus(), b()), _send, _check_sent, lambda state: state[0].close()
+            ),
+            case("receive_arrow", lambda b=keyless: _filled(b()), _receive, _check_received, Bus.close),
+            case(
+                "settle_arrow", lambda b=keyless: _locked(b()), _settle, _check_settled, lambda state: state.bus.close()
+            ),
+            case("receive_settle_arrow", lambda b=keyless: _filled(b()), _receive_and_settle, _check_drained, Bus.close),
+        ]
+    return found

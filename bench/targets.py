@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The speed the project wants to reach, as figures of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PEEKLOCK = "PeekLock in Python"
+LOOP = "xxhash loop"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A wanted figure: a ratio to `peer`, or an absolute rate when there is none."""
+
+    bench_id: str
+    text: str
+    wanted: float
+    peer: str | None = None
+    at_least: bool = True
+    figure: str = "throughput_msg_per_s"
+
+
+TARGETS = (
+    Target("partition_ids/16-36B/arrow_1m", "hash of an Arrow array / xxhash loop over str", 4.0, LOOP),
+    Target("partition_ids/16-36B/arrow_1m", "hash of an Arrow array / Spark per core", 4.0, "Spark, one core"),
+    Target("partition_ids/16-36B/list_1m", "hash of a list / xxhash loop over str", 1.8, LOOP),
+    Target("send/100B/batch_100_made_before", "send lists of 100, msg/s", 1.5e6),
+    Target("send/100B/batch_100", "send lists of 100, message objects made in the loop, msg/s", 1.5e6),
+    Target("send_receive_complete/100B/single", "single cycle 100 B / PeekLock", 3.0, PEEKLOCK),
+    Target("send_receive_complete/1KiB/single", "single cycle 1 KiB / PeekLock", 2.0, PEEKLOCK),
+    Target("receive_complete/100B/batch_100", "receive + complete by 100, msg/s", 1.0e6),
+    Target("send_arrow/100B/arrow_4096", "Arrow in, msg/s", 5.0e6),
+    Target("send_arrow_keyed/100B/arrow_4096", "Arrow in with keys, msg/s", 5.0e6),
+    Target("receive_arrow/100B/arrow_4096", "Arrow out, msg/s", 5.0e6),
+    Target("receive_settle_arrow/100B/arrow_4096", "Arrow out and completed, msg/s", 5.0e6),
+    Target("wake_up/100B/thread", "wake-up p50 / SimpleQueue", 1.3, "queue.SimpleQueue", False, "latency_us_p50"),
+    Target("wake_up/100B/thread", "wake-up p99 / SimpleQueue", 1.3, "queue.SimpleQueue", False, "latency_us_p99"),
+    Target("memory/100B/1m", "bytes beyond the body, lists", 64.0, "oxbus, lists of 100", False),
+    Target("memory/100B/1m", "bytes beyond the body, Arrow", 64.0, "oxbus, Arrow", False),
+)

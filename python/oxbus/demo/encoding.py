@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placing and encoding the flights in Spark.
+
+Spark computes each flight's partition with the Catalyst expression, moves all flights of a partition into one task,
+sorts them by their place in the file, and its Python workers turn them into messages.
+A task yields Arrow record batches, so the driver forwards columns and never touches a single flight.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from oxbus.demo.flights import COLUMNS, MISSING
+from oxbus.spark import partition_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import Row, SparkSession
+
+PARTITIONS = 16
+"""Partitions of the queue, and tasks of the Spark stage that encodes."""
+
+ROWS_PER_BATCH = 4096
+
+SCHEMA = pa.schema(
+    [
+        ("message_id", pa.string()),
+        ("partition_key", pa.string()),
+        ("body", pa.binary()),
+        ("spark_partition", pa.int32()),
+    ]
+)
+"""One encoded flight; `spark_partition` is Spark's opinion and does not travel."""
+
+
+def encode_flights(
+    spark: SparkSession, numbered_csv: Path, on_rows: Callable[[int], object] = lambda _rows: None
+) -> list[pa.RecordBatch]:
+    """Place and encode every flight of the file.
+
+    Args:
+        spark: The session that does the work.
+        numbered_csv: The file that `flights.write_numbered_csv` wrote.
+        on_rows: Called with the size of each batch as it reaches the driver.
+
+    Returns:
+        Batches of `SCHEMA`; the flights of one aircraft follow each other in the order of the file.
+    """
+    flights = (
+        spark.read.schema(", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
+        .option("header", "true")
+        .option("nullValue", MISSING)
+        .option("mode", "FAILFAST")
+        .csv(str(numbered_csv))
+    )
+    placed = flights.withColumn("spark_partition", partition_id("tailnum", PARTITIONS))
+    # One task per partition; keyless flights have none and join any task.
+    aimed = placed.selectExpr("*", f"coalesce(spark_partition, pmod(flight_id, {PARTITIONS})) AS task")
+    aligned = aimed.repartitionById(PARTITIONS, "task").drop("task").sortWithinPartitions("flight_id")
+
+    batches = []
+    for packed in aligned.rdd.mapPartitions(pack).toLocalIterator(prefetchPartitions=True):
+        batch = pa.ipc.open_stream(packed).read_next_batch()
+        batches.append(batch)
+        on_rows(batch.num_rows)
+    return batches
+
+
+def pack(flights: Iterable[Row]) -> Iterator[bytes]:
+    """Encode one task's flights; runs in Spark's Python workers."""
+    chunk: list[Row] = []
+    for flight in flights:
+        chunk.append(flight)
+        if len(chunk) == ROWS_PER_BATCH:
+            yield _as_arrow_stream(chunk)
+            chunk = []
+    if chunk:
+        yield _as_arrow_stream(chunk)
+
+
+def _as_arrow_stream(flights: list[Row]) -> bytes:
+    names = [*COLUMNS]
+    tail_number, spark_partition = names.index("tailnum"), len(names)  # the partition was appended last
+    dump = json.JSONEncoder(separators=(",", ":")).encode
+    batch = pa.record_batch(
+        [
+            pa.array([f"flight-{flight[0]}" for flight in flights], pa.string()),
+            pa.array([flight[tail_number] for flight in flights], pa.string()),
+            pa.array([dump(dict(zip(names, flight, strict=False))).encode() for flight in flights], pa.binary()),
+            pa.array([flight[spark_partition] for flight in flights], pa.int32()),
+        ],
+        schema=SCHEMA,
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Spark in this process for demos, tests and benches: no web page, its log out of the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOG_LINES_SHOWN = 5
+
+
+class SparkDidNotStartError(RuntimeError):
+    """Spark could not be started, most often because Java is missing."""
+
+
+@contextlib.contextmanager
+def local_session(name: str, master: str = "local[2]") -> Iterator[SparkSession]:
+    """Start Spark, and stop it at the end.
+
+    Raises:
+        SparkDidNotStartError: With the last lines of Spark's log.
+    """
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="oxbus-spark-") as scratch:
+        warnings.simplefilter("ignore", FutureWarning)  # PySpark's remarks about pandas versions
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        log = Path(scratch, "spark.log")
+        builder = (
+            SparkSession.builder.master(master)
+            .appName(name)
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.memory", "1g")
+            .config("spark.local.dir", scratch)
+            .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
+            .config("spark.sql.session.timeZone", "UTC")
+        )
+        try:
+            with _child_errors_into(log):
+                spark = builder.getOrCreate()
+        except (PySparkRuntimeError, OSError) as error:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:])
+            msg = f"Spark did not start; it needs Java 17 or newer (JAVA_HOME or PATH): {error}\n{tail}".rstrip()
+            raise SparkDidNotStartError(msg) from error
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextlib.contextmanager
+def _child_errors_into(log: Path) -> Iterator[None]:
+    """Let a child process that starts now write its standard error to `log`, for as long as it lives."""
+    sys.stderr.flush()
+    original = os.dup(2)
+    try:
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(original, 2)
+        os.close(original)

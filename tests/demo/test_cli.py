@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from oxbus import cli
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` tells the installed version."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"oxbus {version('oxbus')}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Every level explains itself."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 0
+    assert "usage: oxbus" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"]])
+def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown command or option is told on standard error."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage: oxbus" in capsys.readouterr().err
+
+
+def test_no_command_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a command there is nothing to do."""
+    assert cli.main([]) == 2
+    assert "demo" in capsys.readouterr().err
+
+
+def test_missing_package_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the extra the demo says what to install."""
+    monkeypatch.delitem(sys.modules, "oxbus.demo.run", raising=False)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert cli.main(["demo"]) == 2
+    assert 'pip install "oxbus[demo]"' in capsys.readouterr().err
+
+
+def test_runs_as_a_module() -> None:
+    """`python -m oxbus.cli` is the same command."""
+    command = [sys.executable, "-m", "oxbus.cli", "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("oxbus ")

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's proofs are real: any single wrong message makes it fail.
+
+A small cargo of made-up flights goes through a real queue.
+For each kind of fault a client stands between demo and queue that commits it once.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import oxbus
+import pyarrow as pa
+import pytest
+from oxbus.demo import run as demo
+from oxbus.demo.encoding import PARTITIONS, SCHEMA
+from oxbus.demo.report import Report, print_report
+from oxbus.demo.run import EncodedFlights
+from rich.console import Console
+from rich.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FLIGHTS, AIRCRAFT, BATCHES = 600, 25, 3
+KEYLESS = FLIGHTS // 30
+
+
+def cargo(*, spark_partition_of: Callable[[int], int | None] | None = None) -> EncodedFlights:
+    """Made-up flights as the Spark stage delivers them, every thirtieth without a tail number."""
+    tails = [None if row % 30 == 0 else f"N{row % AIRCRAFT:05}" for row in range(FLIGHTS)]
+    partitions = [None if tail is None else oxbus.partition_id(tail, PARTITIONS) for tail in tails]
+    if spark_partition_of is not None:
+        partitions = [spark_partition_of(row) if tail else None for row, tail in enumerate(tails)]
+    table = pa.table(
+        {
+            "message_id": [f"flight-{row}" for row in range(FLIGHTS)],
+            "partition_key": tails,
+            "body": [b'{"flight":%d}' % row for row in range(FLIGHTS)],
+            "spark_partition": partitions,
+        },
+        schema=SCHEMA,
+    )
+    return EncodedFlights(table.to_batches(max_chunksize=FLIGHTS // BATCHES), FLIGHTS, KEYLESS)
+
+
+class Tampering:
+    """Passes everything on, and changes columns on their way in or out."""
+
+    def __init__(self, inner: Any, *, out: Callable[[pa.Table], pa.Table], into: Callable[[Any], Any]) -> None:
+        self._inner, self._out, self._into = inner, out, into
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __enter__(self) -> Tampering:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._inner.__exit__(*details)
+
+    def get_queue_sender(self, name: str) -> Tampering:
+        return Tampering(self._inner.get_queue_sender(name), out=self._out, into=self._into)
+
+    def get_queue_receiver(self, name: str) -> Tampering:
+        return Tampering(self._inner.get_queue_receiver(name), out=self._out, into=self._into)
+
+    def send_arrow(self, data: Any) -> Any:
+        return self._inner.send_arrow(self._into(data))
+
+    def receive_arrow(self, count: int, *, max_wait_time: float) -> pa.Table:
+        table = pa.table(self._inner.receive_arrow(count, max_wait_time=max_wait_time))
+        return self._out(table) if table.num_rows else table
+
+
+class Once:
+    """Applies a change to the first columns that come by and can take it."""
+
+    def __init__(self, change: Callable[[pa.Table], pa.Table | None]) -> None:
+        self._change, self._done = change, False
+
+    def __call__(self, columns: Any) -> Any:
+        if self._done:
+            return columns
+        changed = self._change(pa.table(columns))
+        self._done = changed is not None
+        return changed if changed is not None else columns
+
+
+def untouched(columns: Any) -> Any:
+    """No change."""
+    return columns
+
+
+def run_demo(
+    encoded: EncodedFlights | None = None,
+    *,
+    out: Callable[[pa.Table], pa.Table | None] | None = None,
+    into: Callable[[pa.Table], pa.Table | None] | None = None,
+) -> Report:
+    """Run the demo on the small cargo, with at most one fault on each way."""
+    tamper_out: Any = Once(out) if out else untouched
+    tamper_in: Any = Once(into) if into else untouched
+
+    def make_client(namespace: oxbus.Namespace) -> Any:
+        return Tampering(oxbus.ServiceBusClient(namespace), out=tamper_out, into=tamper_in)
+
+    with Progress(console=Console(file=io.StringIO())) as progress:
+        return demo.run(progress, encode=lambda _progress: encoded or cargo(), make_client=make_client)
+
+
+def failed_claims(report: Report) -> str:
+    """The claims that did not hold, as one text."""
+    return "; ".join(check.claim for check in report.checks if not check.passed)
+
+
+def replaced(table: pa.Table, name: str, row: int, value: object) -> pa.Table:
+    """The table with one value changed."""
+    values = table[name].to_pylist()
+    values[row] = value
+    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), [values])
+
+
+def test_honest_queue_passes() -> None:
+    """Every check and both stories hold when nothing is tampered with."""
+    report = run_demo()
+    assert report.passed, failed_claims(report)
+    assert report.messages == sum(report.messages_per_partition) == FLIGHTS
+    assert len(report.messages_per_partition) == PARTITIONS
+
+
+def test_stories_tell_what_happened() -> None:
+    """The lock expiry names the refusal, the dead letters their reasons."""
+    lock, letters = run_demo().stories
+    assert any("MessageLockLostError" in step for step in lock.steps)
+    assert any("MaxDeliveryCountExceeded" in step for step in letters.steps)
+    assert any("UnknownAircraft" in step for step in letters.steps)
+
+
+def test_lost_message_fails() -> None:
+    """A row that a receiver never shows is missed, and found still lying in the queue."""
+    report = run_demo(out=lambda table: table.slice(1))
+    assert not report.passed
+    assert "exactly once" in failed_claims(report)
+    assert "the queue is empty afterwards" in failed_claims(report)
+
+
+def test_message_lost_before_the_queue_fails() -> None:
+    """A row that never reached the queue is missed, although the queue is empty at the end."""
+    report = run_demo(into=lambda table: table.slice(1))
+    assert "exactly once" in failed_claims(report)
+    assert "the queue is empty afterwards" not in failed_claims(report)
+
+
+def test_duplicated_message_fails() -> None:
+    """A row that is stored twice comes out twice."""
+    report = run_demo(into=lambda table: pa.concat_tables([table, table.slice(0, 1)]))
+    assert "exactly once" in failed_claims(report)
+
+
+def test_unknown_message_fails() -> None:
+    """A message that nobody sent is not taken for one that was."""
+    report = run_demo(out=lambda table: replaced(table, "message_id", 0, "flight-x"))
+    assert "exactly once" in failed_claims(report)
+
+
+def test_changed_body_fails() -> None:
+    """One altered byte is found."""
+    report = run_demo(out=lambda table: replaced(table, "body", 0, b"{}"))
+    assert failed_claims(report) == "every body and key is as it was sent"
+
+
+def test_misrouted_message_fails() -> None:
+    """A message that lies in another partition than its key's is found."""
+
+    def change(table: pa.Table) -> pa.Table | None:
+        keys = table["partition_key"].to_pylist()
+        row = next((row for row, key in enumerate(keys) if key is not None), None)
+        if row is None:
+            return None
+        elsewhere = (table["partition_id"][row].as_py() + 1) % PARTITIONS
+        return replaced(table, "partition_id", row, elsewhere)
+
+    assert "sit in one partition" in failed_claims(run_demo(out=change))
+
+
+def test_message_sent_under_another_key_fails() -> None:
+    """A key that is replaced before the queue ends up in another partition."""
+
+    def change(table: pa.Table) -> pa.Table:
+        own = oxbus.partition_id("N00001", PARTITIONS)
+        other = next(key for key in map(str, range(100)) if oxbus.partition_id(key, PARTITIONS) != own)
+        return replaced(table, "partition_key", 1, other)
+
+    claims = failed_claims(run_demo(into=change))
+    assert "sit in one partition" in claims
+    assert "every body and key" in claims
+
+
+def test_wrong_order_fails() -> None:
+    """Two flights of one aircraft that changed places before the queue are found."""
+
+    def change(table: pa.Table) -> pa.Table:
+        rows = list(range(table.num_rows))
+        first, second = 1, 1 + AIRCRAFT  # the same aircraft
+        rows[first], rows[second] = rows[second], rows[first]
+        return table.take(rows)
+
+    assert failed_claims(run_demo(into=change)) == "and in the order they were sent"
+
+
+def test_falling_sequence_numbers_fail() -> None:
+    """A receiver that sees two numbers of one partition the wrong way round is found."""
+
+    def change(table: pa.Table) -> pa.Table | None:
+        partition = table["partition_id"].to_pylist()
+        rows = [row for row, one in enumerate(partition) if one == partition[0]]
+        if len(rows) < 2:
+            return None
+        order = list(range(table.num_rows))
+        order[rows[0]], order[rows[1]] = order[rows[1]], order[rows[0]]
+        return table.take(order)
+
+    assert "sequence numbers rise" in failed_claims(run_demo(out=change))
+
+
+def test_spark_that_disagrees_fails() -> None:
+    """Another placement by Spark is found, whatever the queue does."""
+    encoded = cargo(spark_partition_of=lambda row: row % PARTITIONS)
+    assert failed_claims(run_demo(encoded)) == "Spark's partition ids equal ours"
+
+
+@pytest.mark.parametrize("missing", ["flights", "keyless"])
+def test_incomplete_input_fails(missing: str) -> None:
+    """The known size of the data set is checked, so half a file does not pass."""
+    encoded = cargo()
+    counts = {"flights": FLIGHTS, "keyless": KEYLESS}
+    counts[missing] += 1
+    assert "were encoded and sent" in failed_claims(run_demo(EncodedFlights(encoded.batches, **counts)))
+
+
+def test_report_shows_verdict_and_chart() -> None:
+    """The printed report names what is wrong."""
+    paper = io.StringIO()
+    print_report(run_demo(out=lambda table: table.slice(1)), Console(file=paper, width=120))
+    text = paper.getvalue()
+    assert "WRONG" in text
+    assert "claims do not hold" in text
+    assert "Messages per partition" in text
+
+
+@pytest.mark.parametrize(("fault", "code"), [(None, 0), (lambda table: table.slice(1), 1)])
+def test_exit_code_follows_the_checks(monkeypatch: pytest.MonkeyPatch, fault: Any, code: int) -> None:
+    """0 when every count is right, 1 when one is not."""
+    report = run_demo(out=fault)
+    monkeypatch.setattr(demo, "run", lambda _progress: report)
+    assert demo.main() == code
+
+
+def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the flights the demo says what to install and ends with 2."""
+
+    def run(_progress: Progress) -> Report:
+        raise demo.InputMissingError("pip install it")
+
+    monkeypatch.setattr(demo, "run", run)
+    assert demo.main() == 2
+    assert "pip install it" in capsys.readouterr().err

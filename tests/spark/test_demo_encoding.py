@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Spark stage of the demo, on the first flights of the real file."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import oxbus
+import pyarrow as pa
+import pytest
+from oxbus.demo.encoding import PARTITIONS, SCHEMA, encode_flights
+from oxbus.demo.flights import COLUMNS, write_numbered_csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(180),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
+]
+
+ROWS = 3000
+
+
+def test_flights_are_placed_ordered_and_encoded(spark: SparkSession, tmp_path: Path) -> None:
+    """Each flight arrives once as JSON, in its aircraft's partition, an aircraft's flights in the file's order."""
+    whole, head = tmp_path / "whole.csv", tmp_path / "head.csv"
+    write_numbered_csv(whole)
+    with whole.open(encoding="utf-8") as lines, head.open("w", encoding="utf-8") as few:
+        few.writelines(line for _, line in zip(range(ROWS + 1), lines, strict=False))
+
+    seen: list[int] = []
+    batches = encode_flights(spark, head, seen.append)
+    table = pa.Table.from_batches(batches)
+    assert table.schema == SCHEMA
+    assert sum(seen) == table.num_rows == ROWS
+
+    flights = [json.loads(body) for body in table["body"].to_pylist()]
+    assert sorted(flight["flight_id"] for flight in flights) == list(range(ROWS))
+    assert list(flights[0]) == list(COLUMNS)
+    assert table["message_id"].to_pylist() == [f"flight-{flight['flight_id']}" for flight in flights]
+    assert table["partition_key"].to_pylist() == [flight["tailnum"] for flight in flights]
+    expected = [None if f["tailnum"] is None else oxbus.partition_id(f["tailnum"], PARTITIONS) for f in flights]
+    assert table["spark_partition"].to_pylist() == expected
+
+    by_aircraft: dict[str, list[int]] = {}
+    for flight in flights:
+        by_aircraft.setdefault(flight["tailnum"], []).append(flight["flight_id"])
+    del by_aircraft[None]  # type: ignore[arg-type]
+    assert all(earlier < later for ids in by_aircraft.values() for earlier, later in pairwise(ids))
