@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of every test that talks to a broker.
+
+Axes
+- `store`: where messages live. Only "memory" now; the durable store joins by adding one word to `STORES`.
+- `partitioned`: whether `queue_name` and `make_queue` create partitioned queues.
+  Only the tests that use one of these two fixtures run twice.
+
+The clock stands still until a test moves it, so `max_wait_time=0` shows a settled state and no test measures time.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import oxbus
+import pytest
+from oxbus import Namespace, ServiceBusClient, ServiceBusReceiver
+from oxbus.management import ServiceBusAdministrationClient
+from oxbus.testing import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from oxbus import ServiceBusReceivedMessage, ServiceBusSender
+
+STORES = ("memory",)
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+LIVENESS_SECONDS = 10
+"""How long a test waits before it calls something stuck; never a measure of speed."""
+
+EMPTY_RECEIVES = 3
+"""How many empty receives in a row count as an empty queue, since one may come back short."""
+
+
+class BackgroundCall:
+    """One call running in a daemon thread, so that a stuck call fails a test instead of stopping the run."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any, **options: Any) -> None:
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(function, args, options), daemon=True)
+        self._thread.start()
+
+    def _run(self, function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        try:
+            self._value = function(*args, **options)
+        except BaseException as error:  # noqa: BLE001 - handed to the test that asks for the result
+            self._error = error
+
+    @property
+    def running(self) -> bool:
+        """Whether the call has not come back yet."""
+        return self._thread.is_alive()
+
+    def result(self, timeout: float = LIVENESS_SECONDS) -> Any:
+        """Wait for the call and return its value or raise its error."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            pytest.fail(f"the call is still waiting after {timeout} s")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock that stands at 2026-03-01 12:00:00 UTC until a test moves it."""
+    return ManualClock(START)
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> str:
+    """Where messages live."""
+    return str(request.param)
+
+
+@pytest.fixture
+def open_namespace(store: str) -> Iterator[Callable[..., Namespace]]:
+    """Open namespaces on the store under test; they close when the test ends."""
+    assert store == "memory", f"no way to open a namespace on the store {store!r}"
+    opened: list[Namespace] = []
+
+    def open_one(**options: Any) -> Namespace:
+        opened.append(Namespace(**options))
+        return opened[-1]
+
+    yield open_one
+    for namespace in opened:
+        namespace.close()
+
+
+@pytest.fixture
+def namespace(open_namespace: Callable[..., Namespace], clock: ManualClock) -> Namespace:
+    """A namespace with 16 partitions that follows `clock`."""
+    return open_namespace(clock=clock)
+
+
+@pytest.fixture
+def client(namespace: Namespace) -> Iterator[ServiceBusClient]:
+    """A client of `namespace`."""
+    with ServiceBusClient(namespace) as client:
+        yield client
+
+
+@pytest.fixture
+def admin(namespace: Namespace) -> ServiceBusAdministrationClient:
+    """An administration client of `namespace`."""
+    return ServiceBusAdministrationClient(namespace)
+
+
+@pytest.fixture(params=[True, False], ids=["partitioned", "plain"])
+def partitioned(request: pytest.FixtureRequest) -> bool:
+    """Whether the queues of this test are partitioned."""
+    return bool(request.param)
+
+
+@pytest.fixture
+def make_queue(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
+    """Create a queue, partitioned or not as the axis says, and return its name."""
+
+    def make(name: str = "orders", **options: Any) -> str:
+        admin.create_queue(name, enable_partitioning=partitioned, **options)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def queue_name(make_queue: Callable[..., str]) -> str:
+    """A queue with default options, partitioned or not as the axis says."""
+    return make_queue()
+
+
+@pytest.fixture
+def partitioned_queue(admin: ServiceBusAdministrationClient) -> str:
+    """A partitioned queue with default options, for rules that speak of partitions only."""
+    admin.create_queue("spread", enable_partitioning=True)
+    return "spread"
+
+
+@pytest.fixture
+def plain_queue(admin: ServiceBusAdministrationClient) -> str:
+    """A queue that is not partitioned, for rules that speak of one partition only."""
+    admin.create_queue("single", enable_partitioning=False)
+    return "single"
+
+
+@pytest.fixture
+def sender(client: ServiceBusClient, queue_name: str) -> Iterator[ServiceBusSender]:
+    """A sender to `queue_name`."""
+    with client.get_queue_sender(queue_name) as sender:
+        yield sender
+
+
+@pytest.fixture
+def receiver(client: ServiceBusClient, queue_name: str) -> Iterator[ServiceBusReceiver]:
+    """A peek-lock receiver of `queue_name`."""
+    with client.get_queue_receiver(queue_name) as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def drain() -> Callable[..., list[ServiceBusReceivedMessage]]:
+    """Receive until nothing more comes.
+
+    One receive may return fewer messages than asked although more exist (B-135), so this asks again until
+    several in a row come back empty.
+    """
+
+    def drain(receiver: ServiceBusReceiver, max_message_count: int = 100) -> list[ServiceBusReceivedMessage]:
+        messages: list[ServiceBusReceivedMessage] = []
+        empty = 0
+        while empty < EMPTY_RECEIVES:
+            batch = receiver.receive_messages(max_message_count=max_message_count, max_wait_time=0)
+            assert len(batch) <= max_message_count
+            messages += batch
+            empty = 0 if batch else empty + 1
+        return messages
+
+    return drain
+
+
+@pytest.fixture
+def receive_one() -> Callable[..., ServiceBusReceivedMessage]:
+    """Receive exactly one message, or fail."""
+
+    def receive_one(receiver: ServiceBusReceiver) -> ServiceBusReceivedMessage:
+        for _ in range(EMPTY_RECEIVES):
+            messages = receiver.receive_messages(max_message_count=1, max_wait_time=0)
+            if messages:
+                (message,) = messages
+                return message
+        pytest.fail("no message to receive")
+
+    return receive_one
+
+
+@pytest.fixture
+def peek_all() -> Callable[..., list[ServiceBusReceivedMessage]]:
+    """Browse a queue or sub-queue from its start to its end, with a receiver of its own."""
+
+    def peek_all(client: ServiceBusClient, queue_name: str, **options: Any) -> list[ServiceBusReceivedMessage]:
+        messages: list[ServiceBusReceivedMessage] = []
+        with client.get_queue_receiver(queue_name, **options) as browser:
+            while batch := browser.peek_messages(max_message_count=100):
+                messages += batch
+        return messages
+
+    return peek_all
+
+
+@pytest.fixture
+def in_background() -> Callable[..., BackgroundCall]:
+    """Run a call in a thread; `.result()` waits for it and fails the test when it is stuck."""
+    return BackgroundCall
+
+
+@pytest.fixture
+def key_in() -> Callable[..., str]:
+    """Find a partition key that lives in the given one of 16 partitions."""
+
+    def key_in(partition_id: int, partitions: int = 16) -> str:
+        candidates = (f"key-{number}" for number in range(100_000))
+        return next(key for key in candidates if oxbus.partition_id(key, partitions) == partition_id)
+
+    return key_in
+
+
+@pytest.fixture
+def snapshot(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    peek_all: Callable[..., list[ServiceBusReceivedMessage]],
+) -> Callable[[str], object]:
+    """Everything an outsider can see of a queue, to show that a refused call changed nothing."""
+
+    def snapshot(queue_name: str) -> object:
+        counts = admin.get_queue_runtime_properties(queue_name)
+        contents = [
+            [
+                (
+                    message.sequence_number,
+                    message.state,
+                    message.delivery_count,
+                    message.enqueued_time_utc,
+                    b"".join(message.body or []),
+                    message.application_properties,
+                )
+                for message in peek_all(client, queue_name, sub_queue=sub_queue)
+            ]
+            for sub_queue in (None, "deadletter")
+        ]
+        return (
+            counts.total_message_count,
+            counts.active_message_count,
+            counts.dead_letter_message_count,
+            counts.scheduled_message_count,
+            counts.locked_message_count,
+            counts.deferred_message_count,
+            contents,
+        )
+
+    return snapshot

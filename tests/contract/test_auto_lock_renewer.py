@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AutoLockRenewer keeps message locks in the background, as in the SDK (B-152, B-154).
+
+These tests run on the running clock with locks of a second or two, because the renewer is a thread of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from oxbus import AutoLockRenewer, ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
+from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout, MessageLockLostError, ServiceBusError
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from oxbus import Namespace, ServiceBusReceivedMessage, ServiceBusReceiver
+
+LOCK_SECONDS = 1.5
+SEVERAL_LOCKS_SECONDS = 4
+
+
+@pytest.fixture
+def running_namespace(open_namespace: Callable[..., Namespace]) -> Namespace:
+    """A namespace on the running clock."""
+    return open_namespace()
+
+
+@pytest.fixture
+def renewed_admin(running_namespace: Namespace) -> ServiceBusAdministrationClient:
+    """An administration client of the namespace on the running clock, which has a queue "q" of short locks."""
+    admin = ServiceBusAdministrationClient(running_namespace)
+    admin.create_queue("q", lock_duration=timedelta(seconds=LOCK_SECONDS), enable_partitioning=True)
+    return admin
+
+
+@pytest.fixture
+def renewed_client(
+    running_namespace: Namespace, renewed_admin: ServiceBusAdministrationClient
+) -> Iterator[ServiceBusClient]:
+    """A client of the namespace on the running clock, with five messages in "q"."""
+    assert renewed_admin.get_queue("q").enable_partitioning
+    with ServiceBusClient(running_namespace) as client:
+        with client.get_queue_sender("q") as sender:
+            sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
+        yield client
+
+
+@pytest.fixture
+def receiver(renewed_client: ServiceBusClient) -> ServiceBusReceiver:
+    """A receiver of "q"."""
+    return renewed_client.get_queue_receiver("q")
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for something another thread does, or fail."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_registered_message_stays_locked(receiver: ServiceBusReceiver) -> None:
+    """A registered message can be completed long after its first lock would have ended (B-152)."""
+    with AutoLockRenewer() as renewer:
+        (message,) = receiver.receive_messages(max_wait_time=5)
+        renewer.register(receiver, message)
+        time.sleep(SEVERAL_LOCKS_SECONDS)
+        receiver.complete_message(message)
+    assert message.auto_renew_error is None
+
+
+def test_receiver_registers_what_it_receives(renewed_client: ServiceBusClient) -> None:
+    """A receiver with a renewer registers every message it hands out (B-152)."""
+    with (
+        AutoLockRenewer() as renewer,
+        renewed_client.get_queue_receiver("q", auto_lock_renewer=renewer) as receiver,
+        renewed_client.get_queue_receiver("q") as other,
+    ):
+        messages: list[ServiceBusReceivedMessage] = []
+        while len(messages) < 4:
+            messages += receiver.receive_messages(max_message_count=4 - len(messages), max_wait_time=5)
+        messages.append(next(receiver))
+        time.sleep(SEVERAL_LOCKS_SECONDS)
+        assert other.receive_messages(max_wait_time=0) == []
+        receiver.complete_messages(messages)
+
+
+def test_renewal_ends_after_its_time(receiver: ServiceBusReceiver) -> None:
+    """After the maximum time the lock is left to end, and the message and the callback tell why (B-157)."""
+    failures: list[tuple[Any, Exception | None]] = []
+    done = threading.Event()
+
+    def on_failure(renewable: Any, error: Exception | None) -> None:
+        failures.append((renewable, error))
+        done.set()
+
+    with AutoLockRenewer() as renewer:
+        (message,) = receiver.receive_messages(max_wait_time=5)
+        renewer.register(receiver, message, max_lock_renewal_duration=2, on_lock_renew_failure=on_failure)
+        wait_until(lambda: message.auto_renew_error is not None)
+        assert isinstance(message.auto_renew_error, AutoLockRenewTimeout)
+        time.sleep(2 * LOCK_SECONDS)
+        with pytest.raises(MessageLockLostError):
+            receiver.complete_message(message)
+
+
+def test_lost_lock_is_reported(receiver: ServiceBusReceiver, renewed_admin: ServiceBusAdministrationClient) -> None:
+    """When a renewal fails the message carries the error and the callback is called with both (B-155)."""
+    failures: list[tuple[Any, Exception | None]] = []
+    with AutoLockRenewer(on_lock_renew_failure=lambda *call: failures.append(call)) as renewer:
+        (message,) = receiver.receive_messages(max_wait_time=5)
+        renewer.register(receiver, message)
+        renewed_admin.delete_queue("q")
+        wait_until(lambda: bool(failures))
+    ((renewable, error),) = failures
+    assert renewable is message
+    assert isinstance(error, AutoLockRenewFailed)
+    assert message.auto_renew_error is error
+
+
+@pytest.mark.parametrize("verb", ["complete", "abandon", "defer", "dead_letter"])
+def test_settled_message_is_left_alone(receiver: ServiceBusReceiver, verb: str) -> None:
+    """Settling a message ends its renewal without any report (B-160)."""
+    failures: list[Any] = []
+    with AutoLockRenewer(on_lock_renew_failure=lambda *call: failures.append(call)) as renewer:
+        (message,) = receiver.receive_messages(max_wait_time=5)
+        renewer.register(receiver, message)
+        getattr(receiver, f"{verb}_message")(message)
+        time.sleep(2 * LOCK_SECONDS)
+    assert failures == []
+    assert message.auto_renew_error is None
+
+
+def test_closing_the_renewer_ends_renewal(receiver: ServiceBusReceiver) -> None:
+    """After `close` locks end, nothing more can be registered, and closing again is fine (B-157)."""
+    renewer = AutoLockRenewer()
+    (message,) = receiver.receive_messages(max_wait_time=5)
+    renewer.register(receiver, message)
+    renewer.close()
+    renewer.close()
+    with pytest.raises(ServiceBusError):
+        renewer.register(receiver, message)
+    with pytest.raises(ServiceBusError):
+        renewer.__enter__()
+    time.sleep(2 * LOCK_SECONDS)
+    with pytest.raises(MessageLockLostError):
+        receiver.complete_message(message)
+
+
+def test_only_locked_messages_can_be_registered(receiver: ServiceBusReceiver, renewed_client: ServiceBusClient) -> None:
+    """Peeked and receive-and-delete messages are a ValueError, other things a TypeError, as in the SDK (B-161)."""
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    with AutoLockRenewer() as renewer, renewed_client.get_queue_receiver("q", receive_mode=mode) as taker:
+        for message in (*receiver.peek_messages(), *taker.receive_messages(max_wait_time=5)):
+            with pytest.raises(ValueError, match="PEEK_LOCK"):
+                renewer.register(receiver, message)
+        with pytest.raises(TypeError):
+            renewer.register(receiver, "message")
+
+
+def test_no_thread_before_the_first_message() -> None:
+    """A renewer starts no thread until something is registered (api: AutoLockRenewer)."""
+    before = threading.active_count()
+    renewer = AutoLockRenewer()
+    assert threading.active_count() == before
+    renewer.close()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the receive cache does with locks: `fresh` (the default) and `faithful` (B-125 to B-130, B-134).
+
+`prefetch_count` makes the cache fill in a known way: the first receive takes what it may into the cache.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from oxbus import ServiceBusClient, ServiceBusMessage
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import Namespace, ServiceBusReceivedMessage, ServiceBusSender
+    from oxbus.testing import ManualClock
+
+LOCK = timedelta(minutes=1)
+POLICIES = ("fresh", "faithful")
+
+
+@pytest.fixture
+def ten_messages(sender: ServiceBusSender) -> ServiceBusSender:
+    """Ten messages in one partition of `queue_name`."""
+    sender.send_messages([ServiceBusMessage(str(number)) for number in range(10)])
+    return sender
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_faithful_cache_hides_messages_from_others(
+    client: ServiceBusClient,
+    queue_name: str,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """While everything is locked and cached elsewhere another client gets nothing (B-126, B-128, B-129)."""
+    with (
+        client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as holder,
+        client.get_queue_receiver(queue_name, lock_policy="faithful") as other,
+    ):
+        receive_one(holder)
+        assert drain(other) == []
+        clock.advance(59.9)
+        assert drain(other) == []
+        clock.advance(0.2)
+        messages = drain(other)
+        assert [str(message) for message in messages] == [str(number) for number in range(10)]
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_faithful_cache_locks_count_as_deliveries_when_they_lapse(
+    client: ServiceBusClient,
+    queue_name: str,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """A cached copy that was never handed out is charged when its lock lapses (B-129, B-143)."""
+    with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as holder:
+        receive_one(holder)
+        clock.advance(61)
+        with client.get_queue_receiver(queue_name) as other:
+            assert [message.delivery_count for message in drain(other)] == [1] * 10
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_faithful_lock_clock_starts_when_the_message_is_taken(
+    client: ServiceBusClient, queue_name: str, clock: ManualClock, receive_one: Callable[..., ServiceBusReceivedMessage]
+) -> None:
+    """A message handed out late from the cache has only the rest of its lock (B-134)."""
+    taken_at = clock.now()
+    with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as receiver:
+        receive_one(receiver)
+        clock.advance(50)
+        assert receive_one(receiver).locked_until_utc == taken_at + LOCK
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_faithful_cache_drops_locks_that_lapsed(
+    client: ServiceBusClient,
+    queue_name: str,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """A receiver never hands out a cached message whose lock is over; it takes the message anew (B-142, B-143)."""
+    with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as receiver:
+        receive_one(receiver)
+        clock.advance(61)
+        messages = drain(receiver)
+        assert sorted(str(message) for message in messages) == [str(number) for number in range(10)]
+        assert {message.delivery_count for message in messages} == {1}
+        assert {message.locked_until_utc for message in messages} == {clock.now() + LOCK}
+        receiver.complete_messages(messages)
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_faithful_cache_keeps_its_locks_when_the_receiver_closes(
+    client: ServiceBusClient,
+    queue_name: str,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """Closing a faithful receiver leaves its cached messages locked until the locks end (B-129)."""
+    with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as holder:
+        receive_one(holder)
+    with client.get_queue_receiver(queue_name) as other:
+        assert drain(other) == []
+        clock.advance(61)
+        assert len(drain(other)) == 10
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_fresh_is_the_default_and_does_not_hide_messages(
+    client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
+) -> None:
+    """Under the default policy a waiting receiver gets what another holds in its cache, uncharged (B-128)."""
+    seen = []
+    with (
+        client.get_queue_receiver(queue_name, prefetch_count=50) as holder,
+        client.get_queue_receiver(queue_name) as other,
+    ):
+        first = receive_one(holder)
+        while len(seen) < 9:
+            messages = other.receive_messages(max_message_count=9, max_wait_time=5)
+            assert messages, "another receiver's cache hides messages"
+            seen += messages
+    assert sorted(str(message) for message in [first, *seen]) == [str(number) for number in range(10)]
+    assert {message.delivery_count for message in seen} == {0}
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_fresh_lock_clock_starts_at_hand_out(
+    client: ServiceBusClient, queue_name: str, clock: ManualClock, receive_one: Callable[..., ServiceBusReceivedMessage]
+) -> None:
+    """Under the default policy a message handed out late from the cache has its whole lock (B-142)."""
+    with client.get_queue_receiver(queue_name, prefetch_count=50) as receiver:
+        receive_one(receiver)
+        clock.advance(50)
+        late = receive_one(receiver)
+        assert late.locked_until_utc == clock.now() + LOCK
+        clock.advance(50)
+        receiver.complete_message(late)
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_fresh_cache_never_burns_deliveries(
+    client: ServiceBusClient,
+    queue_name: str,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """However long messages wait in a cache, only those handed out are charged (B-142, B-143)."""
+    with client.get_queue_receiver(queue_name, prefetch_count=50) as receiver:
+        first = receive_one(receiver)
+        for _ in range(20):
+            clock.advance(61)
+        counts = {str(message): message.delivery_count for message in drain(receiver)}
+    assert counts == {str(number): 1 if str(number) == str(first) else 0 for number in range(10)}
+
+
+@pytest.mark.usefixtures("ten_messages")
+def test_fresh_cache_is_released_uncharged_when_the_receiver_closes(
+    client: ServiceBusClient,
+    queue_name: str,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """Closing a receiver gives its cached messages back in order and charges none of them (B-139, B-163)."""
+    with client.get_queue_receiver(queue_name, prefetch_count=50) as holder:
+        receive_one(holder)
+    with client.get_queue_receiver(queue_name) as other:
+        messages = drain(other)
+    assert [str(message) for message in messages] == [str(number) for number in range(1, 10)]
+    assert {message.delivery_count for message in messages} == {0}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policy_of_the_namespace_holds_for_its_receivers(
+    open_namespace: Callable[..., Namespace],
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    partitioned: bool,
+    policy: str,
+) -> None:
+    """`lock_policy` can be set once for the namespace and again for one receiver (B-126, B-129)."""
+    namespace = open_namespace(clock=clock, lock_policy=policy)
+    ServiceBusAdministrationClient(namespace).create_queue("orders", enable_partitioning=partitioned)
+    opposite = {"fresh": "faithful", "faithful": "fresh"}[policy]
+    taken_at = clock.now()
+    with ServiceBusClient(namespace) as client:
+        with client.get_queue_sender("orders") as sender:
+            sender.send_messages([ServiceBusMessage(b"x") for _ in range(20)])
+        ends = {}
+        for name, options in (("namespace", {}), ("receiver", {"lock_policy": opposite})):
+            with client.get_queue_receiver("orders", prefetch_count=2, **options) as receiver:
+                receive_one(receiver)
+                clock.advance(10)
+                ends[name] = receive_one(receiver).locked_until_utc
+    fresh_one, faithful_one = ("namespace", "receiver") if policy == "fresh" else ("receiver", "namespace")
+    started = {"namespace": taken_at, "receiver": taken_at + timedelta(seconds=10)}
+    assert ends[fresh_one] == started[fresh_one] + timedelta(seconds=10) + LOCK
+    assert ends[faithful_one] == started[faithful_one] + LOCK
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_policy_loses_messages(
+    sender: ServiceBusSender,
+    client: ServiceBusClient,
+    queue_name: str,
+    clock: ManualClock,
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+    policy: str,
+) -> None:
+    """Receivers that come and go with full caches lose nothing under either policy (B-125, R-01)."""
+    for number in range(100):
+        sender.send_messages(ServiceBusMessage(str(number)))
+    seen = []
+    for _ in range(8):
+        with client.get_queue_receiver(queue_name, lock_policy=policy, prefetch_count=10) as receiver:
+            for message in receiver.receive_messages(max_message_count=3, max_wait_time=0):
+                receiver.complete_message(message)
+                seen.append(int(str(message)))
+    clock.advance(61)
+    with client.get_queue_receiver(queue_name, lock_policy=policy) as receiver:
+        seen += [int(str(message)) for message in drain(receiver)]
+    assert sorted(seen) == list(range(100))
+
+
+def test_unknown_policy_is_refused(
+    client: ServiceBusClient, queue_name: str, open_namespace: Callable[..., Namespace]
+) -> None:
+    """A policy that does not exist is a ValueError that names the two that do (B-126)."""
+    with pytest.raises(ValueError, match="faithful"):
+        open_namespace(lock_policy="lazy")
+    with pytest.raises(ValueError, match="faithful"):
+        client.get_queue_receiver(queue_name, lock_policy="lazy")

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages: what can be set, what comes back (B-047, B-067, B-428, B-429, R-06)."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from oxbus import ServiceBusMessage, ServiceBusMessageState, ServiceBusReceivedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import ServiceBusReceiver, ServiceBusSender
+    from oxbus.testing import ManualClock
+
+TEXTS = {
+    "message_id": "id-1",
+    "session_id": "s",
+    "partition_key": "s",
+    "subject": "a subject",
+    "correlation_id": "c-1",
+    "content_type": "application/json",
+    "to": "somewhere",
+    "reply_to": "here",
+    "reply_to_session_id": "there",
+}
+
+PROPERTY_VALUES = {
+    "true": True,
+    "false": False,
+    "zero": 0,
+    "negative": -1,
+    "large": 2**63 - 1,
+    "smallest": -(2**63),
+    "float": 1.5,
+    "tiny": 5e-324,
+    "infinite": float("inf"),
+    "text": "text",
+    "empty text": "",
+    "unicode": "schlüssel 鍵 🔑",
+    "bytes": b"\x00\xff",
+    "empty bytes": b"",
+    "none": None,
+    "uuid": uuid.UUID("12345678-1234-5678-1234-567812345678"),
+    "time": datetime(2013, 1, 1, 5, 15, 0, 250_000, tzinfo=UTC),
+}
+
+BODIES = {
+    "bytes": b"\x00\x01\xff",
+    "empty": b"",
+    "text": "schlüssel 鍵",
+    "large": bytes(range(256)) * 4000,
+    "line ends": b"a\r\nb\nc\x00",
+}
+
+
+@pytest.fixture
+def exchange(
+    sender: ServiceBusSender, receiver: ServiceBusReceiver, receive_one: Callable[..., ServiceBusReceivedMessage]
+) -> Callable[[ServiceBusMessage], ServiceBusReceivedMessage]:
+    """Send a message and receive it."""
+
+    def exchange(message: ServiceBusMessage) -> ServiceBusReceivedMessage:
+        sender.send_messages(message)
+        return receive_one(receiver)
+
+    return exchange
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_property_can_be_given_or_set(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
+) -> None:
+    """Every text property works as an option and as an attribute and comes back unchanged (B-077, R-06)."""
+    given = ServiceBusMessage(b"x", **{name: TEXTS[name]})
+    assigned = ServiceBusMessage(b"x")
+    setattr(assigned, name, TEXTS[name])
+    for message in (given, assigned):
+        assert getattr(message, name) == TEXTS[name]
+        assert getattr(exchange(message), name) == TEXTS[name]
+
+
+def test_everything_at_once(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], clock: ManualClock
+) -> None:
+    """A message with all properties comes back with all properties (R-06)."""
+    received = exchange(
+        ServiceBusMessage("body", application_properties=PROPERTY_VALUES, time_to_live=timedelta(hours=2), **TEXTS)
+    )
+    assert isinstance(received, ServiceBusReceivedMessage)
+    assert {name: getattr(received, name) for name in TEXTS} == TEXTS
+    assert received.application_properties == PROPERTY_VALUES
+    assert received.time_to_live == timedelta(hours=2)
+    assert str(received) == "body"
+    assert received.state == ServiceBusMessageState.ACTIVE
+    assert received.enqueued_time_utc == clock.now()
+
+
+def test_message_without_anything(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
+    """What was not set comes back as None, apart from the message id (B-067)."""
+    received = exchange(ServiceBusMessage(b"x"))
+    unset = [name for name in TEXTS if name != "message_id"]
+    assert {name: getattr(received, name) for name in unset} == dict.fromkeys(unset)
+    assert not received.application_properties
+    assert received.time_to_live is None
+    assert received.scheduled_enqueue_time_utc is None
+    assert received.expires_at_utc is None
+    assert received.dead_letter_reason is None
+
+
+def test_sender_assigns_a_message_id(
+    sender: ServiceBusSender, receiver: ServiceBusReceiver, drain: Callable[..., list[ServiceBusReceivedMessage]]
+) -> None:
+    """A message without an id gets one of its own when it is sent (B-067)."""
+    for _ in range(50):
+        sender.send_messages(ServiceBusMessage(b"x"))
+    sender.send_messages([ServiceBusMessage(b"x") for _ in range(50)])
+    ids = [message.message_id for message in drain(receiver)]
+    assert len(set(ids)) == 100
+    assert all(isinstance(text, str) and 0 < len(text) <= 128 for text in ids)
+
+
+@pytest.mark.parametrize("name", PROPERTY_VALUES)
+def test_application_property_keeps_value_and_type(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
+) -> None:
+    """Each kind of property value comes back equal and of the same type, under its text name (B-429, R-06)."""
+    value = PROPERTY_VALUES[name]
+    received = exchange(ServiceBusMessage(b"x", application_properties={name: value}))
+    properties = received.application_properties or {}
+    assert properties == {name: value}
+    assert type(properties[name]) is type(value)
+    assert [type(key) for key in properties] == [str]
+
+
+def test_application_properties_keep_their_order(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage],
+) -> None:
+    """Properties come back in the order they were set (R-06)."""
+    names = [f"p{number}" for number in (5, 3, 9, 1, 7)]
+    received = exchange(ServiceBusMessage(b"x", application_properties=dict.fromkeys(names, 0)))
+    assert list(received.application_properties or {}) == names
+
+
+def test_property_names_may_be_bytes(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
+    """A name given as bytes comes back as text (B-429)."""
+    received = exchange(ServiceBusMessage(b"x", application_properties={b"name": 1}))
+    assert received.application_properties == {"name": 1}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_body_comes_back_unchanged(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
+) -> None:
+    """Text and bytes of any content come back as the same bytes (B-428, R-06)."""
+    body = BODIES[name]
+    message = ServiceBusMessage(body)
+    expected = body if isinstance(body, bytes) else body.encode()
+    assert b"".join(message.body) == expected
+    received = exchange(message)
+    assert b"".join(received.body) == expected
+    assert b"".join(received.body) == expected, "a body can be read twice"
+    assert received.body_type == message.body_type
+    if isinstance(body, str):
+        assert str(received) == body
+
+
+def test_message_without_a_body(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
+    """A body of None is a value body, as in the SDK, and not empty bytes (B-428)."""
+    message = ServiceBusMessage(None)
+    received = exchange(message)
+    assert (message.body, received.body) == (None, None)
+    assert received.body_type == message.body_type != ServiceBusMessage(b"").body_type
+
+
+def test_setting_back_to_none() -> None:
+    """Every property of an outgoing message can be cleared (B-047)."""
+    message = ServiceBusMessage(b"x", application_properties={"a": 1}, time_to_live=timedelta(seconds=5), **TEXTS)
+    message.scheduled_enqueue_time_utc = datetime(2030, 1, 1, tzinfo=UTC)
+    for name in (*reversed(TEXTS), "application_properties", "time_to_live", "scheduled_enqueue_time_utc"):
+        setattr(message, name, None)
+        assert getattr(message, name) is None
+
+
+@pytest.mark.parametrize(
+    "life", [timedelta(seconds=1), timedelta(hours=1), timedelta(days=14), timedelta(days=3650)], ids=str
+)
+def test_time_to_live_is_kept(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], life: timedelta
+) -> None:
+    """A time to live comes back as it was set (B-246)."""
+    message = ServiceBusMessage(b"x", time_to_live=life)
+    assert message.time_to_live == life
+    assert exchange(message).time_to_live == life
+
+
+@pytest.mark.parametrize(
+    "name", [*TEXTS, "application_properties", "time_to_live", "sequence_number", "delivery_count", "lock_token"]
+)
+def test_received_message_is_frozen(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
+) -> None:
+    """A received message cannot be changed (B-175)."""
+    received = exchange(ServiceBusMessage(b"x", **TEXTS))
+    before = getattr(received, name)
+    with pytest.raises(AttributeError):
+        setattr(received, name, None)
+    assert getattr(received, name) == before
+
+
+def test_properties_of_a_sent_message_are_copied(
+    sender: ServiceBusSender, receiver: ServiceBusReceiver, receive_one: Callable[..., ServiceBusReceivedMessage]
+) -> None:
+    """Changing a message or its property dict after the send changes nothing in the queue (R-05, R-06)."""
+    properties: dict[str | bytes, Any] = {"a": 1}
+    message = ServiceBusMessage(b"x", application_properties=properties, subject="before")
+    sender.send_messages(message)
+    properties["a"] = 2
+    message.subject = "after"
+    received = receive_one(receiver)
+    assert (received.application_properties, received.subject) == ({"a": 1}, "before")
+
+
+def test_repr_shows_what_matters(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
+    """The repr names the class and shows id and number, within a bounded length (B-103)."""
+    message = ServiceBusMessage(b"x" * 100_000, message_id="id-1")
+    received = exchange(message)
+    assert repr(message).startswith("ServiceBusMessage(")
+    assert repr(received).startswith("ServiceBusReceivedMessage(")
+    assert "id-1" in repr(message)
+    assert str(received.sequence_number) in repr(received)
+    assert len(repr(received)) <= 1024
+
+
+def test_received_message_cannot_be_made_by_hand() -> None:
+    """Only a receiver makes received messages (B-175)."""
+    with pytest.raises(TypeError):
+        ServiceBusReceivedMessage(b"x")
+
+
+def test_big_and_small_messages_together(
+    sender: ServiceBusSender, receiver: ServiceBusReceiver, drain: Callable[..., list[ServiceBusReceivedMessage]]
+) -> None:
+    """Bodies from 0 bytes to 1 MB in one queue come back whole (B-053, R-06)."""
+    sizes = [0, 1, 15, 16, 17, 255, 256, 4095, 65_536, 1_000_000]
+    for size in sizes:
+        sender.send_messages(ServiceBusMessage(bytes([size % 251]) * size, message_id=str(size)))
+    received = {message.message_id: b"".join(message.body) for message in drain(receiver)}
+    assert received == {str(size): bytes([size % 251]) * size for size in sizes}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefetch: how many messages a receiver holds ahead of its calls (B-141 to B-145)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from oxbus import ServiceBusMessage, ServiceBusReceiveMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSender
+    from oxbus.management import ServiceBusAdministrationClient
+    from oxbus.testing import ManualClock
+
+
+@pytest.fixture
+def twenty_messages(sender: ServiceBusSender) -> ServiceBusSender:
+    """Twenty messages in one partition of `queue_name`."""
+    sender.send_messages([ServiceBusMessage(str(number)) for number in range(20)])
+    return sender
+
+
+@pytest.mark.usefixtures("twenty_messages")
+@pytest.mark.parametrize("prefetch_count", [0, 1, 5, 50])
+def test_prefetch_changes_no_result(
+    client: ServiceBusClient,
+    queue_name: str,
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+    prefetch_count: int,
+) -> None:
+    """With any prefetch each message comes once, first delivery, in order (B-141)."""
+    with client.get_queue_receiver(queue_name, prefetch_count=prefetch_count) as receiver:
+        messages = drain(receiver, 3)
+    assert [str(message) for message in messages] == [str(number) for number in range(20)]
+    assert {message.delivery_count for message in messages} == {0}
+
+
+@pytest.mark.usefixtures("twenty_messages")
+def test_buffered_messages_are_served_first(
+    client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
+) -> None:
+    """A receiver serves its buffer before it asks the queue again (B-141, B-145)."""
+    with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=5) as receiver:
+        first = receive_one(receiver)
+        receiver.abandon_message(first)
+        following = [str(receive_one(receiver)) for _ in range(6)]
+    assert "0" in following
+    assert [text for text in following if text != "0"] == ["1", "2", "3", "4", "5"]
+
+
+@pytest.mark.usefixtures("twenty_messages")
+def test_prefetch_takes_no_more_than_its_count(
+    client: ServiceBusClient,
+    queue_name: str,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """A receiver holds at most its prefetch count; the others stay for other receivers (B-133, B-141)."""
+    with (
+        client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=5) as holder,
+        client.get_queue_receiver(queue_name, lock_policy="faithful") as other,
+    ):
+        receive_one(holder)
+        assert len(drain(other)) >= 20 - 1 - 5
+
+
+@pytest.mark.usefixtures("twenty_messages")
+def test_no_prefetch_holds_nothing_back_for_long(
+    client: ServiceBusClient,
+    queue_name: str,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """With a prefetch of 0 another receiver of the default policy gets everything not handed out (B-141)."""
+    with client.get_queue_receiver(queue_name) as first, client.get_queue_receiver(queue_name) as second:
+        taken = receive_one(first)
+        assert sorted(int(str(message)) for message in [taken, *drain(second)]) == list(range(20))
+
+
+@pytest.mark.usefixtures("twenty_messages")
+def test_lapsed_buffer_locks_can_dead_letter_under_the_faithful_policy(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    queue_name: str,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+) -> None:
+    """Messages that lapse in a buffer again and again end in the dead-letter queue, as in the service (B-143)."""
+    queue = admin.get_queue(queue_name)
+    queue.max_delivery_count = 2
+    admin.update_queue(queue)
+    with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as receiver:
+        for _ in range(2):
+            receive_one(receiver)
+            clock.advance(61)
+    assert admin.get_queue_runtime_properties(queue_name).dead_letter_message_count == 20
+
+
+@pytest.mark.usefixtures("twenty_messages")
+def test_faithful_receive_and_delete_buffer_is_lost_with_its_receiver(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    queue_name: str,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+) -> None:
+    """Under the faithful policy prefetched messages are gone from the queue in receive-and-delete mode (B-144)."""
+    with client.get_queue_receiver(
+        queue_name, lock_policy="faithful", prefetch_count=50, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    ) as receiver:
+        receive_one(receiver)
+        assert admin.get_queue_runtime_properties(queue_name).total_message_count == 0
+
+
+@pytest.mark.usefixtures("twenty_messages")
+def test_fresh_receive_and_delete_buffer_is_not_lost(
+    client: ServiceBusClient,
+    queue_name: str,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """Under the default policy closing gives back what was never handed out, in this mode too (B-144)."""
+    with client.get_queue_receiver(
+        queue_name, prefetch_count=50, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    ) as receiver:
+        first = receive_one(receiver)
+    with client.get_queue_receiver(queue_name) as other:
+        assert sorted(int(str(message)) for message in [first, *drain(other)]) == list(range(20))
+
+
+@pytest.mark.parametrize("prefetch_count", [-1, 50_001])
+def test_prefetch_out_of_range_is_refused(client: ServiceBusClient, queue_name: str, prefetch_count: int) -> None:
+    """A prefetch below 0 or above 50,000 is a ValueError as in the SDK (B-141)."""
+    with pytest.raises(ValueError, match="prefetch_count"):
+        client.get_queue_receiver(queue_name, prefetch_count=prefetch_count)
