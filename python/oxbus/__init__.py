@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitioned message queues with the semantics of Azure Service Bus, inside this process.
+
+Names follow the azure-servicebus SDK; docs/compat.md lists every difference.
+Importing this package starts no thread and imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from oxbus._auto_lock_renewer import AutoLockRenewer
+from oxbus._client import ServiceBusClient
+from oxbus._connection import ServiceBusConnectionStringProperties, parse_connection_string
+from oxbus._enums import (
+    NEXT_AVAILABLE_SESSION,
+    ServiceBusMessageState,
+    ServiceBusReceiveMode,
+    ServiceBusSessionFilter,
+    ServiceBusSubQueue,
+)
+from oxbus._exit_hook import run_at_exit as _run_at_exit
+from oxbus._oxbus import (
+    ArrowArray,
+    Namespace,
+    PartitionHealth,
+    ServiceBusMessage,
+    ServiceBusMessageBatch,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiver,
+    ServiceBusSender,
+    _wake_waiting,
+    partition_id,
+    partition_ids,
+)
+
+__all__ = [
+    "NEXT_AVAILABLE_SESSION",
+    "ArrowArray",
+    "AutoLockRenewer",
+    "Namespace",
+    "PartitionHealth",
+    "ServiceBusClient",
+    "ServiceBusConnectionStringProperties",
+    "ServiceBusMessage",
+    "ServiceBusMessageBatch",
+    "ServiceBusMessageState",
+    "ServiceBusReceiveMode",
+    "ServiceBusReceivedMessage",
+    "ServiceBusReceiver",
+    "ServiceBusSender",
+    "ServiceBusSessionFilter",
+    "ServiceBusSubQueue",
+    "parse_connection_string",
+    "partition_id",
+    "partition_ids",
+]
+
+_run_at_exit(_wake_waiting)
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 (slow to import, seldom asked for)
+
+        return version("oxbus")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Renewing locks in the background while a slow handler works.
+
+One thread per renewer looks at the registered locks and hands those that are due to a thread pool, which renews them.
+The thread starts with the first registered lock and ends with the last one; a renewer without locks has no thread.
+Times are those of the namespace, so a `ManualClock` drives renewal too.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
+
+from oxbus._exit_hook import run_before_pools_join
+from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver
+from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout, ServiceBusError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+    from datetime import datetime
+    from types import TracebackType
+
+    LockRenewFailureCallback = Callable[[ServiceBusReceivedMessage, Exception | None], None]
+
+_RENEW_BEFORE_END = timedelta(seconds=10)
+_LOOK_EVERY_SECONDS = 0.25
+
+_open_renewers: WeakSet[AutoLockRenewer] = WeakSet()
+
+
+@dataclass(slots=True)
+class _Renewal:
+    """A registered lock."""
+
+    receiver: ServiceBusReceiver
+    message: ServiceBusReceivedMessage
+    due: datetime
+    last: datetime
+    duration: float
+    on_failure: LockRenewFailureCallback | None
+
+
+class AutoLockRenewer:
+    """Renews message locks until the message is settled, its receiver closes, or the allowed time is over.
+
+    A lock is renewed 10 seconds before it ends, a short one when half of it is over.
+    Give it to `ServiceBusClient.get_queue_receiver` to register every message, or call `register` for some.
+    May be shared by threads and receivers; usable as a context manager.
+
+    Source: Service Bus client libraries; differences in docs/compat.md.
+    """
+
+    def __init__(
+        self,
+        max_lock_renewal_duration: float = 300,
+        on_lock_renew_failure: LockRenewFailureCallback | None = None,
+        executor: ThreadPoolExecutor | None = None,
+        max_workers: int | None = None,
+    ) -> None:
+        """Make a renewer; no thread starts yet.
+
+        Args:
+            max_lock_renewal_duration: Seconds to keep a lock alive, counted from its registration.
+            on_lock_renew_failure: Called with the message and the error when a lock was lost;
+                the error is None when the lock ran out before it could be renewed.
+            executor: The thread pool that renews; one is made when missing. `close` shuts it down, as in the SDK.
+            max_workers: Size of the thread pool that is made.
+
+        Raises:
+            ValueError: A duration or size is not more than 0.
+        """
+        if max_lock_renewal_duration <= 0:
+            raise ValueError(f"max_lock_renewal_duration must be more than 0 seconds: {max_lock_renewal_duration=}")
+        if max_workers is not None and max_workers <= 0:
+            raise ValueError(f"max_workers must be at least 1: {max_workers=}")
+        self._max_lock_renewal_duration = max_lock_renewal_duration
+        self._on_lock_renew_failure = on_lock_renew_failure
+        self._executor = executor
+        self._max_workers = max_workers
+        self._renewals: list[_Renewal] = []
+        self._in_pool = 0
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._own = threading.local()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        """Return the renewer."""
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the renewer."""
+        self.close()
+
+    def register(
+        self,
+        receiver: ServiceBusReceiver,
+        renewable: ServiceBusReceivedMessage,
+        max_lock_renewal_duration: float | None = None,
+        on_lock_renew_failure: LockRenewFailureCallback | None = None,
+    ) -> None:
+        """Keep the lock of a message alive.
+
+        When renewal ends with an error, that error is also the message's `auto_renew_error`.
+
+        Args:
+            receiver: The receiver that the message came from.
+            renewable: The locked message.
+            max_lock_renewal_duration: Seconds to keep it alive; the renewer's own when missing.
+            on_lock_renew_failure: Called when the lock was lost; the renewer's own when missing.
+
+        Raises:
+            TypeError: `renewable` is not a received message.
+            ValueError: The message has no lock: it was peeked, or received in receive-and-delete mode.
+            ServiceBusError: The renewer is closed.
+        """
+        if not isinstance(renewable, ServiceBusReceivedMessage):
+            raise TypeError(f"renewable must be a ServiceBusReceivedMessage, not {type(renewable).__name__}")
+        locked_until = renewable.locked_until_utc
+        if locked_until is None:
+            raise ValueError(
+                "the message has no lock to renew: it was peeked, or received in receive-and-delete mode. "
+                "Receive it in peek-lock mode."
+            )
+        duration = max_lock_renewal_duration or self._max_lock_renewal_duration
+        now = receiver._now()
+        renewal = _Renewal(
+            receiver=receiver,
+            message=renewable,
+            due=_due(locked_until, now),
+            last=now + timedelta(seconds=duration),
+            duration=duration,
+            on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
+        )
+        with self._changed:
+            self._check_open()
+            self._renewals.append(renewal)
+            self._start()
+            self._changed.notify_all()
+
+    def close(self, wait: bool = True) -> None:
+        """Stop renewing; locks then run out by themselves.
+
+        Args:
+            wait: Whether to wait until renewals under way have ended; a callback of the renewer never waits.
+        """
+        wait = wait and not getattr(self._own, "thread", False)
+        with self._changed:
+            self._closed = True
+            self._renewals.clear()
+            self._changed.notify_all()
+            thread, executor = self._thread, self._executor
+        if thread is not None and wait:
+            thread.join()
+        if executor is not None:
+            executor.shutdown(wait=wait)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ServiceBusError("the AutoLockRenewer is closed: make a new one", condition="amqp:illegal-state")
+
+    def _start(self) -> None:
+        """Start the thread if there is none; the caller holds the condition."""
+        if self._executor is None:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (heavy, and not every program renews)
+
+            self._executor = ThreadPoolExecutor(self._max_workers, thread_name_prefix="oxbus-renew")
+        if self._thread is None:
+            _open_renewers.add(self)
+            run_before_pools_join(_stop_all)
+            self._thread = threading.Thread(target=self._watch, name="oxbus-lock-renewer")
+            self._thread.start()
+
+    def _watch(self) -> None:
+        """Hand every lock that is due to the pool; end when there is none left."""
+        with self._changed:
+            while not self._closed and (self._renewals or self._in_pool):
+                self._renewals = [renewal for renewal in self._renewals if not self._hand_over(renewal)]
+                self._changed.wait(_LOOK_EVERY_SECONDS)
+            self._thread = None
+
+    def _hand_over(self, renewal: _Renewal) -> bool:
+        """Tell whether the watch is over for this lock: finished, or given to the pool."""
+        if not _is_live(renewal):
+            return not renewal.message._lock_expired or self._submit(self._report, renewal)
+        if renewal.receiver._now() >= min(renewal.due, renewal.last):
+            return self._submit(self._renew, renewal)
+        return False
+
+    def _submit(self, task: Callable[[_Renewal], None], renewal: _Renewal) -> bool:
+        """Run `task` in the pool; the caller holds the condition."""
+        assert self._executor is not None  # noqa: S101 (`_start` made it)
+        self._executor.submit(self._run, task, renewal)
+        self._in_pool += 1
+        return True
+
+    def _run(self, task: Callable[[_Renewal], None], renewal: _Renewal) -> None:
+        self._own.thread = True
+        try:
+            task(renewal)
+        finally:
+            self._own.thread = False
+            with self._changed:
+                self._in_pool -= 1
+                self._changed.notify_all()
+
+    def _renew(self, renewal: _Renewal) -> None:
+        """Renew one lock and watch it again, or tell why not."""
+        message = renewal.message
+        if renewal.receiver._now() >= renewal.last:
+            message.auto_renew_error = AutoLockRenewTimeout(
+                f"the {renewal.duration} seconds allowed for renewing the lock are over: "
+                "use a longer max_lock_renewal_duration, or settle the message sooner"
+            )
+            return
+        try:
+            locked_until = renewal.receiver.renew_message_lock(message)
+        except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
+            if not _is_live(renewal) and not message._lock_expired:
+                return  # Settled or closed while the renewal was under way.
+            failed = AutoLockRenewFailed(
+                f"the lock could not be renewed: {error}. Receive the message again.", error=error
+            )
+            message.auto_renew_error = failed
+            self._call_back(renewal, failed)
+            return
+        with self._changed:
+            if not self._closed:
+                renewal.due = _due(locked_until, renewal.receiver._now())
+                self._renewals.append(renewal)
+
+    def _report(self, renewal: _Renewal) -> None:
+        """Tell that a lock ran out before it could be renewed."""
+        self._call_back(renewal, None)
+
+    @staticmethod
+    def _call_back(renewal: _Renewal, error: Exception | None) -> None:
+        if renewal.on_failure is None:
+            return
+        try:
+            renewal.on_failure(renewal.message, error)
+        except Exception:  # A broken callback must not end the renewals of other locks.
+            import logging  # noqa: PLC0415 (only needed here)
+
+            logging.getLogger("oxbus").exception("on_lock_renew_failure raised")
+
+
+def _due(locked_until: datetime, now: datetime) -> datetime:
+    return locked_until - min(_RENEW_BEFORE_END, (locked_until - now) / 2)
+
+
+def _is_live(renewal: _Renewal) -> bool:
+    message = renewal.message
+    return not (message._settled or message._lock_expired or renewal.receiver.closed)
+
+
+def _stop_all() -> None:
+    """Let the interpreter exit: a watching thread would otherwise be joined until its locks end."""
+    for renewer in list(_open_renewers):
+        renewer.close(wait=False)

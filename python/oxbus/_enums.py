@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fixed choices of the data plane, with the names and values of the SDK."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class ServiceBusReceiveMode(str, Enum):
+    """How a receiver takes messages.
+
+    Source: docs/behaviour.md B-146.
+    """
+
+    PEEK_LOCK = "peeklock"
+    """Lock each message; it leaves the queue when it is settled."""
+
+    RECEIVE_AND_DELETE = "receiveanddelete"
+    """Remove each message as it is handed out; nothing to settle, and a crash loses it."""
+
+
+class ServiceBusSubQueue(str, Enum):
+    """The queues that belong to an entity.
+
+    Source: docs/behaviour.md B-259, B-273.
+    """
+
+    DEAD_LETTER = "deadletter"
+    """Messages that could not be handled, or whose time passed."""
+
+    TRANSFER_DEAD_LETTER = "transferdeadletter"
+    """Messages that could not be forwarded."""
+
+
+class ServiceBusMessageState(int, Enum):
+    """Where a message stands in its queue.
+
+    Source: docs/behaviour.md B-292.
+    """
+
+    ACTIVE = 0
+    """Ready or locked."""
+
+    DEFERRED = 1
+    """Set aside; only its sequence number brings it back."""
+
+    SCHEDULED = 2
+    """Waiting for its time."""
+
+
+class ServiceBusSessionFilter(Enum):
+    """Which session a receiver asks for when it names none.
+
+    Source: docs/behaviour.md B-195.
+    """
+
+    NEXT_AVAILABLE = 0
+    """Any session that is unlocked and has messages."""
+
+
+class AmqpMessageBodyType(str, Enum):
+    """The form of a message's body.
+
+    Source: docs/behaviour.md B-428.
+    """
+
+    DATA = "data"
+    """One or more sections of bytes."""
+
+    SEQUENCE = "sequence"
+    """One or more lists of values."""
+
+    VALUE = "value"
+    """One value; None when the message has no body."""
+
+
+NEXT_AVAILABLE_SESSION: Final = ServiceBusSessionFilter.NEXT_AVAILABLE

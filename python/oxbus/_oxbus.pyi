@@ -1,0 +1,798 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native module: messages, senders, receivers and the namespace.
+
+Everything here that has no underscore is exported by `oxbus` or `oxbus.testing`.
+Times are aware UTC datetimes with the resolution of a millisecond; waits are seconds.
+A call that may block lets other threads run and can be interrupted with Ctrl-C.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeAlias, final
+from uuid import UUID
+
+from oxbus._auto_lock_renewer import AutoLockRenewer
+from oxbus._enums import AmqpMessageBodyType, ServiceBusMessageState
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+_Property: TypeAlias = bool | int | float | str | bytes | datetime | UUID | None
+_Outcome: TypeAlias = Literal["complete", "abandon", "defer", "dead_letter"]
+
+def partition_id(key: str | bytes, partitions: int = 16) -> int:
+    """Return the partition that a key goes to.
+
+    The XXH64 hash of the key's bytes with seed 42, as a signed number, modulo `partitions`:
+    what Spark computes as ``pmod(xxhash64(cast(key as binary)), partitions)``.
+
+    Args:
+        key: A session id or partition key; text is hashed as UTF-8.
+        partitions: How many partitions there are, 1 to 65,535.
+
+    Raises:
+        ValueError: `partitions` is out of its range.
+        TypeError: `key` is neither text nor bytes.
+
+    Source: docs/behaviour.md B-062; docs/decisions/0001-partition-hash.md.
+    """
+
+def partition_ids(keys: _ArrowArray | _ArrowStream | Sequence[str | bytes | None], partitions: int = 16) -> ArrowArray:
+    """Return the partition of each key; a null key has a null partition.
+
+    Args:
+        keys: An Arrow array of strings or binaries (read in place), a list, or a numpy array.
+        partitions: How many partitions there are, 1 to 65,535.
+
+    Returns:
+        An Arrow array of 32-bit integers; ``pyarrow.array(result)`` takes it over without a copy.
+
+    Raises:
+        ValueError: `partitions` is out of its range.
+        TypeError: A key is neither text nor bytes.
+    """
+
+def _wake_waiting() -> None:
+    """End every receive that waits; it returns what it has. Called when the interpreter exits."""
+
+@final
+class ArrowArray:
+    """32-bit integers in Arrow memory, readable by anything that understands the Arrow C data interface."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def to_pylist(self) -> list[int | None]:
+        """Return the values as Python objects."""
+
+@final
+class ArrowTable:
+    """Received messages as Arrow columns, readable by anything that understands the Arrow C stream interface."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class ManualClock:
+    """A clock that only moves by hand; give it to ``Namespace(clock=...)``.
+
+    Lock ends, times to live and schedules follow it, and receives that wait look again when it moves.
+    """
+
+    def __new__(cls, start: datetime | None = None) -> Self:
+        """Make a clock that shows `start`, or the present time of the machine.
+
+        Raises:
+            ValueError: `start` has no time zone.
+        """
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock forward.
+
+        Raises:
+            ValueError: `seconds` is negative.
+        """
+
+    def now(self) -> datetime:
+        """Return the time it shows."""
+
+@final
+class PartitionHealth:
+    """How one partition of a namespace is.
+
+    Source: docs/behaviour.md section 3.
+    """
+
+    @property
+    def partition_id(self) -> int:
+        """The partition."""
+
+    @property
+    def status(self) -> str:
+        """``"healthy"``, or what keeps it from working."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it does not work; None when it does."""
+
+@final
+class Namespace:
+    """A set of queues, spread over partitions, in this process.
+
+    Each partition is a broker with a store of its own: one that fails leaves the others working.
+    May be shared by threads; usable as a context manager. A forked child process must open its own.
+    """
+
+    def __new__(
+        cls,
+        path: str | None = None,
+        *,
+        partitions: int | None = None,
+        durability: str | None = None,
+        tier: str | None = None,
+        profile: str = "current",
+        config: object | None = None,
+        clock: ManualClock | None = None,
+        memory_limit_bytes: int | None = None,
+        partitions_owned: Iterable[int] | None = None,
+        lock_policy: str = "fresh",
+        peek_policy: str = "merged",
+    ) -> Self:
+        """Open a namespace.
+
+        Args:
+            path: Refused: durable namespaces are not in this version. None: in memory.
+            partitions: How many partitions, 1 to 64; None: 16.
+            durability: None or ``"memory"``; other levels need a path.
+            tier: Refused: the quotas of a tier are not in this version.
+            profile: ``"current"``; older editions of the service are not in this version.
+            config: Refused: configuration files are not in this version.
+            clock: What tells the time; None: the clock of the machine.
+            memory_limit_bytes: Most bytes that all messages may take; sends beyond it get a quota error.
+            partitions_owned: Refused: it needs a path.
+            lock_policy: ``"fresh"``: a lock's time starts when the message is handed out.
+                ``"faithful"``: when it is taken from its partition, as in Service Bus.
+            peek_policy: ``"merged"``: a peek merges all partitions by enqueued time.
+
+        Raises:
+            InvalidOperationError: An option asks for something that this version does not have.
+            ValueError: An option is out of its range.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+    def close(self) -> None:
+        """End all receives that wait and drop everything that is kept in memory. Closing twice is harmless."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has."""
+
+    def partition_health(self) -> list[PartitionHealth]:
+        """Return how each partition is, by partition id.
+
+        Source: docs/behaviour.md B-097 to B-099.
+        """
+
+    @property
+    def recovery(self) -> dict[str, Any] | None:
+        """What opening had to repair; None for a namespace in memory."""
+
+    def checkpoint(self) -> None:
+        """Write what is needed to open faster next time; nothing to do in memory."""
+
+    def statistics(self) -> dict[str, Any]:
+        """Return counters of the whole namespace, each named with its unit."""
+
+    def _create_queue(self, name: str, options: dict[str, Any]) -> dict[str, Any]: ...
+    def _get_queue(self, name: str) -> dict[str, Any]: ...
+    def _update_queue(self, name: str, options: dict[str, Any]) -> None: ...
+    def _delete_queue(self, name: str) -> None: ...
+    def _list_queues(self) -> list[dict[str, Any]]: ...
+    def _queue_runtime(self, name: str) -> dict[str, Any]: ...
+    def _inject_fault(self, partition_id: int, fault: str, after: int) -> None: ...
+    def _heal(self, partition_id: int) -> None: ...
+    def _sender(self, queue_name: str, client_identifier: str | None) -> ServiceBusSender: ...
+    def _receiver(
+        self,
+        queue_name: str,
+        *,
+        sub_queue: str | None,
+        receive_mode: str,
+        max_wait_time: float | None,
+        prefetch_count: int,
+        auto_lock_renewer: AutoLockRenewer | None,
+        lock_policy: str | None,
+        partition_id: int | None,
+        client_identifier: str | None,
+    ) -> ServiceBusReceiver: ...
+
+class ServiceBusMessage:
+    """A message to send.
+
+    Source: docs/behaviour.md B-047, B-048, B-428, B-429; differences in docs/compat.md#messages.
+    """
+
+    def __new__(
+        cls,
+        body: str | bytes | None,
+        *,
+        application_properties: Mapping[str, _Property] | None = None,
+        session_id: str | None = None,
+        message_id: str | None = None,
+        scheduled_enqueue_time_utc: datetime | None = None,
+        time_to_live: timedelta | None = None,
+        content_type: str | None = None,
+        correlation_id: str | None = None,
+        subject: str | None = None,
+        partition_key: str | None = None,
+        to: str | None = None,
+        reply_to: str | None = None,
+        reply_to_session_id: str | None = None,
+    ) -> Self:
+        """Make a message.
+
+        Args:
+            body: The payload; text is stored as UTF-8. None: a message without a payload.
+            application_properties: Values of your own by name, up to 64 KiB in all.
+            session_id: The session; also the partition key.
+            message_id: Up to 128 characters. The sender makes one when it is missing.
+            scheduled_enqueue_time_utc: Not to be received before.
+            time_to_live: Not to be received later than this long after it was stored.
+            content_type: What the body is, a MIME type.
+            correlation_id: Which message this one answers.
+            subject: What the message is about.
+            partition_key: Messages with equal keys go to one partition and stay in order. Up to 128 characters.
+            to: The final receiver; not interpreted.
+            reply_to: The queue for answers; not interpreted.
+            reply_to_session_id: The session for answers; not interpreted.
+
+        Raises:
+            TypeError: A value is of the wrong type.
+            ValueError: A value is too long or out of its range, or session id and partition key differ.
+        """
+
+    @property
+    def body(self) -> Iterator[bytes]:
+        """The sections of the payload; ``b"".join(message.body)`` is all of it."""
+
+    @property
+    def body_type(self) -> AmqpMessageBodyType:
+        """The form of the body."""
+
+    @property
+    def application_properties(self) -> dict[str, Any] | None:
+        """Values of the sender's own, by name."""
+
+    @application_properties.setter
+    def application_properties(self, value: Mapping[str, _Property] | None) -> None: ...
+    @property
+    def session_id(self) -> str | None:
+        """The session."""
+
+    @session_id.setter
+    def session_id(self, value: str | None) -> None: ...
+    @property
+    def message_id(self) -> str | None:
+        """The id that the sender gave, or that was made when the message was sent."""
+
+    @message_id.setter
+    def message_id(self, value: str | None) -> None: ...
+    @property
+    def scheduled_enqueue_time_utc(self) -> datetime | None:
+        """When the message may be received at the earliest."""
+
+    @scheduled_enqueue_time_utc.setter
+    def scheduled_enqueue_time_utc(self, value: datetime | None) -> None: ...
+    @property
+    def time_to_live(self) -> timedelta | None:
+        """How long after it was stored the message may be received."""
+
+    @time_to_live.setter
+    def time_to_live(self, value: timedelta | None) -> None: ...
+    @property
+    def content_type(self) -> str | None:
+        """What the body is, a MIME type."""
+
+    @content_type.setter
+    def content_type(self, value: str | None) -> None: ...
+    @property
+    def correlation_id(self) -> str | None:
+        """Which message this one answers."""
+
+    @correlation_id.setter
+    def correlation_id(self, value: str | None) -> None: ...
+    @property
+    def subject(self) -> str | None:
+        """What the message is about."""
+
+    @subject.setter
+    def subject(self, value: str | None) -> None: ...
+    @property
+    def partition_key(self) -> str | None:
+        """The key that chooses the partition."""
+
+    @partition_key.setter
+    def partition_key(self, value: str | None) -> None: ...
+    @property
+    def to(self) -> str | None:
+        """The final receiver."""
+
+    @to.setter
+    def to(self, value: str | None) -> None: ...
+    @property
+    def reply_to(self) -> str | None:
+        """The queue for answers."""
+
+    @reply_to.setter
+    def reply_to(self, value: str | None) -> None: ...
+    @property
+    def reply_to_session_id(self) -> str | None:
+        """The session for answers."""
+
+    @reply_to_session_id.setter
+    def reply_to_session_id(self, value: str | None) -> None: ...
+
+@final
+class ServiceBusReceivedMessage(ServiceBusMessage):
+    """A message that was received or peeked. It is frozen: setting a property raises `AttributeError`.
+
+    Source: docs/behaviour.md B-103 to B-119, B-290 to B-293.
+    """
+
+    auto_renew_error: Exception | None
+
+    @property
+    def sequence_number(self) -> int | None:
+        """The number given when the message was stored: partition id in the top 16 bits, never used again."""
+
+    @property
+    def partition_id(self) -> int | None:
+        """The partition that holds the message; None on a queue that is not partitioned."""
+
+    @property
+    def enqueued_sequence_number(self) -> int | None:
+        """The number given where the message was first stored, before any forwarding."""
+
+    @property
+    def enqueued_time_utc(self) -> datetime | None:
+        """When the message was stored."""
+
+    @property
+    def expires_at_utc(self) -> datetime | None:
+        """When the message expires; None when it never does."""
+
+    @property
+    def delivery_count(self) -> int | None:
+        """How often the message was handed out before and came back; 0 the first time."""
+
+    @property
+    def state(self) -> ServiceBusMessageState:
+        """Where the message stands in its queue."""
+
+    @property
+    def lock_token(self) -> UUID | str | None:
+        """The token of the lock; None when the message was peeked or removed as it was received."""
+
+    @property
+    def locked_until_utc(self) -> datetime | None:
+        """When the lock ends; None without a lock."""
+
+    @property
+    def dead_letter_reason(self) -> str | None:
+        """Why the message is in the dead-letter queue."""
+
+    @property
+    def dead_letter_error_description(self) -> str | None:
+        """What went wrong before the message went to the dead-letter queue."""
+
+    @property
+    def dead_letter_source(self) -> str | None:
+        """The queue that a forwarded dead letter came from."""
+
+    @property
+    def _lock_expired(self) -> bool: ...
+    @property
+    def _settled(self) -> bool: ...
+
+@final
+class ServiceBusMessageBatch:
+    """Messages that are sent together or not at all, up to a size.
+
+    Make one with `ServiceBusSender.create_message_batch`.
+
+    Source: docs/behaviour.md B-079 to B-084.
+    """
+
+    def __new__(cls, max_size_in_bytes: int | None = None) -> Self: ...
+    def __len__(self) -> int: ...
+    def add_message(self, message: ServiceBusMessage) -> None:
+        """Add a message.
+
+        Raises:
+            MessageSizeExceededError: It does not fit; the batch stays as it was.
+            TypeError: `message` is not a `ServiceBusMessage`.
+        """
+
+    @property
+    def max_size_in_bytes(self) -> int:
+        """The most bytes that the batch may have."""
+
+    @property
+    def size_in_bytes(self) -> int:
+        """The bytes that it has, each message with its properties and a header."""
+
+@final
+class ServiceBusSender:
+    """Sends messages to a queue. May be shared by threads; usable as a context manager."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+    def close(self) -> None:
+        """Close the sender. Closing twice is harmless."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+
+    @property
+    def client_identifier(self) -> str:
+        """The name of this sender in error texts."""
+
+    @property
+    def last_durability(self) -> str | None:
+        """The level that the last send reached: ``"memory"``; None before the first one."""
+
+    def send_messages(
+        self,
+        message: ServiceBusMessage | Iterable[ServiceBusMessage] | ServiceBusMessageBatch,
+        *,
+        timeout: float | None = 60,
+        durability: str | None = None,
+    ) -> None:
+        """Store one message, or several as one atomic batch.
+
+        A key (session id, else partition key) chooses the partition. A message or batch without a key goes to the
+        next partition in turn that is available.
+
+        Args:
+            message: One message, several, or a batch. Several need one key on a partitioned queue.
+            timeout: Most seconds to take; None sets no bound.
+            durability: None or ``"memory"``; other levels need a durable namespace.
+
+        Raises:
+            MessagingEntityNotFoundError: The queue is gone.
+            MessagingEntityDisabledError: The status of the queue forbids sending.
+            MessageSizeExceededError: A message or the batch is too large.
+            InvalidOperationError: Keys in the batch differ, or session id and partition key do.
+            PartitionUnavailableError: The key's partition is out of service, or all are.
+            ServiceBusServerBusyError: The key's partition asks for a pause.
+            ServiceBusQuotaExceededError: The key's partition, or every partition, is full.
+            OperationTimeoutError: `timeout` is over.
+            ValueError: The sender is closed, or `timeout` is not more than 0.
+            TypeError: `message` holds something that is no message.
+
+        Source: docs/behaviour.md B-061 to B-084; differences in docs/compat.md#send.
+        """
+
+    def schedule_messages(
+        self,
+        messages: ServiceBusMessage | Iterable[ServiceBusMessage],
+        schedule_time_utc: datetime,
+        *,
+        timeout: float | None = 60,
+    ) -> list[int]:
+        """Store messages that cannot be received before a time.
+
+        Args:
+            messages: One message or several.
+            schedule_time_utc: The earliest time; one without a time zone counts as UTC.
+            timeout: Most seconds to take.
+
+        Returns:
+            Their sequence numbers, which `cancel_scheduled_messages` takes. They get new ones when their time comes.
+
+        Raises:
+            The same as `send_messages`.
+
+        Source: docs/behaviour.md B-232 to B-237.
+        """
+
+    def cancel_scheduled_messages(self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60) -> None:
+        """Delete messages whose time has not come.
+
+        Raises:
+            MessageNotFoundError: One of them is not there or was activated; the text names them, none is deleted.
+            ValueError: The sender is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-238, B-239.
+        """
+
+    def create_message_batch(self, max_size_in_bytes: int | None = None) -> ServiceBusMessageBatch:
+        """Return an empty batch.
+
+        Args:
+            max_size_in_bytes: The most bytes that it may have; None: 1 MiB.
+
+        Raises:
+            ValueError: More than the queue accepts.
+        """
+
+    def send_arrow(self, data: _ArrowStream | _ArrowArray) -> dict[int, int]:
+        """Store each row of a table as a message.
+
+        Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are spread.
+        Columns are properties of messages: `body` (binary or string), `message_id`, `session_id`, `partition_key`,
+        `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings), `application_properties`
+        (map of string to string), `scheduled_enqueue_time_utc` (timestamp), `time_to_live` (duration).
+
+        Args:
+            data: Anything with the Arrow C stream or array interface: pyarrow, polars, pandas.
+
+        Returns:
+            Partition id to the number of rows that it stored.
+
+        Raises:
+            PartialSendError: Some partitions refused their rows; it names those rows.
+            ValueError: A column is unknown or of the wrong type, the text names it; or the sender is closed.
+            The same as `send_messages` when no row was stored.
+
+        Source: docs/compat.md#arrow.
+        """
+
+@final
+class ServiceBusReceiver:
+    """Takes messages from a queue, fanned in from all its partitions.
+
+    Iterating yields one message after the other and ends when `max_wait_time` passes without one.
+    May be shared by threads; usable as a context manager.
+
+    Source: docs/behaviour.md B-125 to B-149; differences in docs/compat.md#receive.
+    """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> ServiceBusReceivedMessage: ...
+    def next(self) -> ServiceBusReceivedMessage:
+        """Return the next message, waiting for `max_wait_time`.
+
+        Raises:
+            StopIteration: None came in time.
+        """
+
+    def close(self) -> None:
+        """Close the receiver. Messages that it held and did not hand out go back without charging a delivery.
+
+        Messages that were handed out stay locked until they are settled through another receiver or their locks end.
+        Closing twice is harmless.
+        """
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+
+    @property
+    def client_identifier(self) -> str:
+        """The name of this receiver in error texts."""
+
+    @property
+    def session(self) -> None:
+        """The session; None on a queue without sessions."""
+
+    def receive_messages(
+        self, max_message_count: int | None = 1, max_wait_time: float | None = None
+    ) -> list[ServiceBusReceivedMessage]:
+        """Take up to `max_message_count` messages and lock each one.
+
+        Returns as soon as something is ready; waits only while nothing is. It may return fewer than there are.
+
+        Args:
+            max_message_count: Upper bound, at least 1. None: as many as there are, up to the prefetch count.
+            max_wait_time: Seconds to wait for the first message; 0 does not wait.
+                None uses the receiver's own wait, and without one waits until a message comes.
+
+        Returns:
+            Messages in sequence-number order within each partition; empty when the wait ends.
+
+        Raises:
+            MessagingEntityNotFoundError: The queue is gone.
+            MessagingEntityDisabledError: The status of the queue forbids receiving.
+            ForkedProcessError: The receiver was made before the process forked.
+            ValueError: The receiver is closed, a count is below 1, or a wait is negative.
+
+        Source: docs/behaviour.md B-125 to B-140.
+        """
+
+    def receive_deferred_messages(
+        self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60
+    ) -> list[ServiceBusReceivedMessage]:
+        """Take deferred messages by their numbers; all of them or none.
+
+        Args:
+            sequence_numbers: One number or several, on a partitioned queue all of one partition.
+            timeout: Most seconds to take.
+
+        Raises:
+            MessageNotFoundError: One of them is not there, not deferred, or locked.
+            InvalidOperationError: They are of different partitions, or too many for receive-and-delete.
+            ValueError: The receiver is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-275 to B-288.
+        """
+
+    def peek_messages(
+        self, max_message_count: int = 1, *, sequence_number: int = 0, timeout: float | None = 60
+    ) -> list[ServiceBusReceivedMessage]:
+        """Look at messages without taking them.
+
+        Args:
+            max_message_count: Upper bound, 1 to 250.
+            sequence_number: Start with this number. 0 goes on after the last message that this receiver peeked,
+                merging the partitions by the time their messages were stored.
+            timeout: Most seconds to take.
+
+        Returns:
+            Messages without locks: active, locked, deferred and scheduled ones.
+
+        Raises:
+            ValueError: The receiver is closed, or a value is out of its range.
+
+        Source: docs/behaviour.md B-290 to B-305; differences in docs/compat.md#peek.
+        """
+
+    def complete_message(self, message: ServiceBusReceivedMessage) -> None:
+        """Remove a message: it was handled.
+
+        Raises:
+            MessageAlreadySettled: This message object was settled before.
+            MessageLockLostError: The lock ended, or the message is of another queue.
+            ValueError: The message has no lock, or the receiver is closed.
+
+        Source: docs/behaviour.md B-162, B-173.
+        """
+
+    def abandon_message(
+        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, _Property] | None = None
+    ) -> None:
+        """Give a message back at once; its delivery count rises by one and it keeps its place.
+
+        Args:
+            message: The message.
+            properties_to_modify: Application properties to add or replace.
+
+        Raises:
+            The same as `complete_message`.
+
+        Source: docs/behaviour.md B-163, B-166, B-178.
+        """
+
+    def defer_message(
+        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, _Property] | None = None
+    ) -> None:
+        """Set a message aside; only `receive_deferred_messages` brings it back.
+
+        Args:
+            message: The message.
+            properties_to_modify: Application properties to add or replace.
+
+        Raises:
+            The same as `complete_message`.
+
+        Source: docs/behaviour.md B-164, B-275.
+        """
+
+    def dead_letter_message(
+        self, message: ServiceBusReceivedMessage, reason: str | None = None, error_description: str | None = None
+    ) -> None:
+        """Move a message to the dead-letter queue.
+
+        Args:
+            message: The message.
+            reason: Why, up to 4,096 characters.
+            error_description: What went wrong, up to 4,096 characters.
+
+        Raises:
+            InvalidOperationError: The receiver reads a dead-letter queue.
+            The same as `complete_message`.
+
+        Source: docs/behaviour.md B-165, B-168, B-259 to B-267.
+        """
+
+    def renew_message_lock(self, message: ServiceBusReceivedMessage, *, timeout: float | None = 60) -> datetime:
+        """Start the time of a lock anew.
+
+        Returns:
+            When the lock ends now; also the message's `locked_until_utc`.
+
+        Raises:
+            The same as `complete_message`.
+
+        Source: docs/behaviour.md B-154, B-155.
+        """
+
+    def complete_messages(self, messages: Iterable[ServiceBusReceivedMessage]) -> None:
+        """Complete several messages.
+
+        Raises:
+            MessageLockLostError: Some were not completed; its `sequence_numbers` names them. The others were.
+        """
+
+    def abandon_messages(
+        self,
+        messages: Iterable[ServiceBusReceivedMessage],
+        *,
+        properties_to_modify: Mapping[str, _Property] | None = None,
+    ) -> None:
+        """Abandon several messages.
+
+        Raises:
+            MessageLockLostError: Some were not abandoned; its `sequence_numbers` names them. The others were.
+        """
+
+    def defer_messages(
+        self,
+        messages: Iterable[ServiceBusReceivedMessage],
+        *,
+        properties_to_modify: Mapping[str, _Property] | None = None,
+    ) -> None:
+        """Defer several messages.
+
+        Raises:
+            MessageLockLostError: Some were not deferred; its `sequence_numbers` names them. The others were.
+        """
+
+    def dead_letter_messages(
+        self,
+        messages: Iterable[ServiceBusReceivedMessage],
+        reason: str | None = None,
+        error_description: str | None = None,
+    ) -> None:
+        """Dead-letter several messages.
+
+        Raises:
+            MessageLockLostError: Some were not moved; its `sequence_numbers` names them. The others were.
+        """
+
+    def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
+        """Take messages as Arrow columns.
+
+        Args:
+            max_message_count: Upper bound, at least 1.
+            max_wait_time: As for `receive_messages`.
+
+        Returns:
+            A table with the columns of `ServiceBusSender.send_arrow` and `sequence_number` (int64), `partition_id`
+            (int16), `enqueued_time_utc`, `locked_until_utc` (timestamps), `delivery_count` (int32), `lock_token`
+            (16 bytes), `state`, `dead_letter_reason`, `dead_letter_error_description`.
+
+        Raises:
+            The same as `receive_messages`.
+        """
+
+    def settle_arrow(self, batch: _ArrowStream | _ArrowArray, outcome: _Outcome) -> None:
+        """Settle the messages of a table, by its columns `sequence_number` and `lock_token`.
+
+        Args:
+            batch: What `receive_arrow` returned, or some rows of it.
+            outcome: What to do with each message.
+
+        Raises:
+            MessageLockLostError: Some were not settled; its `sequence_numbers` names them. The others were.
+            ValueError: A column is missing or `outcome` is unknown.
+        """
+
+    def _now(self) -> datetime: ...

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, as one tree.
+
+::
+
+    ServiceBusError
+    ├── AutoLockRenewFailed
+    ├── AutoLockRenewTimeout
+    ├── ForkedProcessError                 +
+    ├── InvalidOperationError              +
+    ├── MessageAlreadySettled              (also a ValueError)
+    ├── MessageLockLostError
+    ├── MessageNotFoundError
+    ├── MessageSizeExceededError           (also a ValueError)
+    ├── MessagingEntityAlreadyExistsError  = ResourceExistsError
+    ├── MessagingEntityDisabledError
+    ├── MessagingEntityNotFoundError       = ResourceNotFoundError
+    ├── NamespaceInUseError                +
+    ├── OperationTimeoutError
+    ├── PartialSendError                   +
+    ├── ServiceBusAuthenticationError
+    ├── ServiceBusAuthorizationError
+    ├── ServiceBusCommunicationError
+    ├── ServiceBusConnectionError
+    ├── ServiceBusQuotaExceededError
+    ├── ServiceBusServerBusyError
+    │   └── PartitionUnavailableError      +
+    ├── SessionCannotBeLockedError
+    ├── SessionLockLostError
+    └── StoreCorruptError                  +
+
+Names are those of the azure-servicebus SDK; a plus marks what oxbus adds.
+A wrong argument (type, range, closed handle) is a ``TypeError`` or a ``ValueError``, as in the SDK.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "AutoLockRenewFailed",
+    "AutoLockRenewTimeout",
+    "ForkedProcessError",
+    "InvalidOperationError",
+    "MessageAlreadySettled",
+    "MessageLockLostError",
+    "MessageNotFoundError",
+    "MessageSizeExceededError",
+    "MessagingEntityAlreadyExistsError",
+    "MessagingEntityDisabledError",
+    "MessagingEntityNotFoundError",
+    "NamespaceInUseError",
+    "OperationTimeoutError",
+    "PartialSendError",
+    "PartitionUnavailableError",
+    "ResourceExistsError",
+    "ResourceNotFoundError",
+    "ServiceBusAuthenticationError",
+    "ServiceBusAuthorizationError",
+    "ServiceBusCommunicationError",
+    "ServiceBusConnectionError",
+    "ServiceBusError",
+    "ServiceBusQuotaExceededError",
+    "ServiceBusServerBusyError",
+    "SessionCannotBeLockedError",
+    "SessionLockLostError",
+    "StoreCorruptError",
+]
+
+
+class ServiceBusError(Exception):
+    """Base of every error of this package.
+
+    Attributes:
+        message: What happened and what to do about it.
+        condition: The AMQP error condition, the same symbol that a server would send.
+        is_transient: True when the same call may succeed later without a change.
+        inner_exception: The error that led to this one, if any.
+
+    Source: Service Bus error conditions, docs/behaviour.md section 21.6.
+    """
+
+    condition: str | None = "amqp:internal-error"
+    is_transient: bool = False
+    default_message: ClassVar[str] = (
+        "The operation failed inside the broker. Report it with this text and what the program did before."
+    )
+
+    def __init__(
+        self, message: str | None = None, *, condition: str | None = None, error: BaseException | None = None
+    ) -> None:
+        """Make the error.
+
+        Args:
+            message: What happened and what to do; the class's own text when missing.
+            condition: The AMQP condition when it is not the one of the class.
+            error: The error that led to this one; it becomes the cause.
+        """
+        self.message = message or self.default_message
+        super().__init__(self.message)
+        self.inner_exception = error
+        if error is not None:
+            self.__cause__ = error
+        if condition is not None:
+            self.condition = condition
+
+
+class InvalidOperationError(ServiceBusError):
+    """The call cannot work on this entity or this message, now or later: change the call.
+
+    Service Bus calls it an invalid operation: mixed keys in one batch, session id and partition key that differ,
+    or a feature that this version does not have (then ``condition`` is ``amqp:not-implemented``).
+
+    Source: docs/behaviour.md B-439.
+    """
+
+    condition = "amqp:not-allowed"
+    default_message = "The call is not allowed on this entity or this message. Change the call."
+
+
+class OperationTimeoutError(ServiceBusError):
+    """The time for the call ran out: make it again, after a send with the same message id."""
+
+    condition = "com.microsoft:timeout"
+    is_transient = True
+    default_message = (
+        "The time for the call ran out, and a send may or may not have been stored. "
+        "Retry, with the same message id if it was a send."
+    )
+
+
+class MessageLockLostError(ServiceBusError):
+    """The lock on the message is gone: receive the message again.
+
+    Attributes:
+        sequence_numbers: After a plural settlement, the messages that were not settled; the others were.
+
+    Source: docs/behaviour.md B-155, B-160.
+    """
+
+    condition = "com.microsoft:message-lock-lost"
+    default_message = (
+        "The lock expired, or the message was settled or belongs to another entity. Receive the message again."
+    )
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        sequence_numbers: Iterable[int] = (),
+        condition: str | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Make the error; `sequence_numbers` names the messages that were not settled."""
+        super().__init__(message, condition=condition, error=error)
+        self.sequence_numbers = list(sequence_numbers)
+
+
+class MessageAlreadySettled(ServiceBusError, ValueError):  # noqa: N818 (the SDK's name)
+    """This message object was completed, abandoned, deferred or dead-lettered before: receive the next one."""
+
+    condition = "com.microsoft:message-lock-lost"
+    default_message = "The message was settled before. Receive the next one."
+
+
+class MessageNotFoundError(ServiceBusError):
+    """No message answers to that sequence number: peek to see which do.
+
+    Source: docs/behaviour.md B-238, B-278.
+    """
+
+    condition = "com.microsoft:message-not-found"
+    default_message = (
+        "No message answers to that sequence number, or it is locked. Peek to see which messages there are."
+    )
+
+
+class MessageSizeExceededError(ServiceBusError, ValueError):
+    """The message or the batch is larger than the limit: send less at once.
+
+    Source: docs/behaviour.md B-055.
+    """
+
+    condition = "amqp:link:message-size-exceeded"
+    default_message = "The message or batch is larger than the limit. Send less at once."
+
+
+class MessagingEntityNotFoundError(ServiceBusError):
+    """No entity has that name: create it first."""
+
+    condition = "amqp:not-found"
+    default_message = "No entity has that name. Create it with ServiceBusAdministrationClient.create_queue first."
+
+
+class MessagingEntityAlreadyExistsError(ServiceBusError):
+    """An entity has that name: choose another, or update that one.
+
+    Source: docs/behaviour.md B-019.
+    """
+
+    condition = "com.microsoft:entity-already-exists"
+    default_message = "An entity has that name. Choose another name, or update that entity."
+
+
+class MessagingEntityDisabledError(ServiceBusError):
+    """The status of the entity forbids the call: set it to active first.
+
+    Source: docs/behaviour.md B-397.
+    """
+
+    condition = "com.microsoft:entity-disabled"
+    default_message = "The status of the entity forbids the call. Set its status to Active with update_queue first."
+
+
+class ServiceBusQuotaExceededError(ServiceBusError):
+    """The entity, a partition or the namespace is full: receive and complete, then send again.
+
+    Source: docs/behaviour.md B-036, B-037.
+    """
+
+    condition = "amqp:resource-limit-exceeded"
+    is_transient = True
+    default_message = "The entity is full. Receive and complete messages, the dead-lettered ones too, then send again."
+
+
+class ServiceBusServerBusyError(ServiceBusError):
+    """The broker asks for a pause: wait, then make the same call again.
+
+    Source: docs/behaviour.md B-100.
+    """
+
+    condition = "com.microsoft:server-busy"
+    is_transient = True
+    default_message = "The broker is busy. Wait some seconds, then make the same call again."
+
+
+class PartitionUnavailableError(ServiceBusServerBusyError):
+    """The store of the key's partition is out of service: wait, or send without a key.
+
+    Other partitions go on working, and a message without a key goes to one of them.
+
+    Source: docs/behaviour.md B-073, B-074, B-090.
+    """
+
+    default_message = "The partition is out of service. Wait until it is healed, or send without a key."
+
+
+class PartialSendError(ServiceBusError):
+    """`send_arrow` stored a part of the rows: send those in `rows` again.
+
+    Attributes:
+        rows: Indexes of the rows that were not stored, rising.
+        partitions: Partition id to the number of rows that it stored.
+    """
+
+    condition = "com.microsoft:server-busy"
+    default_message = "Some rows were not stored. Send the rows that `rows` names again."
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        rows: Iterable[int] = (),
+        partitions: Mapping[int, int] | None = None,
+        condition: str | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Make the error; `rows` were not stored, `partitions` counts those that were."""
+        super().__init__(message, condition=condition, error=error)
+        self.rows = list(rows)
+        self.partitions = dict(partitions or {})
+
+
+class SessionLockLostError(ServiceBusError):
+    """The lock on the session is gone: accept the session again.
+
+    Source: docs/behaviour.md B-203.
+    """
+
+    condition = "com.microsoft:session-lock-lost"
+    default_message = "The lock on the session expired or was released. Accept the session again."
+
+
+class SessionCannotBeLockedError(ServiceBusError):
+    """Another receiver holds the session: wait for it, or accept another.
+
+    Source: docs/behaviour.md B-194.
+    """
+
+    condition = "com.microsoft:session-cannot-be-locked"
+    is_transient = True
+    default_message = "Another receiver holds the session. Wait until it is released, or accept another session."
+
+
+class ForkedProcessError(ServiceBusError):
+    """The handle was made before a fork: open a namespace in the child process."""
+
+    condition = "amqp:illegal-state"
+    default_message = (
+        "This handle was made before the process forked. Open a namespace of its own in the child process."
+    )
+
+
+class NamespaceInUseError(ServiceBusError):
+    """Another process owns the directory or those partitions: close it there, or open other partitions."""
+
+    condition = "amqp:resource-locked"
+    default_message = "Another process owns this namespace. Close it there first, or open other partitions."
+
+
+class StoreCorruptError(ServiceBusError):
+    """Stored bytes fail their checks: stop, and restore from a copy."""
+
+    condition = "amqp:internal-error"
+    default_message = "Stored bytes fail their checks. Stop using the partition and restore it from a copy."
+
+
+class ServiceBusConnectionError(ServiceBusError):
+    """The connection to a server broke: make the call again, which connects anew."""
+
+    condition = "amqp:connection:forced"
+    is_transient = True
+    default_message = "The connection broke. Retry: the next call connects again."
+
+
+class ServiceBusCommunicationError(ServiceBusError):
+    """A server cannot be reached: check its name and the network, then try again."""
+
+    condition = "amqp:link:detach-forced"
+    is_transient = True
+    default_message = "The server cannot be reached. Check its name and the network, then retry."
+
+
+class ServiceBusAuthenticationError(ServiceBusError):
+    """A server did not accept who the caller is: check the credential."""
+
+    condition = "com.microsoft:auth-failed"
+    default_message = "The server did not accept the credential. Check the key or token of the connection string."
+
+
+class ServiceBusAuthorizationError(ServiceBusError):
+    """A server does not let the caller do this: ask for the right that it names."""
+
+    condition = "amqp:unauthorized-access"
+    default_message = "The credential has no right to do this. Use one with the Send, Listen or Manage right it needs."
+
+
+class AutoLockRenewFailed(ServiceBusError):  # noqa: N818 (the SDK's name)
+    """The background renewal of a lock failed: receive the message again."""
+
+    condition = "com.microsoft:message-lock-lost"
+    default_message = "The lock could not be renewed. Receive the message again."
+
+
+class AutoLockRenewTimeout(ServiceBusError):  # noqa: N818 (the SDK's name)
+    """The time allowed for renewing a lock is over: allow more, or settle sooner."""
+
+    condition = "com.microsoft:timeout"
+    default_message = (
+        "The time allowed for renewing the lock is over. "
+        "Use a longer max_lock_renewal_duration, or settle the message sooner."
+    )
+
+
+ResourceNotFoundError = MessagingEntityNotFoundError
+"""The administration client's name for a missing entity."""
+
+ResourceExistsError = MessagingEntityAlreadyExistsError
+"""The administration client's name for an entity that is there already."""

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creating, changing, listing and counting the entities of a namespace."""
+
+from oxbus.management._client import ServiceBusAdministrationClient
+from oxbus.management._enums import (
+    AccessRights,
+    ApiVersion,
+    EntityAvailabilityStatus,
+    EntityStatus,
+    MessagingSku,
+    NamespaceType,
+)
+from oxbus.management._models import (
+    AuthorizationRule,
+    MessageCountDetails,
+    NamespaceProperties,
+    PartitionRuntimeProperties,
+    QueueProperties,
+    QueueRuntimeProperties,
+)
+from oxbus.management._paging import ItemPaged
+
+__all__ = [
+    "AccessRights",
+    "ApiVersion",
+    "AuthorizationRule",
+    "EntityAvailabilityStatus",
+    "EntityStatus",
+    "ItemPaged",
+    "MessageCountDetails",
+    "MessagingSku",
+    "NamespaceProperties",
+    "NamespaceType",
+    "PartitionRuntimeProperties",
+    "QueueProperties",
+    "QueueRuntimeProperties",
+    "ServiceBusAdministrationClient",
+]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fixed choices of the management plane, with the names and values of the SDK."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class EntityStatus(str, Enum):
+    """What an entity lets through; the ones from `CREATING` on cannot be set by a program.
+
+    Source: docs/behaviour.md B-396.
+    """
+
+    ACTIVE = "Active"
+    DISABLED = "Disabled"
+    SEND_DISABLED = "SendDisabled"
+    RECEIVE_DISABLED = "ReceiveDisabled"
+    CREATING = "Creating"
+    DELETING = "Deleting"
+    RENAMING = "Renaming"
+    RESTORING = "Restoring"
+    UNKNOWN = "Unknown"
+
+
+class EntityAvailabilityStatus(str, Enum):
+    """Whether all partitions of an entity can be reached.
+
+    Source: docs/behaviour.md B-097, B-098.
+    """
+
+    UNKNOWN = "Unknown"
+    AVAILABLE = "Available"
+    LIMITED = "Limited"
+    """At least one partition is out of service; counts and peeks cover the others."""
+    RESTORING = "Restoring"
+    RENAMING = "Renaming"
+
+
+class AccessRights(str, Enum):
+    """What an authorization rule allows.
+
+    Source: docs/behaviour.md B-416.
+    """
+
+    MANAGE = "Manage"
+    SEND = "Send"
+    LISTEN = "Listen"
+
+
+class MessagingSku(str, Enum):
+    """The tier of a namespace.
+
+    Source: docs/behaviour.md B-001.
+    """
+
+    BASIC = "Basic"
+    STANDARD = "Standard"
+    PREMIUM = "Premium"
+
+
+class NamespaceType(str, Enum):
+    """What a namespace may contain; here always `MESSAGING`."""
+
+    MESSAGING = "Messaging"
+    NOTIFICATION_HUB = "NotificationHub"
+    MIXED = "Mixed"
+    EVENT_HUB = "EventHub"
+    RELAY = "Relay"
+
+
+class ApiVersion(str, Enum):
+    """Versions of the service's management interface; all do the same here."""
+
+    V2024_05 = "2024-05"
+    V2021_05 = "2021-05"
+    V2017_04 = "2017-04"

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the administration client returns and takes."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from oxbus._field_mapping import MutableFieldMapping
+from oxbus.management._durations import to_milliseconds, to_timedelta
+from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus, MessagingSku, NamespaceType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oxbus.management._enums import AccessRights
+
+DURATION_OPTIONS: Final = (
+    "auto_delete_on_idle",
+    "default_message_time_to_live",
+    "duplicate_detection_history_time_window",
+    "lock_duration",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class AuthorizationRule:
+    """A right given to the holder of a key.
+
+    Attributes:
+        type: The kind of rule.
+        claim_type: The kind of claim.
+        claim_value: The claim.
+        rights: What it allows.
+        created_at_utc: When it was made.
+        modified_at_utc: When it was last changed.
+        key_name: The name of its keys.
+        primary_key: One key.
+        secondary_key: Another key, so that the first can be replaced without an outage.
+    """
+
+    type: str | None = None
+    claim_type: str | None = None
+    claim_value: str | None = None
+    rights: list[str | AccessRights] | None = None
+    created_at_utc: datetime | None = None
+    modified_at_utc: datetime | None = None
+    key_name: str | None = None
+    primary_key: str | None = None
+    secondary_key: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class QueueProperties(MutableFieldMapping):
+    """The options of a queue: change them, then give them to `update_queue`; also usable like a mapping.
+
+    Get one from `create_queue`, `get_queue` or `list_queues`.
+
+    Attributes:
+        name: The name, with the casing of its creation.
+        authorization_rules: Rights on this queue alone.
+        auto_delete_on_idle: The queue is deleted after this long without use.
+        dead_lettering_on_message_expiration: Expired messages go to the dead-letter queue instead of vanishing.
+        default_message_time_to_live: For messages without a time to live of their own, and the most for the others.
+        duplicate_detection_history_time_window: How long message ids are remembered.
+        availability_status: Whether all partitions can be reached; read only.
+        enable_batched_operations: Kept and shown; has no effect here.
+        enable_express: Kept and shown; has no effect here.
+        enable_partitioning: Whether the queue is spread over the partitions of the namespace; fixed at creation.
+        lock_duration: How long a received message stays locked.
+        max_delivery_count: Deliveries before a message goes to the dead-letter queue.
+        max_size_in_megabytes: Most bytes per partition.
+        requires_duplicate_detection: Whether message ids that were seen are dropped; fixed at creation.
+        requires_session: Whether the queue is read by sessions; fixed at creation.
+        status: What the queue lets through.
+        forward_to: The entity that its messages are moved to.
+        user_metadata: A text of your own, up to 1,024 characters.
+        forward_dead_lettered_messages_to: The entity that its dead-lettered messages are moved to.
+        max_message_size_in_kilobytes: The largest message.
+
+    Source: docs/behaviour.md B-022 to B-033.
+    """
+
+    name: str
+    _: KW_ONLY
+    authorization_rules: list[AuthorizationRule] | None
+    auto_delete_on_idle: timedelta | str | None
+    dead_lettering_on_message_expiration: bool | None
+    default_message_time_to_live: timedelta | str | None
+    duplicate_detection_history_time_window: timedelta | str | None
+    availability_status: str | EntityAvailabilityStatus | None
+    enable_batched_operations: bool | None
+    enable_express: bool | None
+    enable_partitioning: bool | None
+    lock_duration: timedelta | str | None
+    max_delivery_count: int | None
+    max_size_in_megabytes: int | None
+    requires_duplicate_detection: bool | None
+    requires_session: bool | None
+    status: str | EntityStatus | None
+    forward_to: str | None
+    user_metadata: str | None
+    forward_dead_lettered_messages_to: str | None
+    max_message_size_in_kilobytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageCountDetails:
+    """How many messages an entity holds, by where they stand.
+
+    Source: docs/behaviour.md B-389 to B-391.
+    """
+
+    active_message_count: int | None = None
+    dead_letter_message_count: int | None = None
+    scheduled_message_count: int | None = None
+    transfer_dead_letter_message_count: int | None = None
+    transfer_message_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRuntimeProperties:
+    """The counts of one partition of an entity.
+
+    Attributes:
+        partition_id: The partition.
+        available: Whether it could be asked; its counts are 0 otherwise.
+        size_in_bytes: Bytes of its messages.
+        active_message_count: Messages that are ready, locked or deferred.
+        dead_letter_message_count: Messages in its part of the dead-letter queue.
+        scheduled_message_count: Messages that wait for their time.
+        transfer_message_count: Messages on their way to another entity.
+        transfer_dead_letter_message_count: Messages that could not be forwarded.
+        total_message_count: All of them.
+        locked_message_count: Those of the active ones that a receiver holds.
+        deferred_message_count: Those of the active ones that were deferred.
+    """
+
+    partition_id: int
+    available: bool
+    size_in_bytes: int
+    active_message_count: int
+    dead_letter_message_count: int
+    scheduled_message_count: int
+    transfer_message_count: int
+    transfer_dead_letter_message_count: int
+    total_message_count: int
+    locked_message_count: int
+    deferred_message_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRuntimeProperties:
+    """What a queue holds now, summed over its partitions.
+
+    Attributes:
+        name: The name of the queue.
+        created_at_utc: When it was created.
+        updated_at_utc: When its options were last changed.
+        accessed_at_utc: When it was last sent to or received from.
+        size_in_bytes: Bytes of its messages.
+        active_message_count: Messages that are ready, locked or deferred.
+        dead_letter_message_count: Messages in its dead-letter queue.
+        scheduled_message_count: Messages that wait for their time.
+        transfer_message_count: Messages on their way to another entity.
+        transfer_dead_letter_message_count: Messages that could not be forwarded.
+        total_message_count: All of them.
+        locked_message_count: Those of the active ones that a receiver holds.
+        deferred_message_count: Those of the active ones that were deferred.
+        partitions: The same counts for each partition.
+        availability_status: Limited when a partition could not be asked; the sums then lack it.
+
+    Source: docs/behaviour.md B-097, B-389 to B-394.
+    """
+
+    name: str
+    created_at_utc: datetime
+    updated_at_utc: datetime
+    accessed_at_utc: datetime
+    size_in_bytes: int
+    active_message_count: int
+    dead_letter_message_count: int
+    scheduled_message_count: int
+    transfer_message_count: int
+    transfer_dead_letter_message_count: int
+    total_message_count: int
+    locked_message_count: int
+    deferred_message_count: int
+    partitions: tuple[PartitionRuntimeProperties, ...]
+    availability_status: EntityAvailabilityStatus
+
+    @property
+    def message_count_details(self) -> MessageCountDetails:
+        """The counts that the service reports, as one value."""
+        return MessageCountDetails(
+            active_message_count=self.active_message_count,
+            dead_letter_message_count=self.dead_letter_message_count,
+            scheduled_message_count=self.scheduled_message_count,
+            transfer_dead_letter_message_count=self.transfer_dead_letter_message_count,
+            transfer_message_count=self.transfer_message_count,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class NamespaceProperties(MutableFieldMapping):
+    """What is known about a namespace; also readable like a mapping.
+
+    Attributes:
+        name: Its name; ``"memory"`` for one that was opened without a name.
+        alias: Another name that leads to it.
+        created_at_utc: When it was created, where that is recorded.
+        messaging_sku: Its tier; None without a tier.
+        messaging_units: Its bought capacity; None here.
+        modified_at_utc: When it was last changed, where that is recorded.
+        namespace_type: What it may contain.
+    """
+
+    name: str
+    _: KW_ONLY
+    alias: str | None
+    created_at_utc: datetime | None
+    messaging_sku: str | MessagingSku | None
+    messaging_units: int | None
+    modified_at_utc: datetime | None
+    namespace_type: str | NamespaceType | None
+
+
+def queue_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn options of a queue, as the user writes them, into what the broker takes; None is left out."""
+    native = {name: value for name, value in options.items() if value is not None}
+    for name in DURATION_OPTIONS:
+        if name in native:
+            native[name] = to_milliseconds(name, native[name])
+    if "status" in native:
+        native["status"] = EntityStatus(native["status"]).value
+    if "authorization_rules" in native:
+        native["authorization_rules"] = [asdict(rule) for rule in native["authorization_rules"]]
+    return native
+
+
+def queue_properties(native: Mapping[str, Any]) -> QueueProperties:
+    """Turn the broker's options of a queue into what the user sees."""
+    options = dict(native)
+    for name in DURATION_OPTIONS:
+        options[name] = to_timedelta(options[name])
+    options["status"] = EntityStatus(options["status"])
+    options["availability_status"] = EntityAvailabilityStatus(options["availability_status"])
+    options["authorization_rules"] = [AuthorizationRule(**rule) for rule in options["authorization_rules"] or ()]
+    return QueueProperties(**options)
+
+
+def queue_runtime_properties(native: Mapping[str, Any]) -> QueueRuntimeProperties:
+    """Turn the broker's counts of a queue into what the user sees."""
+    counts = dict(native)
+    for name in ("created_at", "updated_at", "accessed_at"):
+        counts[f"{name}_utc"] = _utc(counts.pop(f"{name}_ms"))
+    counts["partitions"] = tuple(PartitionRuntimeProperties(**partition) for partition in counts["partitions"])
+    counts["availability_status"] = EntityAvailabilityStatus(counts["availability_status"])
+    return QueueRuntimeProperties(**counts)
+
+
+def _utc(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)

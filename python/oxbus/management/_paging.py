@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists that can be walked item by item or page by page, as in the SDK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ITEMS_PER_PAGE = 100
+"""Source: docs/behaviour.md B-457."""
+
+T = TypeVar("T")
+
+
+class ItemPaged(Generic[T]):
+    """An iterator over items that are fetched when the first of them is asked for."""
+
+    def __init__(self, fetch: Callable[[], Sequence[T]]) -> None:
+        """Make a list whose items `fetch` returns."""
+        self._fetch = fetch
+        self._items: Iterator[T] | None = None
+
+    def __iter__(self) -> Self:
+        """Return the iterator itself."""
+        return self
+
+    def __next__(self) -> T:
+        """Return the next item."""
+        if self._items is None:
+            self._items = iter(self._fetch())
+        return next(self._items)
+
+    def by_page(self, continuation_token: str | None = None) -> Iterator[Iterator[T]]:
+        """Yield pages of up to 100 items.
+
+        Args:
+            continuation_token: The number of items to skip, as text.
+
+        Raises:
+            ValueError: `continuation_token` is not such a number.
+        """
+        first = int(continuation_token or 0)
+        if first < 0:
+            raise ValueError(f"continuation_token must not be negative: {continuation_token=}")
+        items = self._fetch()
+        return (iter(items[start : start + ITEMS_PER_PAGE]) for start in range(first, len(items), ITEMS_PER_PAGE))
