@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One message of a store that a mutex guards: what a hold and its end do to it.
+//!
+//! The mutex twin and the ordered map share these transitions and add their own indexes.
+//! Rules: docs/behaviour.md B-163, B-164, B-178, B-281, B-282.
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use crate::{Claimed, LockKey, Outcome, Peeked, Phase, Record, Removed};
+
+/// Largest generation; the next one is 0.
+pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
+
+/// A stored message.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) record: Record,
+    pub(crate) enqueued_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    /// [`Ticks::NEVER`] unless locked.
+    pub(crate) deadline: Ticks,
+    pub(crate) delivery_count: u32,
+    pub(crate) generation: u32,
+    pub(crate) phase: Phase,
+}
+
+/// Where a message is after its hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nowhere: done with.
+    Completed,
+    /// In its place.
+    Ready,
+    /// Out of the flow.
+    Deferred,
+    /// Out of the store, as its holder asked.
+    Removed,
+    /// Out of the store, its deliveries used up.
+    Exhausted,
+}
+
+impl Entry {
+    /// A message nobody has held.
+    pub(crate) fn new(record: Record, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Self {
+        Self {
+            record,
+            enqueued_at,
+            expires_at,
+            deadline: Ticks::NEVER,
+            delivery_count: 0,
+            generation: 0,
+            phase,
+        }
+    }
+
+    /// Starts a hold that no earlier key names.
+    pub(crate) fn hold(&mut self, phase: Phase, deadline: Ticks) {
+        self.generation = next_generation(self.generation);
+        self.phase = phase;
+        self.deadline = deadline;
+    }
+
+    /// True while `generation` locks this message at `ticks`.
+    pub(crate) fn is_locked_by(&self, generation: u32, ticks: Ticks) -> bool {
+        matches!(self.phase, Phase::Locked | Phase::DeferredLocked)
+            && self.generation == generation
+            && self.deadline > ticks
+    }
+
+    /// True while `generation` keeps this message in a receive cache.
+    pub(crate) fn is_cached_by(&self, generation: u32) -> bool {
+        self.phase == Phase::Cached && self.generation == generation
+    }
+
+    /// Ends the lock.
+    pub(crate) fn end(&mut self, outcome: Outcome) -> Next {
+        self.deadline = Ticks::NEVER;
+        let deferred = self.phase == Phase::DeferredLocked;
+        match outcome {
+            Outcome::Complete => Next::Completed,
+            Outcome::Remove => Next::Removed,
+            Outcome::Release => self.back(deferred),
+            Outcome::Defer { replacement } => {
+                self.replace(replacement);
+                self.back(true)
+            }
+            Outcome::Abandon {
+                max_delivery_count,
+                replacement,
+            } => {
+                self.replace(replacement);
+                if !deferred {
+                    self.delivery_count = self.delivery_count.saturating_add(1);
+                }
+                if self.delivery_count >= max_delivery_count {
+                    Next::Exhausted
+                } else {
+                    self.back(deferred)
+                }
+            }
+        }
+    }
+
+    /// The message as it leaves its store.
+    pub(crate) fn into_removed(self, counter: u64) -> Removed {
+        Removed {
+            counter: Counter(counter),
+            record: self.record,
+            delivery_count: self.delivery_count,
+            enqueued_at: self.enqueued_at,
+            expires_at: self.expires_at,
+        }
+    }
+
+    /// The message as its holder sees it.
+    pub(crate) fn claimed(&self, counter: u64) -> Claimed {
+        Claimed {
+            key: LockKey {
+                counter: Counter(counter),
+                generation: self.generation,
+            },
+            record: self.record.clone(),
+            delivery_count: self.delivery_count,
+            enqueued_at: self.enqueued_at,
+            expires_at: self.expires_at,
+            deadline: self.deadline,
+            deferred: matches!(self.phase, Phase::Deferred | Phase::DeferredLocked),
+        }
+    }
+
+    /// The message as its holder sees it when it left the store for it.
+    pub(crate) fn into_claimed(self, counter: u64) -> Claimed {
+        Claimed {
+            key: LockKey {
+                counter: Counter(counter),
+                generation: self.generation,
+            },
+            delivery_count: self.delivery_count,
+            enqueued_at: self.enqueued_at,
+            expires_at: self.expires_at,
+            deadline: Ticks::NEVER,
+            deferred: matches!(self.phase, Phase::Deferred | Phase::DeferredLocked),
+            record: self.record,
+        }
+    }
+
+    /// The message as a browser sees it.
+    pub(crate) fn peeked(&self, counter: u64) -> Peeked {
+        Peeked {
+            counter: Counter(counter),
+            record: self.record.clone(),
+            phase: self.phase,
+            delivery_count: self.delivery_count,
+            enqueued_at: self.enqueued_at,
+            expires_at: self.expires_at,
+        }
+    }
+
+    fn back(&mut self, deferred: bool) -> Next {
+        if deferred {
+            self.phase = Phase::Deferred;
+            Next::Deferred
+        } else {
+            self.phase = Phase::Ready;
+            Next::Ready
+        }
+    }
+
+    fn replace(&mut self, replacement: Option<Record>) {
+        if let Some(record) = replacement {
+            self.record = record;
+        }
+    }
+}
+
+/// The generation after `generation`.
+pub(crate) fn next_generation(generation: u32) -> u32 {
+    (generation + 1) & GENERATION_MAX
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One cell's messages; never decodes a message, knows no entity.
+//!
+//! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
+//! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting).
+
+pub mod doorbell;
+mod entry;
+pub mod message_store;
+mod mutex_log;
+mod ordered;
+mod slot_log;
+mod sync;
+
+pub use doorbell::Doorbell;
+pub use message_store::*;
+pub use mutex_log::MutexLog;
+pub use ordered::OrderedStore;
+pub use slot_log::SlotLog;
+pub use slot_log::record::Record;
+
+/// The store of a cell: the slot log, or its mutex twin when the build says so.
+#[cfg(not(feature = "mutex_store"))]
+pub type CellStore = SlotLog;
+/// The store of a cell: the slot log, or its mutex twin when the build says so.
+#[cfg(feature = "mutex_store")]
+pub type CellStore = MutexLog;

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What every store of messages does: the slot log, its mutex twin and the ordered map.
+//!
+//! A message is in exactly one phase. Settlement names a message by [`LockKey`]: its counter and the
+//! generation of the hold; a generation is used once, so a stale key never matches.
+//!
+//! ```text
+//! append ─► READY ──claim──► LOCKED ─► complete · remove ─► gone
+//!             ▲  └─cache─► CACHED ─hand_out─┘ │
+//!             └──── abandon · expiry · release┘└─ defer ─► DEFERRED ─lock_deferred─► LOCKED (deferred)
+//! append_scheduled ─► SCHEDULED ─take_scheduled─► gone (the caller appends it again under a new number)
+//! ```
+//!
+//! Rules: docs/behaviour.md B-120, B-153 … B-180, B-275 … B-286.
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use crate::Record;
+
+/// A message to append.
+#[derive(Debug)]
+pub struct NewMessage {
+    /// Its bytes.
+    pub record: Record,
+    /// When it expires; [`Timestamp::NEVER`] for never.
+    pub expires_at: Timestamp,
+}
+
+/// Names one hold on one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LockKey {
+    /// Which message.
+    pub counter: Counter,
+    /// Which hold on it; 20 bits.
+    pub generation: u32,
+}
+
+/// What a receiver does with the messages it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Lock until the deadline.
+    Lock {
+        /// First tick at which the lock no longer holds.
+        deadline: Ticks,
+    },
+    /// Put aside for a receiver without a deadline and without charging a delivery.
+    Cache,
+    /// Remove at once: receive-and-delete.
+    Take,
+}
+
+/// A message in the hands of a receiver.
+#[derive(Debug)]
+pub struct Claimed {
+    /// How to settle it. Its generation means nothing after [`Hold::Take`].
+    pub key: LockKey,
+    /// Its bytes.
+    pub record: Record,
+    /// Earlier deliveries: 0 on the first (B-176).
+    pub delivery_count: u32,
+    /// When the broker accepted it.
+    pub enqueued_at: Timestamp,
+    /// When it expires; [`Timestamp::NEVER`] for never.
+    pub expires_at: Timestamp,
+    /// End of the lock; [`Ticks::NEVER`] while cached or taken.
+    pub deadline: Ticks,
+    /// It was deferred and fetched by number (B-285).
+    pub deferred: bool,
+}
+
+/// A message that left its store with everything needed to put it elsewhere.
+#[derive(Debug)]
+pub struct Removed {
+    /// Its number, kept when it moves to the dead-letter queue (B-111).
+    pub counter: Counter,
+    /// Its bytes.
+    pub record: Record,
+    /// Deliveries that ended without a settlement.
+    pub delivery_count: u32,
+    /// When the broker accepted it.
+    pub enqueued_at: Timestamp,
+    /// When it would have expired.
+    pub expires_at: Timestamp,
+}
+
+/// How a hold ends.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The message is done with.
+    Complete,
+    /// Back to its place, one delivery charged; removed as exhausted when the charged count reaches the maximum (B-178).
+    Abandon {
+        /// Deliveries allowed.
+        max_delivery_count: u32,
+        /// Bytes to store in place of the old ones, when properties changed (B-166).
+        replacement: Option<Record>,
+    },
+    /// Back to its place, nothing charged: the receiver never used it.
+    Release,
+    /// Out of the flow until fetched by number; nothing charged.
+    Defer {
+        /// Bytes to store in place of the old ones.
+        replacement: Option<Record>,
+    },
+    /// Out of the store; the caller puts it elsewhere.
+    Remove,
+}
+
+/// What a settlement did.
+#[derive(Debug)]
+pub enum Settled {
+    /// The message is gone.
+    Completed,
+    /// The message is ready again.
+    Ready,
+    /// The message is deferred (also after abandoning a deferred one, B-282).
+    Deferred,
+    /// The message left the store because its caller asked for it.
+    Removed(Removed),
+    /// The message left the store because its deliveries are used up.
+    Exhausted(Removed),
+}
+
+/// The hold is over: it expired, was settled before, or never was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockLost;
+
+/// Phase of a stored message as a browser sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Waiting for a receiver.
+    Ready,
+    /// In a receiver's cache, not handed out.
+    Cached,
+    /// Locked by a receiver.
+    Locked,
+    /// Deferred, nobody holds it.
+    Deferred,
+    /// Deferred, fetched by number and locked.
+    DeferredLocked,
+    /// Waiting for its time.
+    Scheduled,
+}
+
+/// A stored message as a browser sees it.
+#[derive(Debug)]
+pub struct Peeked {
+    /// Its number.
+    pub counter: Counter,
+    /// Its bytes.
+    pub record: Record,
+    /// Its phase.
+    pub phase: Phase,
+    /// Deliveries charged so far.
+    pub delivery_count: u32,
+    /// When the broker accepted it.
+    pub enqueued_at: Timestamp,
+    /// When it expires; [`Timestamp::NEVER`] for never.
+    pub expires_at: Timestamp,
+}
+
+/// Messages of a store by phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Waiting for a receiver.
+    pub ready: u64,
+    /// In receive caches.
+    pub cached: u64,
+    /// Locked, without the deferred ones.
+    pub locked: u64,
+    /// Deferred, locked or not.
+    pub deferred: u64,
+    /// Waiting for their time.
+    pub scheduled: u64,
+    /// Bytes of all their records.
+    pub record_bytes: u64,
+}
+
+impl Counts {
+    /// Counts one message of `record_bytes` bytes.
+    pub(crate) fn add(&mut self, phase: Phase, record_bytes: usize) {
+        let of_phase = match phase {
+            Phase::Ready => &mut self.ready,
+            Phase::Cached => &mut self.cached,
+            Phase::Locked => &mut self.locked,
+            Phase::Deferred | Phase::DeferredLocked => &mut self.deferred,
+            Phase::Scheduled => &mut self.scheduled,
+        };
+        *of_phase += 1;
+        self.record_bytes += record_bytes as u64;
+    }
+}
+
+/// A store of messages indexed by counter, shared between threads.
+///
+/// Every call that takes `ticks` first treats the holds whose deadline is at or before it as over.
+pub trait MessageStore: Send + Sync {
+    /// Stores `batch` under consecutive counters and returns the first; leaves `batch` empty.
+    /// The batch becomes visible to receivers in counter order. An empty batch is a caller's bug.
+    fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter;
+
+    /// Stores one message; the same as a batch of one.
+    fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
+
+    /// Stores one message in phase scheduled. The caller keeps the due time.
+    fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
+
+    /// Removes a scheduled message, for its activation or its cancellation. `None` when it is not scheduled.
+    fn take_scheduled(&self, counter: Counter) -> Option<Removed>;
+
+    /// Takes up to `max` ready messages, lowest counters first, and pushes them to `out`.
+    /// Messages whose time is over at `now` leave the store into `expired` and do not count. Returns how many it took.
+    fn claim(
+        &self,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize;
+
+    /// True when a claim could find something. May be wrong only while another thread changes the store.
+    fn has_ready(&self) -> bool;
+
+    /// Cached → locked or taken. The new key, or `None` when the message was released meanwhile.
+    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey>;
+
+    /// Cached → ready, nothing charged. Skips keys that are no longer cached. Returns how many became ready.
+    fn release_cached(&self, keys: &[LockKey]) -> usize;
+
+    /// Ends a hold.
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost>;
+
+    /// Completes many; pushes the index of each key that was lost.
+    fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>);
+
+    /// Moves the deadline of a lock. The generation stays.
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost>;
+
+    /// True while the hold is alive.
+    fn holds(&self, key: LockKey, ticks: Ticks) -> bool;
+
+    /// Fetches deferred messages by number: all of them, or none and the first number that could not be had (B-278).
+    /// With [`Hold::Lock`] each fetch charges one delivery, at the fetch (B-281). Expired messages cannot be had (B-255).
+    fn lock_deferred(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        ticks: Ticks,
+        out: &mut Vec<Claimed>,
+    ) -> Result<(), Counter>;
+
+    /// Ends the locks that are over: back to ready (or deferred), one delivery charged, except that a deferred
+    /// message was charged at its fetch. Those whose deliveries are used up leave into `exhausted`.
+    /// Returns how many became ready.
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize;
+
+    /// No lock ends before this tick. May be earlier than the truth, never later. [`Ticks::NEVER`] without locks.
+    fn next_expiry(&self) -> Ticks;
+
+    /// Browses up to `max` messages from `from` on in counter order, whatever their phase.
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>);
+
+    /// Counts by walking the store.
+    fn counts(&self) -> Counts;
+
+    /// Bytes this store occupies beyond the records.
+    fn overhead_bytes(&self) -> usize;
+}

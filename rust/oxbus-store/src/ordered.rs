@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages in an ordered map: sparse numbers that arrive in any order.
+//!
+//! Holds the dead-letter sub-queues and the stragglers of a slot log. Not shared: its owner has a mutex.
+//! Methods mean what the methods of the same name in [`MessageStore`](crate::MessageStore) mean; numbers
+//! come from outside, so [`insert`](OrderedStore::insert) stands for append.
+//!
+//! Holds always
+//! - `ready` contains the counters whose phase is ready, no others;
+//! - `deadlines` contains (deadline, counter) of every locked message, no others;
+//! - so no call costs more than the logarithm of the store per message it touches, except `counts`.
+//!
+//! A dead-letter queue ignores time to live and delivery counts: its owner passes `Timestamp(0)` as `now`
+//! and `u32::MAX` as maximum (B-179).
+
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use crate::entry::{Entry, Next};
+use crate::{Claimed, Counts, Hold, LockKey, LockLost, Outcome, Peeked, Phase, Removed, Settled};
+
+/// Messages by counter.
+#[derive(Debug, Default)]
+pub struct OrderedStore {
+    entries: BTreeMap<u64, Entry>,
+    ready: BTreeSet<u64>,
+    deadlines: BTreeSet<(u64, u64)>,
+}
+
+impl OrderedStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stores a message under the number it has, ready. False, and nothing stored, when the number is taken.
+    pub fn insert(&mut self, message: Removed) -> bool {
+        self.insert_as(message, Phase::Ready)
+    }
+
+    /// Stores a message under the number it has in a phase that nobody holds: ready, deferred or scheduled.
+    /// False, and nothing stored, when the number is taken.
+    pub fn insert_as(&mut self, message: Removed, phase: Phase) -> bool {
+        self.insert_with(message, phase, 0)
+    }
+
+    /// The same, going on from `generation`, so that keys of earlier holds stay lost.
+    pub(crate) fn insert_with(&mut self, message: Removed, phase: Phase, generation: u32) -> bool {
+        debug_assert!(
+            matches!(phase, Phase::Ready | Phase::Deferred | Phase::Scheduled),
+            "a hold does not move"
+        );
+        let btree_map::Entry::Vacant(place) = self.entries.entry(message.counter.0) else {
+            return false;
+        };
+        place.insert(Entry {
+            delivery_count: message.delivery_count,
+            generation,
+            ..Entry::new(message.record, message.enqueued_at, message.expires_at, phase)
+        });
+        if phase == Phase::Ready {
+            self.ready.insert(message.counter.0);
+        }
+        true
+    }
+
+    /// How many messages are stored.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True without messages.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// See [`MessageStore::take_scheduled`](crate::MessageStore::take_scheduled).
+    pub fn take_scheduled(&mut self, counter: Counter) -> Option<Removed> {
+        let btree_map::Entry::Occupied(found) = self.entries.entry(counter.0) else {
+            return None;
+        };
+        (found.get().phase == Phase::Scheduled).then(|| found.remove().into_removed(counter.0))
+    }
+
+    /// See [`MessageStore::claim`](crate::MessageStore::claim).
+    pub fn claim(
+        &mut self,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        let mut taken = 0;
+        while taken < max
+            && let Some(counter) = self.ready.pop_first()
+        {
+            let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
+                unreachable!("a ready counter names a message")
+            };
+            if found.get().expires_at <= now {
+                expired.push(found.remove().into_removed(counter));
+                continue;
+            }
+            match hold {
+                Hold::Take => out.push(found.remove().into_claimed(counter)),
+                Hold::Cache => {
+                    found.get_mut().hold(Phase::Cached, Ticks::NEVER);
+                    out.push(found.get().claimed(counter));
+                }
+                Hold::Lock { deadline } => {
+                    found.get_mut().hold(Phase::Locked, deadline);
+                    out.push(found.get().claimed(counter));
+                    self.deadlines.insert((deadline.0, counter));
+                }
+            }
+            taken += 1;
+        }
+        taken
+    }
+
+    /// See [`MessageStore::has_ready`](crate::MessageStore::has_ready).
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// See [`MessageStore::hand_out`](crate::MessageStore::hand_out).
+    pub fn hand_out(&mut self, key: LockKey, hold: Hold) -> Option<LockKey> {
+        let counter = key.counter.0;
+        let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
+            return None;
+        };
+        if !found.get().is_cached_by(key.generation) {
+            return None;
+        }
+        match hold {
+            Hold::Take => {
+                found.remove();
+                return Some(key);
+            }
+            Hold::Cache => found.get_mut().hold(Phase::Cached, Ticks::NEVER),
+            Hold::Lock { deadline } => {
+                found.get_mut().hold(Phase::Locked, deadline);
+                self.deadlines.insert((deadline.0, counter));
+            }
+        }
+        Some(LockKey {
+            counter: key.counter,
+            generation: found.get().generation,
+        })
+    }
+
+    /// See [`MessageStore::release_cached`](crate::MessageStore::release_cached).
+    pub fn release_cached(&mut self, keys: &[LockKey]) -> usize {
+        let mut released = 0;
+        for key in keys {
+            if let Some(entry) = self.entries.get_mut(&key.counter.0)
+                && entry.is_cached_by(key.generation)
+            {
+                entry.phase = Phase::Ready;
+                self.ready.insert(key.counter.0);
+                released += 1;
+            }
+        }
+        released
+    }
+
+    /// See [`MessageStore::settle`](crate::MessageStore::settle).
+    pub fn settle(&mut self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+        let counter = key.counter.0;
+        let entry = self
+            .entries
+            .get_mut(&counter)
+            .filter(|entry| entry.is_locked_by(key.generation, ticks))
+            .ok_or(LockLost)?;
+        self.deadlines.remove(&(entry.deadline.0, counter));
+        let next = entry.end(outcome);
+        Ok(self.follow(counter, next))
+    }
+
+    /// See [`MessageStore::complete`](crate::MessageStore::complete).
+    pub fn complete(&mut self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
+        for (index, key) in keys.iter().enumerate() {
+            if self.settle(*key, Outcome::Complete, ticks).is_err() {
+                lost.push(index);
+            }
+        }
+    }
+
+    /// See [`MessageStore::renew`](crate::MessageStore::renew).
+    pub fn renew(&mut self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+        let counter = key.counter.0;
+        let entry = self
+            .entries
+            .get_mut(&counter)
+            .filter(|entry| entry.is_locked_by(key.generation, ticks))
+            .ok_or(LockLost)?;
+        self.deadlines.remove(&(entry.deadline.0, counter));
+        self.deadlines.insert((deadline.0, counter));
+        entry.deadline = deadline;
+        Ok(())
+    }
+
+    /// See [`MessageStore::holds`](crate::MessageStore::holds).
+    pub fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.entries
+            .get(&key.counter.0)
+            .is_some_and(|entry| entry.is_locked_by(key.generation, ticks) || entry.is_cached_by(key.generation))
+    }
+
+    /// See [`MessageStore::lock_deferred`](crate::MessageStore::lock_deferred).
+    pub fn lock_deferred(
+        &mut self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        _ticks: Ticks,
+        out: &mut Vec<Claimed>,
+    ) -> Result<(), Counter> {
+        for (index, counter) in counters.iter().enumerate() {
+            if !self.is_deferred(*counter, now) || counters[..index].contains(counter) {
+                return Err(*counter);
+            }
+        }
+        for counter in counters {
+            let claimed = self.lock_one_deferred(*counter, hold).expect("checked above");
+            out.push(claimed);
+        }
+        Ok(())
+    }
+
+    /// True when the message is deferred, nobody holds it and its time is not over.
+    pub(crate) fn is_deferred(&self, counter: Counter, now: Timestamp) -> bool {
+        self.entries
+            .get(&counter.0)
+            .is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at > now)
+    }
+
+    /// Locks or takes one deferred message.
+    pub(crate) fn lock_one_deferred(&mut self, counter: Counter, hold: Hold) -> Option<Claimed> {
+        let counter = counter.0;
+        match hold {
+            Hold::Cache => panic!("a deferred message is locked or taken, never cached"),
+            Hold::Take => Some(self.entries.remove(&counter)?.into_claimed(counter)),
+            Hold::Lock { deadline } => {
+                let entry = self.entries.get_mut(&counter)?;
+                entry.hold(Phase::DeferredLocked, deadline);
+                entry.delivery_count = entry.delivery_count.saturating_add(1);
+                self.deadlines.insert((deadline.0, counter));
+                Some(entry.claimed(counter))
+            }
+        }
+    }
+
+    /// See [`MessageStore::expire`](crate::MessageStore::expire).
+    pub fn expire(&mut self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+        let mut ready = 0;
+        while let Some((deadline, counter)) = self.deadlines.first().copied()
+            && deadline <= ticks.0
+        {
+            self.deadlines.pop_first();
+            let entry = self.entries.get_mut(&counter).expect("a deadline names a message");
+            let next = entry.end(Outcome::Abandon {
+                max_delivery_count,
+                replacement: None,
+            });
+            match self.follow(counter, next) {
+                Settled::Ready => ready += 1,
+                Settled::Exhausted(removed) => exhausted.push(removed),
+                Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
+            }
+        }
+        ready
+    }
+
+    /// See [`MessageStore::next_expiry`](crate::MessageStore::next_expiry).
+    pub fn next_expiry(&self) -> Ticks {
+        self.deadlines
+            .first()
+            .map_or(Ticks::NEVER, |(deadline, _)| Ticks(*deadline))
+    }
+
+    /// See [`MessageStore::peek`](crate::MessageStore::peek).
+    pub fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+        self.peek_before(from, Counter(u64::MAX), max, out);
+    }
+
+    /// Browses up to `max` messages of `from .. before`.
+    pub(crate) fn peek_before(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<Peeked>) {
+        if from < before {
+            out.extend(
+                self.entries
+                    .range(from.0..before.0)
+                    .take(max)
+                    .map(|(counter, entry)| entry.peeked(*counter)),
+            );
+        }
+    }
+
+    /// See [`MessageStore::counts`](crate::MessageStore::counts).
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for entry in self.entries.values() {
+            counts.add(entry.phase, entry.record.len());
+        }
+        counts
+    }
+
+    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: the nodes of a map are not visible.
+    pub fn overhead_bytes(&self) -> usize {
+        let entry = size_of::<Entry>() + size_of::<u64>();
+        self.entries.len() * entry
+            + self.ready.len() * size_of::<u64>()
+            + self.deadlines.len() * size_of::<(u64, u64)>()
+    }
+
+    fn follow(&mut self, counter: u64, next: Next) -> Settled {
+        match next {
+            Next::Ready => {
+                self.ready.insert(counter);
+                Settled::Ready
+            }
+            Next::Deferred => Settled::Deferred,
+            Next::Completed => {
+                self.entries.remove(&counter);
+                Settled::Completed
+            }
+            Next::Removed => Settled::Removed(self.leave(counter)),
+            Next::Exhausted => Settled::Exhausted(self.leave(counter)),
+        }
+    }
+
+    fn leave(&mut self, counter: u64) -> Removed {
+        self.entries
+            .remove(&counter)
+            .expect("the message is here")
+            .into_removed(counter)
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking ready messages.
+//!
+//! A claim clears up to 64 ready bits with one read-modify-write. A cleared bit is the right to write the slot,
+//! so the slots themselves take plain stores. The lowest numbers go first.
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use super::browse::Leaving;
+use super::epoch::{self, Guard};
+use super::segment::{Segment, span};
+use super::slot::{CACHED, DEAD, DONE, LOCKED, Slot};
+use super::{Claimed, Hold, LockKey, Removed, SlotLog};
+use crate::Record;
+use crate::sync::Ordering;
+
+impl SlotLog {
+    pub(super) fn claim_ready(
+        &self,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        let hint = self.hint();
+        let visible = self.visible();
+        let mut number = hint.number();
+        if max == 0 || span(number).0 >= visible {
+            return 0;
+        }
+        let guard = epoch::pin();
+        let mut taken = 0;
+        let mut drained = number;
+        while taken < max {
+            let (first, len) = span(number);
+            if first >= visible {
+                break;
+            }
+            let segment = self.directory.get(number, &guard);
+            if let Some(segment) = segment {
+                taken += self.claim_in(segment, visible, max - taken, hold, now, out, expired, &guard);
+            }
+            number += 1;
+            if drained == number - 1 && first + len <= visible && segment.is_none_or(|segment| !segment.has_ready()) {
+                drained = number;
+            }
+        }
+        if drained > hint.number() {
+            self.raise_hint(hint, drained);
+        }
+        taken
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a claim's arguments and where it stands")]
+    fn claim_in(
+        &self,
+        segment: &Segment,
+        visible: u64,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+        guard: &Guard,
+    ) -> usize {
+        let mut taken = 0;
+        let (out_before, expired_before) = (out.len(), expired.len());
+        for word in 0..segment.ready.len() {
+            while taken < max {
+                let bits = segment.ready_below(word, visible);
+                if bits == 0 {
+                    break;
+                }
+                let wanted = lowest(bits, max - taken);
+                let mut got = segment.ready[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
+                while got != 0 {
+                    let offset = word * 64 + got.trailing_zeros() as usize;
+                    got &= got - 1;
+                    let slot = &segment.slots[offset];
+                    let counter = Counter(segment.first + offset as u64 + 1);
+                    if slot.expires_at() <= now {
+                        // SAFETY: we cleared the ready bit, so the slot is ours until we store its state.
+                        expired.push(unsafe { leave(slot, counter) });
+                    } else {
+                        // SAFETY: as above.
+                        out.push(unsafe { take(slot, counter, hold) });
+                        taken += 1;
+                    }
+                }
+            }
+        }
+        if let Hold::Lock { deadline } = hold
+            && taken > 0
+        {
+            self.note_deadline(segment, deadline);
+        }
+        let taken_out = if hold == Hold::Take { &out[out_before..] } else { &[] };
+        let left = taken_out.len() + expired.len() - expired_before;
+        if left > 0 {
+            let records = taken_out.iter().map(|claimed| &claimed.record);
+            self.browsers.left(
+                records.chain(expired[expired_before..].iter().map(|removed| &removed.record)),
+                Leaving::Stored,
+            );
+            self.count_gone(segment, left, guard);
+        }
+        taken
+    }
+}
+
+/// The lowest `n` set bits.
+#[inline]
+fn lowest(bits: u64, n: usize) -> u64 {
+    if n >= bits.count_ones() as usize {
+        return bits;
+    }
+    let mut rest = bits;
+    for _ in 0..n {
+        rest &= rest - 1;
+    }
+    bits & !rest
+}
+
+/// Gives a ready message to a receiver.
+///
+/// # Safety
+/// The caller cleared the slot's ready bit.
+#[inline]
+unsafe fn take(slot: &Slot, counter: Counter, hold: Hold) -> Claimed {
+    let state = slot.state();
+    let (phase, deadline) = match hold {
+        Hold::Lock { deadline } => (LOCKED, deadline),
+        Hold::Cache => (CACHED, Ticks::NEVER),
+        Hold::Take => (DONE, Ticks::NEVER),
+    };
+    let held = state.held(phase, deadline);
+    let raw = slot.body();
+    let record = if phase == DONE {
+        // SAFETY: a ready slot owns its body, and a slot that is done does not: the reference moves to the receiver.
+        unsafe { Record::from_raw(raw) }
+    } else {
+        // SAFETY: a ready slot owns its body, and nobody else may take it while the slot is ours.
+        unsafe { Record::clone_raw(raw) }
+    };
+    let claimed = Claimed {
+        key: LockKey {
+            counter,
+            generation: held.generation(),
+        },
+        record,
+        delivery_count: slot.delivery_count(state),
+        enqueued_at: slot.enqueued_at(),
+        expires_at: slot.expires_at(),
+        deadline,
+        deferred: false,
+    };
+    slot.publish(held);
+    claimed
+}
+
+/// Takes a ready message out of the log because its time is over.
+///
+/// # Safety
+/// The caller cleared the slot's ready bit.
+unsafe fn leave(slot: &Slot, counter: Counter) -> Removed {
+    let state = slot.state();
+    let removed = Removed {
+        counter,
+        // SAFETY: a ready slot owns its body, and a dead one does not: the reference moves to the caller.
+        record: unsafe { Record::from_raw(slot.body()) },
+        delivery_count: slot.delivery_count(state),
+        enqueued_at: slot.enqueued_at(),
+        expires_at: slot.expires_at(),
+    };
+    slot.publish(state.into_phase(DEAD));
+    removed
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fetching deferred messages by number: all or none.
+//!
+//! First every slot goes from deferred to busy, which nobody else can do to it meanwhile. When one refuses, the others
+//! go back as they were: no charge, no new generation, nothing to undo. When all are ours, they are locked or taken.
+//!
+//! Source: B-278 (all or nothing), B-281 (the fetch is charged), B-255 (an expired message is not found).
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use super::epoch;
+use super::segment::Segment;
+use super::slot::{self, BUSY, DEAD, DEFERRED, DEFERRED_LOCKED, MOVED, Slot, State};
+use super::{Claimed, Hold, LockKey, SlotLog};
+use crate::Record;
+use crate::ordered::OrderedStore;
+use crate::sync::MutexGuard;
+
+enum Had<'g> {
+    Slot(&'g Segment, &'g Slot, State),
+    Straggler,
+}
+
+impl SlotLog {
+    pub(super) fn fetch_deferred(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        _ticks: Ticks,
+        out: &mut Vec<Claimed>,
+    ) -> Result<(), Counter> {
+        assert!(
+            hold != Hold::Cache,
+            "a deferred message is locked or taken, never cached"
+        );
+        let guard = epoch::pin();
+        let mut had: Vec<Had<'_>> = Vec::with_capacity(counters.len());
+        let mut map: Option<MutexGuard<'_, OrderedStore>> = None;
+        for (index, counter) in counters.iter().enumerate() {
+            let found = self
+                .find(*counter, &guard)
+                .filter(|(_, slot, _)| slot.state().phase() != MOVED);
+            let got = match found {
+                Some((segment, slot, _)) => seize(slot, now).map(|state| Had::Slot(segment, slot, state)),
+                None => None,
+            };
+            let got = got.or_else(|| {
+                let moved = found.is_none_or(|(_, slot, _)| slot.state().phase() == MOVED);
+                if !moved {
+                    return None;
+                }
+                if map.is_none() {
+                    map = self.stragglers.open();
+                }
+                let free = map.as_ref()?.is_deferred(*counter, now) && !counters[..index].contains(counter);
+                free.then_some(Had::Straggler)
+            });
+            let Some(got) = got else {
+                for had in had {
+                    if let Had::Slot(_, slot, state) = had {
+                        slot.publish(state);
+                    }
+                }
+                return Err(*counter);
+            };
+            had.push(got);
+        }
+        let mut gone: Vec<&Segment> = Vec::new();
+        for (counter, had) in counters.iter().zip(had) {
+            match had {
+                Had::Slot(segment, slot, state) => match hold {
+                    Hold::Lock { deadline } => {
+                        // SAFETY: the slot is busy by us.
+                        out.push(unsafe { lock_busy(slot, *counter, state, deadline) });
+                        self.note_deadline(segment, deadline);
+                    }
+                    Hold::Take | Hold::Cache => {
+                        slot.publish(state.into_phase(DEAD));
+                        let removed = self.take_body_stored(slot, *counter, state);
+                        gone.push(segment);
+                        out.push(Claimed {
+                            key: LockKey {
+                                counter: *counter,
+                                generation: state.generation(),
+                            },
+                            record: removed.record,
+                            delivery_count: removed.delivery_count,
+                            enqueued_at: removed.enqueued_at,
+                            expires_at: removed.expires_at,
+                            deadline: Ticks::NEVER,
+                            deferred: true,
+                        });
+                    }
+                },
+                Had::Straggler => {
+                    let map = map.as_mut().expect("found in the map");
+                    out.push(map.lock_one_deferred(*counter, hold).expect("found in the map"));
+                }
+            }
+        }
+        if let Some(map) = map {
+            self.stragglers.close(map);
+        }
+        // Last: a segment that becomes sparse may want the mutex of the map.
+        for segment in gone {
+            self.count_gone(segment, 1, &guard);
+        }
+        Ok(())
+    }
+}
+
+/// Makes a deferred slot busy. `None` when it is not deferred, or its time is over.
+fn seize(slot: &Slot, now: Timestamp) -> Option<State> {
+    let state = slot.state();
+    let seized = state.phase() == DEFERRED && slot.expires_at() > now && slot.advance(state, state.into_phase(BUSY));
+    seized.then_some(state)
+}
+
+/// Locks a busy slot and charges the fetch.
+///
+/// # Safety
+/// The caller made the slot busy.
+unsafe fn lock_busy(slot: &Slot, counter: Counter, state: State, deadline: Ticks) -> Claimed {
+    let before = slot.delivery_count(state);
+    let delivery_count = slot::charged(before);
+    if slot::carries(before, delivery_count) {
+        slot.set_high_count(delivery_count);
+    }
+    let held = state.held(DEFERRED_LOCKED, deadline).counting(delivery_count);
+    let claimed = Claimed {
+        key: LockKey {
+            counter,
+            generation: held.generation(),
+        },
+        // SAFETY: a busy slot owns its body, and only we may take it.
+        record: unsafe { Record::clone_raw(slot.body()) },
+        delivery_count,
+        enqueued_at: slot.enqueued_at(),
+        expires_at: slot.expires_at(),
+        deadline,
+        deferred: true,
+    };
+    slot.publish(held);
+    claimed
+}

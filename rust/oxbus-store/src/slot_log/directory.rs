@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which segment is where: a ring of pointers indexed by segment number.
+//!
+//! Readers take no lock. Whoever adds or unlinks a segment, once per 256 messages, holds `edit`.
+//!
+//! Holds always
+//! - the window `head .. end` fits the ring, so that its segments never share an entry;
+//! - a null entry below the visible prefix means that every message of the segment is gone from it;
+//! - a segment is unlinked once, after its last slot was gone and every slot of it visible;
+//! - a ring that was replaced is never written again. It may name segments that were unlinked since; who reads it
+//!   holds a guard from before the replacement, so they are not freed yet.
+
+use super::epoch::{self, Guard};
+use super::segment::Segment;
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+
+const RING_MIN: usize = 2;
+
+#[derive(Debug)]
+struct Ring {
+    mask: u64,
+    entries: Box<[AtomicPtr<Segment>]>,
+}
+
+/// The segments of one log.
+#[derive(Debug)]
+pub(super) struct Directory {
+    ring: AtomicPtr<Ring>,
+    head: AtomicU64,
+    bytes: AtomicUsize,
+    /// Number after the last segment ever added.
+    edit: Mutex<u64>,
+}
+
+impl Ring {
+    fn new(len: usize) -> Self {
+        Self {
+            mask: len as u64 - 1,
+            entries: (0..len).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+        }
+    }
+
+    #[inline]
+    fn entry(&self, number: u64) -> &AtomicPtr<Segment> {
+        &self.entries[(number & self.mask) as usize]
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.entries.len() * size_of::<AtomicPtr<Segment>>()
+    }
+}
+
+impl Directory {
+    /// No segments, no memory.
+    pub(super) fn new() -> Self {
+        Self {
+            ring: AtomicPtr::new(std::ptr::null_mut()),
+            head: AtomicU64::new(0),
+            bytes: AtomicUsize::new(0),
+            edit: Mutex::new(0),
+        }
+    }
+
+    /// Number below which every segment is gone.
+    pub(super) fn head(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the ring and the segments.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The segment, unless it was never added or is gone.
+    #[inline]
+    pub(super) fn get<'g>(&self, number: u64, _guard: &'g Guard) -> Option<&'g Segment> {
+        let mut ring = self.ring.load(Ordering::Acquire);
+        while !ring.is_null() {
+            // SAFETY: rings are freed through the guard's epoch, and the pointer was read under the guard.
+            let found = unsafe { &*ring }.entry(number).load(Ordering::Acquire);
+            if !found.is_null() {
+                // SAFETY: segments are freed through the guard's epoch after leaving the ring.
+                let segment: &'g Segment = unsafe { &*found };
+                if segment.number == number {
+                    return Some(segment);
+                }
+            }
+            // A segment added after the ring was replaced is only in the new one.
+            let newer = self.ring.load(Ordering::Acquire);
+            if newer == ring {
+                return None;
+            }
+            ring = newer;
+        }
+        None
+    }
+
+    /// The segment, added when it is missing. Only for numbers that hold a reserved slot not yet visible.
+    #[inline]
+    pub(super) fn get_or_add<'g>(&self, number: u64, guard: &'g Guard) -> &'g Segment {
+        match self.get(number, guard) {
+            Some(segment) => segment,
+            None => self.add(number, guard),
+        }
+    }
+
+    #[cold]
+    fn add<'g>(&self, number: u64, guard: &'g Guard) -> &'g Segment {
+        let mut end = lock(&self.edit);
+        if let Some(segment) = self.get(number, guard) {
+            return segment;
+        }
+        *end = (*end).max(number + 1);
+        let window = usize::try_from(*end - self.head()).expect("the window fits memory");
+        let ring = self.ring.load(Ordering::Relaxed);
+        // SAFETY: the current ring is freed only by its replacement, which needs the mutex we hold.
+        if ring.is_null() || window > unsafe { &*ring }.entries.len() {
+            self.replace_ring(window.next_power_of_two().max(RING_MIN), guard);
+        }
+        let segment = Box::new(Segment::new(number));
+        self.bytes.fetch_add(segment.bytes(), Ordering::Relaxed);
+        let segment = Box::into_raw(segment);
+        // SAFETY: as above; `replace_ring` left a ring.
+        unsafe { &*self.ring.load(Ordering::Relaxed) }
+            .entry(number)
+            .store(segment, Ordering::Release);
+        // SAFETY: a segment is unlinked only when its slots are gone, and the caller's slot is not; the guard covers the rest.
+        unsafe { &*segment }
+    }
+
+    /// Unlinks a segment whose slots are all gone. `visible_segment` contains the first index that is not visible.
+    #[cold]
+    pub(super) fn unlink(&self, segment: &Segment, visible_segment: u64, guard: &Guard) {
+        debug_assert!(
+            segment.left() == 0 && segment.number < visible_segment,
+            "only a finished segment is unlinked"
+        );
+        let end = lock(&self.edit);
+        let ring_pointer = self.ring.load(Ordering::Relaxed);
+        // SAFETY: a segment was added, so there is a ring, and only the holder of the mutex replaces it.
+        let ring = unsafe { &*ring_pointer };
+        let entry = ring.entry(segment.number);
+        let found = entry.load(Ordering::Relaxed);
+        if !std::ptr::eq(found, segment) {
+            return;
+        }
+        entry.store(std::ptr::null_mut(), Ordering::Release);
+        self.bytes.fetch_sub(segment.bytes(), Ordering::Relaxed);
+        let mut head = self.head();
+        while head < visible_segment && ring.entry(head).load(Ordering::Relaxed).is_null() {
+            head += 1;
+        }
+        self.head.store(head, Ordering::Release);
+        let window = usize::try_from(end.saturating_sub(head)).expect("the window fits memory");
+        if ring.entries.len() > 64 && window < ring.entries.len() / 8 {
+            self.replace_ring(ring.entries.len() / 4, guard);
+        }
+        // SAFETY: it came from `Box::into_raw` in `add`, the ring that later guards read does not name it any more,
+        // and the comparison above makes this the only retirement.
+        unsafe { epoch::retire(guard, found) };
+    }
+
+    /// Copies the window into a ring of `len` entries. The caller holds `edit`.
+    fn replace_ring(&self, len: usize, guard: &Guard) {
+        let ring = Ring::new(len);
+        self.bytes.fetch_add(ring.bytes(), Ordering::Relaxed);
+        let old = self.ring.load(Ordering::Relaxed);
+        if !old.is_null() {
+            // SAFETY: the current ring is freed only by its replacement, which is this call.
+            let old = unsafe { &*old };
+            for entry in &old.entries {
+                let segment = entry.load(Ordering::Relaxed);
+                if !segment.is_null() {
+                    // SAFETY: the current ring names live segments only.
+                    ring.entry(unsafe { &*segment }.number)
+                        .store(segment, Ordering::Relaxed);
+                }
+            }
+            self.bytes.fetch_sub(old.bytes(), Ordering::Relaxed);
+        }
+        self.ring.store(Box::into_raw(Box::new(ring)), Ordering::Release);
+        if !old.is_null() {
+            // SAFETY: it came from `Box::into_raw` here, later guards read the new ring, and it is replaced once.
+            unsafe { epoch::retire(guard, old) };
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let ring = self.ring.load(Ordering::Acquire);
+        if ring.is_null() {
+            return;
+        }
+        // SAFETY: nobody else can reach the directory, and the current ring is freed only here.
+        let ring = unsafe { Box::from_raw(ring) };
+        for entry in &ring.entries {
+            let segment = entry.load(Ordering::Acquire);
+            if !segment.is_null() {
+                // SAFETY: the current ring names live segments only, each once.
+                drop(unsafe { Box::from_raw(segment) });
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ending locks whose time is over.
+//!
+//! Each segment knows a tick before which none of its locks ends, and so does the log. A claim stores its slots, then
+//! lowers both. A sweep swaps the log's value to never, then each due segment's, reads the slots, and puts the
+//! minimum of what is left back. A claim's slot is therefore seen by the sweep, or its tick is put in after the swap;
+//! the fence between a claim's slots and its reads, and the order segment before log on both sides, leave no third case.
+//!
+//! A deadline in a slot is read as the one nearest to a tick (`slot`), so a long jump of the clock is walked in strides.
+
+use oxbus_model::{Counter, Ticks};
+
+use super::epoch::{self, Guard};
+use super::segment::Segment;
+use super::settle::Requeued;
+use super::slot::NEAR_MS;
+use super::{Removed, SlotLog};
+use crate::sync::{Ordering, fence, fence_after_rmw};
+
+impl SlotLog {
+    /// Makes a sweep at `deadline` look at the segment. Its slots are stored.
+    #[inline]
+    pub(super) fn note_deadline(&self, segment: &Segment, deadline: Ticks) {
+        if self.locked_up_to.load(Ordering::Relaxed) < segment.number {
+            self.locked_up_to.fetch_max(segment.number, Ordering::Relaxed);
+        }
+        // Slots and `locked_up_to` before the reads below.
+        fence(Ordering::SeqCst);
+        if segment.earliest.load(Ordering::SeqCst) > deadline.0 {
+            segment.earliest.fetch_min(deadline.0, Ordering::SeqCst);
+            fence_after_rmw();
+        }
+        if self.earliest.load(Ordering::SeqCst) > deadline.0 {
+            self.earliest.fetch_min(deadline.0, Ordering::SeqCst);
+        }
+    }
+
+    pub(super) fn expire_locks(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+        let mut ready = 0;
+        let mut due = self.earliest.load(Ordering::Acquire);
+        if due <= ticks.0 {
+            let guard = epoch::pin();
+            while due.saturating_add(NEAR_MS) < ticks.0 {
+                ready += self.sweep(Ticks(due + NEAR_MS), max_delivery_count, exhausted, &guard);
+                due = self.earliest.load(Ordering::Acquire).max(due + NEAR_MS);
+            }
+            ready += self.sweep(ticks, max_delivery_count, exhausted, &guard);
+        }
+        ready + self.stragglers.expire(ticks, max_delivery_count, exhausted)
+    }
+
+    fn sweep(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>, guard: &Guard) -> usize {
+        self.sweeps_begun.fetch_add(1, Ordering::SeqCst);
+        self.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
+        fence_after_rmw();
+        let mut ready = 0;
+        let mut earliest = Ticks::NEVER.0;
+        for number in self.directory.head()..=self.locked_up_to.load(Ordering::SeqCst) {
+            let Some(segment) = self.directory.get(number, guard) else {
+                continue;
+            };
+            let due = segment.earliest.load(Ordering::SeqCst);
+            if due > ticks.0 {
+                earliest = earliest.min(due);
+                continue;
+            }
+            segment.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
+            fence_after_rmw();
+            let left = self.sweep_segment(segment, ticks, max_delivery_count, exhausted, guard, &mut ready);
+            if left < Ticks::NEVER {
+                segment.earliest.fetch_min(left.0, Ordering::SeqCst);
+                earliest = earliest.min(left.0);
+            }
+        }
+        if earliest < Ticks::NEVER.0 {
+            self.earliest.fetch_min(earliest, Ordering::SeqCst);
+        }
+        self.sweeps_ended.fetch_add(1, Ordering::SeqCst);
+        ready
+    }
+
+    /// No lock in a slot ends before this tick; 0 while a sweep is under way.
+    pub(super) fn earliest_deadline(&self) -> Ticks {
+        let ended = self.sweeps_ended.load(Ordering::SeqCst);
+        let earliest = self.earliest.load(Ordering::SeqCst);
+        // A sweep that began before `earliest` was read shows here, unless it had ended before all this.
+        let begun = self.sweeps_begun.load(Ordering::SeqCst);
+        Ticks(if begun == ended { earliest } else { 0 })
+    }
+
+    /// Ends the locks of one segment that are over and returns the earliest deadline of the others.
+    fn sweep_segment(
+        &self,
+        segment: &Segment,
+        ticks: Ticks,
+        max_delivery_count: u32,
+        exhausted: &mut Vec<Removed>,
+        guard: &Guard,
+        ready: &mut usize,
+    ) -> Ticks {
+        let mut earliest = Ticks::NEVER;
+        let mut requeued = 0;
+        for (word, slots) in segment.slots.chunks(64).enumerate() {
+            let mut bits = 0;
+            for (bit, slot) in slots.iter().enumerate() {
+                loop {
+                    let state = slot.state_ordered();
+                    if !state.is_locked() {
+                        break;
+                    }
+                    let deadline = state.deadline(ticks);
+                    if deadline > ticks {
+                        earliest = earliest.min(deadline);
+                        break;
+                    }
+                    let counter = Counter(segment.first + (word * 64 + bit) as u64 + 1);
+                    match self.requeue(segment, slot, counter, state, max_delivery_count, None, guard) {
+                        Requeued::Beaten => continue,
+                        Requeued::Ready => bits |= 1 << bit,
+                        Requeued::Exhausted(removed) => exhausted.push(removed),
+                        Requeued::Deferred => {}
+                    }
+                    break;
+                }
+            }
+            if bits != 0 {
+                segment.ready[word].fetch_or(bits, Ordering::AcqRel);
+                requeued += bits.count_ones() as usize;
+            }
+        }
+        if requeued > 0 {
+            self.lower_hint(segment.number);
+        }
+        *ready += requeued;
+        earliest
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every interleaving, up to a bound on preemptions, of the places where two threads meet.
+//!
+//! Segments have two slots here. Each test names the step that it fails without.
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use super::SlotLog;
+use crate::sync::Arc;
+use crate::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled};
+
+const NOW: Timestamp = Timestamp(1);
+const LOCK: Hold = Hold::Lock { deadline: Ticks(10) };
+
+/// Runs `test` under every interleaving; `LOOM_MAX_PREEMPTIONS` overrides the bound.
+pub(crate) fn check(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 20_000;
+    if builder.preemption_bound.is_none() {
+        builder.preemption_bound = Some(2);
+    }
+    builder.check(test);
+}
+
+fn message(id: u8) -> NewMessage {
+    NewMessage {
+        record: Record::from_slice(&[id]),
+        expires_at: Timestamp::NEVER,
+    }
+}
+
+fn log_of(messages: u8) -> Arc<SlotLog> {
+    let log = SlotLog::new();
+    for id in 1..=messages {
+        log.append_one(message(id), NOW);
+    }
+    Arc::new(log)
+}
+
+fn claim(log: &SlotLog, max: usize, hold: Hold) -> Vec<Claimed> {
+    let (mut out, mut expired) = (Vec::new(), Vec::new());
+    log.claim(max, hold, NOW, &mut out, &mut expired);
+    assert!(expired.is_empty());
+    out
+}
+
+fn numbers(claimed: &[Claimed]) -> Vec<u64> {
+    claimed.iter().map(|claimed| claimed.key.counter.0).collect()
+}
+
+fn abandon(log: &SlotLog, key: LockKey, replacement: Option<Record>) {
+    let outcome = Outcome::Abandon {
+        max_delivery_count: 9,
+        replacement,
+    };
+    assert!(matches!(log.settle(key, outcome, Ticks(1)), Ok(Settled::Ready)));
+}
+
+/// Fails when lowering the hint keeps its version: the claimer steps over the bit set behind its scan.
+#[test]
+fn claim_does_not_step_over_an_abandoned_message() {
+    check(|| {
+        let log = log_of(2);
+        let held = claim(&log, 1, LOCK);
+        let other = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            let key = held[0].key;
+            move || abandon(&log, key, None)
+        });
+        let mut all = numbers(&claim(&log, 2, LOCK));
+        other.join().expect("no panic");
+        all.extend(numbers(&claim(&log, 2, LOCK)));
+        all.sort_unstable();
+        assert_eq!(all, [1, 2]);
+    });
+}
+
+/// Fails when a slot's state is stored before its ready bit: a closer shows a slot no claim will look at.
+#[test]
+fn abandon_and_two_publishers_lose_nothing() {
+    check(|| {
+        let log = log_of(1);
+        let held = claim(&log, 1, LOCK);
+        let publish = |id| {
+            let log = Arc::clone(&log);
+            loom::thread::spawn(move || log.append_one(message(id), NOW))
+        };
+        let (second, third) = (publish(2), publish(3));
+        let mut all = numbers(&claim(&log, 3, LOCK));
+        abandon(&log, held[0].key, None);
+        let mut appended = [second.join().expect("no panic").0, third.join().expect("no panic").0];
+        appended.sort_unstable();
+        assert_eq!(appended, [2, 3]);
+        all.extend(numbers(&claim(&log, 3, LOCK)));
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3]);
+    });
+}
+
+/// Fails without the fence between a publisher's states and its second look at `visible`.
+#[test]
+fn whoever_closes_the_gap_shows_both() {
+    check(|| {
+        let log = log_of(0);
+        let other = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            move || log.append_one(message(2), NOW)
+        });
+        log.append_one(message(1), NOW);
+        other.join().expect("no panic");
+        assert_eq!(numbers(&claim(&log, 2, LOCK)), [1, 2]);
+    });
+}
+
+/// A claimer meets the gap: it never sees the later message alone, and misses none in the end.
+#[test]
+fn claim_stops_at_the_gap() {
+    check(|| {
+        let log = log_of(0);
+        let publish = |id| {
+            let log = Arc::clone(&log);
+            loom::thread::spawn(move || log.append_one(message(id), NOW))
+        };
+        let (first, second) = (publish(1), publish(2));
+        let mut all = numbers(&claim(&log, 2, LOCK));
+        first.join().expect("no panic");
+        second.join().expect("no panic");
+        all.extend(numbers(&claim(&log, 2, LOCK)));
+        assert_eq!(all, [1, 2]);
+    });
+}
+
+/// Exactly one of a complete, an expiry and a renewal-then-complete ends the lock.
+#[test]
+fn complete_expiry_and_renewal_agree() {
+    check(|| {
+        let log = log_of(1);
+        let key = claim(&log, 1, LOCK)[0].key;
+        let complete = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            move || log.settle(key, Outcome::Complete, Ticks(9)).is_ok()
+        });
+        let expire = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            move || log.expire(Ticks(10), 9, &mut Vec::new())
+        });
+        let renewed = log.renew(key, Ticks(20), Ticks(9)).is_ok();
+        let completed = complete.join().expect("no panic");
+        let expired = expire.join().expect("no panic") == 1;
+        assert!(!(completed && expired));
+        let counts = log.counts();
+        match (completed, expired) {
+            (true, _) => assert_eq!(counts.ready + counts.locked, 0),
+            (_, true) => assert_eq!((counts.ready, counts.locked), (1, 0)),
+            (false, false) => unreachable!("the completer loses only to the expiry"),
+        }
+        if !completed && !renewed {
+            assert!(expired);
+        }
+        assert_eq!(claim(&log, 1, LOCK).len(), usize::from(expired));
+    });
+}
+
+/// Fails without the fence between a claim's slots and its look at the earliest deadlines.
+#[test]
+fn sweep_does_not_forget_a_lock_taken_meanwhile() {
+    check(|| {
+        let log = log_of(2);
+        claim(&log, 1, LOCK);
+        let other = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            move || log.expire(Ticks(10), 9, &mut Vec::new())
+        });
+        let later = claim(&log, 1, Hold::Lock { deadline: Ticks(15) });
+        other.join().expect("no panic");
+        assert_eq!(later.len(), 1);
+        assert!(log.next_expiry() <= Ticks(15));
+        log.expire(Ticks(15), 9, &mut Vec::new());
+        assert_eq!(log.counts().locked, 0);
+    });
+}
+
+/// Fails when a remover does not look for browsers, or looks before it changes the slot.
+#[test]
+fn browser_never_reads_a_freed_body() {
+    check(|| {
+        let log = log_of(1);
+        let key = claim(&log, 1, LOCK)[0].key;
+        let other = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                let mut peeked = Vec::new();
+                log.peek(Counter(1), 1, &mut peeked);
+                assert!(peeked.iter().all(|peeked| peeked.record[..] == [1]));
+            }
+        });
+        assert!(log.settle(key, Outcome::Complete, Ticks(1)).is_ok());
+        other.join().expect("no panic");
+    });
+}
+
+/// The same for a body that another replaces, and for one that is taken with plain stores.
+#[test]
+fn browser_never_reads_a_replaced_or_taken_body() {
+    check(|| {
+        let log = log_of(1);
+        let key = claim(&log, 1, LOCK)[0].key;
+        let other = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                let mut peeked = Vec::new();
+                log.peek(Counter(1), 1, &mut peeked);
+                assert!(peeked.iter().all(|peeked| matches!(peeked.record[..], [1 | 2])));
+            }
+        });
+        abandon(&log, key, Some(Record::from_slice(&[2])));
+        drop(claim(&log, 1, Hold::Take));
+        other.join().expect("no panic");
+    });
+}
+
+/// Two fetches of the same deferred messages: one has both, or neither has any.
+#[test]
+fn deferred_messages_are_fetched_all_or_none() {
+    check(|| {
+        let log = log_of(2);
+        for claimed in claim(&log, 2, LOCK) {
+            let deferred = log.settle(claimed.key, Outcome::Defer { replacement: None }, Ticks(1));
+            assert!(matches!(deferred, Ok(Settled::Deferred)));
+        }
+        let fetch = |counters: [Counter; 2]| {
+            let log = Arc::clone(&log);
+            move || {
+                let mut out = Vec::new();
+                let had = log.lock_deferred(&counters, LOCK, NOW, Ticks(1), &mut out).is_ok();
+                assert_eq!(out.len(), if had { 2 } else { 0 });
+                had
+            }
+        };
+        let other = loom::thread::spawn(fetch([Counter(2), Counter(1)]));
+        let mine = fetch([Counter(1), Counter(2)])();
+        let theirs = other.join().expect("no panic");
+        assert!(!(mine && theirs));
+        let mut peeked = Vec::new();
+        log.peek(Counter(1), 2, &mut peeked);
+        let charged = u32::from(mine || theirs);
+        assert!(peeked.iter().all(|peeked| peeked.delivery_count == charged));
+    });
+}

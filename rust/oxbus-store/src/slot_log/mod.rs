@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The messages of one cell without a lock around them.
+//!
+//! Messages sit in slots, slots in segments, and a directory finds a segment by number. A slot's place follows
+//! from its counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
+//! `publish` (append), `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `stragglers`.
+//!
+//! Holds always
+//! - counters are given out without gaps: whatever can refuse a message did so before;
+//! - every slot below `visible` is published, and a claim takes nothing at or above it;
+//! - a message in phase ready has its bit set, or one thread is about to set it and then to lower the hint;
+//! - every set bit below `visible` is in the hint's segment or behind it, or one thread is about to lower the hint;
+//! - a body is freed by whoever took the slot out of its phase, never under a browser (`browse`);
+//! - no lock ends before `earliest`, except between a sweep's swap and the value it puts back (`expiry`).
+//!
+//! No call waits for another thread, except for the mutex around the directory (once per 256 messages), around the
+//! stragglers (messages deferred or scheduled for long) and around the list of bodies kept for a browser.
+//!
+//! There is no ring of expiring locks: a claim lowers its segment's earliest deadline, and a sweep reads only
+//! the segments where something is due. So a claim writes no list, and a lock costs no memory.
+//!
+//! Lock deadlines are within 37 h of the clock, and `expire` runs at least that often while locks are out.
+
+#![allow(
+    unsafe_code,
+    reason = "slots own bodies by pointer, and segments are freed by epoch; each block names its invariant"
+)]
+
+mod browse;
+mod claim;
+mod deferred;
+mod directory;
+mod epoch;
+mod expiry;
+#[cfg(all(test, loom))]
+pub(crate) mod loom_tests;
+mod peek;
+mod publish;
+mod ready;
+mod reclaim;
+pub(crate) mod record;
+mod segment;
+mod settle;
+mod slot;
+mod stragglers;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crossbeam_utils::CachePadded;
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use crate::message_store::{
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Removed, Settled,
+};
+use crate::sync::{AtomicU64, Ordering};
+
+use browse::Browsers;
+use directory::Directory;
+use epoch::Guard;
+use segment::Segment;
+use slot::Slot;
+use stragglers::Stragglers;
+
+/// Messages of one cell, lock-free.
+#[derive(Debug)]
+pub struct SlotLog {
+    /// Index the next message gets.
+    tail: CachePadded<AtomicU64>,
+    /// Index below which every slot is published.
+    visible: CachePadded<AtomicU64>,
+    /// Where a claim starts to look; see `ready`.
+    hint: CachePadded<AtomicU64>,
+    /// No lock ends before this tick.
+    earliest: AtomicU64,
+    /// Sweeps begun and sweeps ended; while they differ, `earliest` says nothing.
+    sweeps_begun: AtomicU64,
+    sweeps_ended: AtomicU64,
+    /// Highest number of a segment that ever held a lock.
+    locked_up_to: AtomicU64,
+    directory: Directory,
+    browsers: Browsers,
+    stragglers: Stragglers,
+}
+
+impl SlotLog {
+    /// An empty log; the first message gets counter 1. It holds no segment until then.
+    pub fn new() -> Self {
+        Self {
+            tail: CachePadded::new(AtomicU64::new(0)),
+            visible: CachePadded::new(AtomicU64::new(0)),
+            hint: CachePadded::new(AtomicU64::new(0)),
+            earliest: AtomicU64::new(Ticks::NEVER.0),
+            sweeps_begun: AtomicU64::new(0),
+            sweeps_ended: AtomicU64::new(0),
+            locked_up_to: AtomicU64::new(0),
+            directory: Directory::new(),
+            browsers: Browsers::new(),
+            stragglers: Stragglers::new(),
+        }
+    }
+
+    /// The slot of a counter, unless its segment is gone or was never reserved.
+    #[inline]
+    fn find<'g>(&self, counter: Counter, guard: &'g Guard) -> Option<(&'g Segment, &'g Slot, usize)> {
+        let index = counter.0.checked_sub(1)?;
+        let (number, offset) = segment::place(index);
+        let segment = self.directory.get(number, guard)?;
+        Some((segment, &segment.slots[offset], offset))
+    }
+
+    #[inline]
+    fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+}
+
+impl Default for SlotLog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MessageStore for SlotLog {
+    fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
+        self.append_batch(batch, enqueued_at)
+    }
+
+    fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
+        self.append_single(message, enqueued_at, slot::READY)
+    }
+
+    fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
+        self.append_single(message, enqueued_at, slot::SCHEDULED)
+    }
+
+    fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
+        self.remove_scheduled(counter)
+    }
+
+    fn claim(
+        &self,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        self.claim_ready(max, hold, now, out, expired)
+    }
+
+    fn has_ready(&self) -> bool {
+        self.any_ready()
+    }
+
+    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+        self.hand_out_cached(key, hold)
+    }
+
+    fn release_cached(&self, keys: &[LockKey]) -> usize {
+        self.put_back_cached(keys)
+    }
+
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+        self.end_hold(key, outcome, ticks)
+    }
+
+    fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
+        self.complete_all(keys, ticks, lost);
+    }
+
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+        self.move_deadline(key, deadline, ticks)
+    }
+
+    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.is_held(key, ticks)
+    }
+
+    fn lock_deferred(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        ticks: Ticks,
+        out: &mut Vec<Claimed>,
+    ) -> Result<(), Counter> {
+        self.fetch_deferred(counters, hold, now, ticks, out)
+    }
+
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+        self.expire_locks(ticks, max_delivery_count, exhausted)
+    }
+
+    fn next_expiry(&self) -> Ticks {
+        self.earliest_deadline().min(self.stragglers.earliest())
+    }
+
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+        self.browse_from(from, max, out);
+    }
+
+    fn counts(&self) -> Counts {
+        self.count_all()
+    }
+
+    fn overhead_bytes(&self) -> usize {
+        self.directory.bytes() + self.stragglers.bytes()
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Looking at messages without holding them: browse and count.
+//!
+//! Walks the slots below `visible` and, where segments or slots were emptied into it, the map of stragglers.
+
+use oxbus_model::Counter;
+
+use super::epoch;
+use super::segment::{place, span};
+use super::slot::{MOVED, Slot};
+use super::{Counts, Peeked, SlotLog};
+use crate::Record;
+
+impl SlotLog {
+    pub(super) fn browse_from(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+        let guard = epoch::pin();
+        let visible = self.visible();
+        let end = out.len().saturating_add(max);
+        let browsing = self.browsers.enter();
+        let mut index = from.0.saturating_sub(1);
+        // First index of which we know only that its message may be in the map.
+        let mut unknown: Option<u64> = None;
+        while index < visible && out.len() < end {
+            let (number, offset) = place(index);
+            let (first, len) = span(number);
+            let Some(segment) = self.directory.get(number, &guard) else {
+                unknown.get_or_insert(index);
+                index = first + len;
+                continue;
+            };
+            let covered = (visible.min(segment.end()) - first) as usize;
+            for (at, slot) in (index..).zip(&segment.slots[offset..covered]) {
+                if out.len() >= end {
+                    break;
+                }
+                if slot.state().phase() == MOVED {
+                    unknown.get_or_insert(at);
+                    continue;
+                }
+                // SAFETY: we are counted in as a browser.
+                let Some(peeked) = (unsafe { slot.peek(Counter(at + 1)) }) else {
+                    continue;
+                };
+                if let Some(start) = unknown.take() {
+                    self.stragglers
+                        .peek(Counter(start + 1), Counter(at + 1), end - out.len(), out);
+                    if out.len() >= end {
+                        break;
+                    }
+                }
+                out.push(peeked);
+            }
+            index = segment.end();
+        }
+        if let Some(start) = unknown {
+            self.stragglers.peek(
+                Counter(start + 1),
+                Counter(visible + 1),
+                end.saturating_sub(out.len()),
+                out,
+            );
+        }
+        drop(browsing);
+    }
+
+    pub(super) fn count_all(&self) -> Counts {
+        let guard = epoch::pin();
+        let visible = self.visible();
+        let mut counts = self.stragglers.counts();
+        let browsing = self.browsers.enter();
+        for number in self.directory.head()..=place(visible).0 {
+            let Some(segment) = self.directory.get(number, &guard) else {
+                continue;
+            };
+            for slot in &segment.slots[..(visible.min(segment.end()) - segment.first) as usize] {
+                if let Some(phase) = slot.state_ordered().visible_phase() {
+                    // SAFETY: we are counted in as a browser, and the state, read since, owns a body.
+                    counts.add(phase, unsafe { Record::len_raw(slot.body()) });
+                }
+            }
+        }
+        drop(browsing);
+        counts
+    }
+}
+
+impl Slot {
+    /// The message as it is now, unless there is none.
+    ///
+    /// # Safety
+    /// The caller is counted in as a browser.
+    unsafe fn peek(&self, counter: Counter) -> Option<Peeked> {
+        let mut state = self.state_ordered();
+        loop {
+            let phase = state.visible_phase()?;
+            // SAFETY: the state, read after the caller counted itself in, owns a body. Whoever removes or replaces it
+            // from then on finds the browser and keeps a reference.
+            let record = unsafe { Record::clone_raw(self.body()) };
+            let peeked = Peeked {
+                counter,
+                record,
+                phase,
+                delivery_count: self.delivery_count(state),
+                enqueued_at: self.enqueued_at(),
+                expires_at: self.expires_at(),
+            };
+            let again = self.state_ordered();
+            if again == state {
+                return Some(peeked);
+            }
+            state = again;
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Append: reserve, write, show.
+//!
+//! One fetch-and-add reserves a range of indexes. The sender fills its slots, sets their ready bits and stores
+//! their states last: a state other than free says that the slot is complete, its bit included. `visible` then moves
+//! over every complete slot; whoever closes a gap moves it for those behind the gap too, so that a slow sender holds back
+//! only later numbers, and nobody waits for it.
+//!
+//! The bits come before the states on purpose. Were the state first, a closer could move `visible` over a slot
+//! without its bit, a claimer could raise the hint past it, and the bit, set later, would never be looked at.
+
+use oxbus_model::{Counter, Timestamp};
+
+use super::epoch::{self, Guard};
+use super::segment::place;
+use super::slot::{FREE, READY, State};
+use super::{Segment, SlotLog};
+use crate::message_store::NewMessage;
+use crate::sync::{Ordering, fence, fence_after_rmw};
+
+impl SlotLog {
+    pub(super) fn append_single(&self, message: NewMessage, enqueued_at: Timestamp, phase: u64) -> Counter {
+        let guard = epoch::pin();
+        let index = self.tail.fetch_add(1, Ordering::SeqCst);
+        let (number, offset) = place(index);
+        let segment = self.directory.get_or_add(number, &guard);
+        let slot = &segment.slots[offset];
+        slot.fill(message.record, enqueued_at, message.expires_at);
+        if phase == READY {
+            segment.ready[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
+        }
+        slot.publish(State::fresh(phase));
+        self.show(index, index + 1, &guard);
+        Counter(index + 1)
+    }
+
+    pub(super) fn append_batch(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
+        assert!(!batch.is_empty(), "an empty batch has no first number");
+        let guard = epoch::pin();
+        let len = batch.len() as u64;
+        let first = self.tail.fetch_add(len, Ordering::SeqCst);
+        let mut index = first;
+        let mut messages = batch.drain(..);
+        while index < first + len {
+            let (number, offset) = place(index);
+            let segment = self.directory.get_or_add(number, &guard);
+            let end = (offset as u64 + first + len - index).min(segment.slots.len() as u64) as usize;
+            for (slot, message) in segment.slots[offset..end].iter().zip(&mut messages) {
+                slot.fill(message.record, enqueued_at, message.expires_at);
+            }
+            segment.set_ready_range(offset, end);
+            for slot in &segment.slots[offset..end] {
+                slot.publish(State::fresh(READY));
+            }
+            index += (end - offset) as u64;
+        }
+        self.show(first, first + len, &guard);
+        Counter(first + 1)
+    }
+
+    /// Moves `visible` over the caller's published range `start .. end` and over what is published behind it.
+    fn show(&self, start: u64, end: u64, guard: &Guard) {
+        let mut seen = start;
+        loop {
+            match self
+                .visible
+                .compare_exchange(seen, end, Ordering::SeqCst, Ordering::SeqCst)
+            {
+                Ok(_) => break,
+                Err(_) => {
+                    // Our states before this read; the closer's `visible` before its read of our states.
+                    fence(Ordering::SeqCst);
+                    seen = self.visible.load(Ordering::SeqCst);
+                    if seen < start || seen >= end {
+                        // A gap before us: its closer takes us along. Or a closer already did.
+                        return;
+                    }
+                }
+            }
+        }
+        self.shown(seen, end, guard);
+        self.show_further(end, guard);
+    }
+
+    /// Moves `visible` on from `from` while somebody else's slots there are published.
+    fn show_further(&self, mut from: u64, guard: &Guard) {
+        fence_after_rmw();
+        while self.tail.load(Ordering::SeqCst) > from {
+            let to = self.published_from(from, guard);
+            if to == from
+                || self
+                    .visible
+                    .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_err()
+            {
+                // Either the owner of the slot at `from` has still to read `visible`, or another closer goes on.
+                return;
+            }
+            self.shown(from, to, guard);
+            from = to;
+            fence_after_rmw();
+        }
+    }
+
+    /// End of the run of published slots that begins at `from`.
+    fn published_from(&self, from: u64, guard: &Guard) -> u64 {
+        let mut index = from;
+        loop {
+            let (number, offset) = place(index);
+            let Some(segment) = self.directory.get(number, guard) else {
+                return index;
+            };
+            let run = segment.slots[offset..]
+                .iter()
+                .take_while(|slot| slot.is_published())
+                .count();
+            index += run as u64;
+            if index < segment.end() {
+                return index;
+            }
+        }
+    }
+
+    /// Segments that lie wholly below `visible` since it moved may be ready to go.
+    #[inline]
+    fn shown(&self, from: u64, to: u64, guard: &Guard) {
+        let (first, after) = (place(from).0, place(to).0);
+        fence_after_rmw();
+        for number in first..after {
+            if let Some(segment) = self.directory.get(number, guard) {
+                self.tidy(segment, segment.left(), guard);
+            }
+        }
+    }
+}
+
+impl Segment {
+    /// Sets the bits of `start .. end`, one read-modify-write per word.
+    fn set_ready_range(&self, start: usize, end: usize) {
+        for word in start / 64..end.div_ceil(64) {
+            let low = start.saturating_sub(word * 64);
+            let high = (end - word * 64).min(64);
+            let mask = (u64::MAX >> (64 - (high - low))) << low;
+            self.ready[word].fetch_or(mask, Ordering::Relaxed);
+        }
+    }
+}
+
+impl super::Slot {
+    /// True once its appender is done with it.
+    #[inline]
+    fn is_published(&self) -> bool {
+        self.state_ordered().phase() != FREE
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ready bits and the hint where to look for them.
+//!
+//! The hint is a segment number under a version. Who makes a message ready sets the bit first and lowers the hint
+//! after, with a new version even when the number stays. A claimer raises the hint only from the exact value it
+//! read before it scanned. So a bit that a scan missed has its lowering still to come, or makes the raise fail.
+//! Without the version, a bit set behind a scan in the hint's own segment would be stepped over and lost.
+//!
+//! The version has 24 bits and the number 40: enough segments for 48-bit counters. A raise can be fooled only by
+//! exactly 2^24 requeues within one scan.
+
+use super::epoch;
+use super::segment::{Segment, span};
+use super::{Guard, SlotLog};
+use crate::sync::Ordering;
+
+const NUMBER_BITS: u32 = 40;
+const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
+
+/// A segment number under a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hint(u64);
+
+impl Hint {
+    #[inline]
+    pub(super) fn number(self) -> u64 {
+        self.0 & NUMBER_MAX
+    }
+
+    #[inline]
+    fn raised(self, number: u64) -> Self {
+        Self(self.0 & !NUMBER_MAX | number)
+    }
+
+    #[inline]
+    fn lowered(self, number: u64) -> Self {
+        let version = (self.0 >> NUMBER_BITS).wrapping_add(1);
+        Self(version << NUMBER_BITS | self.number().min(number))
+    }
+}
+
+impl SlotLog {
+    /// Read it before `visible`, and both before the bits.
+    #[inline]
+    pub(super) fn hint(&self) -> Hint {
+        Hint(self.hint.load(Ordering::Acquire))
+    }
+
+    /// Moves the hint up to `number`, when nobody moved it since `seen` was read.
+    #[inline]
+    pub(super) fn raise_hint(&self, seen: Hint, number: u64) {
+        let raised = seen.raised(number);
+        // Losing is harmless: the next claim looks at a few segments more.
+        let _ = self
+            .hint
+            .compare_exchange(seen.0, raised.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Makes claims look at `number` again. Its bits are set.
+    #[inline]
+    pub(super) fn lower_hint(&self, number: u64) {
+        let mut seen = self.hint();
+        while let Err(newer) =
+            self.hint
+                .compare_exchange_weak(seen.0, seen.lowered(number).0, Ordering::AcqRel, Ordering::Acquire)
+        {
+            seen = Hint(newer);
+        }
+    }
+
+    /// Makes the slot at `offset` claimable. Its state is ready and the caller owns it until this call.
+    #[inline]
+    pub(super) fn set_ready(&self, segment: &Segment, offset: usize) {
+        segment.ready[offset / 64].fetch_or(1 << (offset % 64), Ordering::AcqRel);
+        self.lower_hint(segment.number);
+    }
+
+    /// True when a claim could find something.
+    pub(super) fn any_ready(&self) -> bool {
+        let hint = self.hint();
+        let visible = self.visible();
+        if span(hint.number()).0 >= visible {
+            return false;
+        }
+        let guard = epoch::pin();
+        self.first_ready_segment(hint, visible, &guard).is_some()
+    }
+
+    /// Number of the first segment with a ready bit below `visible`; raises the hint to it.
+    fn first_ready_segment(&self, hint: Hint, visible: u64, guard: &Guard) -> Option<u64> {
+        let mut number = hint.number();
+        loop {
+            let (first, len) = span(number);
+            if first >= visible {
+                break;
+            }
+            if let Some(segment) = self.directory.get(number, guard)
+                && (0..segment.ready.len()).any(|word| segment.ready_below(word, visible) != 0)
+            {
+                if number > hint.number() {
+                    self.raise_hint(hint, number);
+                }
+                return Some(number);
+            }
+            if first + len > visible {
+                break;
+            }
+            number += 1;
+        }
+        if number > hint.number() {
+            self.raise_hint(hint, number);
+        }
+        None
+    }
+}
+
+impl Segment {
+    /// Ready bits of a word, without those at or above `visible`.
+    #[inline]
+    pub(super) fn ready_below(&self, word: usize, visible: u64) -> u64 {
+        let bits = self.ready[word].load(Ordering::Acquire);
+        if bits == 0 {
+            return 0;
+        }
+        match visible.saturating_sub(self.first + word as u64 * 64) {
+            0 => 0,
+            covered @ 1..64 => bits & ((1 << covered) - 1),
+            _ => bits,
+        }
+    }
+}

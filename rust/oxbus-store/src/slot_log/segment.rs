@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A run of consecutive slots with one ready bit each.
+//!
+//! Holds always
+//! - a segment covers the same indexes for its whole life and knows its number;
+//! - `gone` counts the slots whose phase is final, each once; a segment whose slots are all gone owns nothing;
+//! - no lock in the segment ends before `earliest`, except between a sweep's swap and the value it puts back.
+//!
+//! The first segments are small, so that an entity with a handful of messages costs little.
+
+use oxbus_model::Ticks;
+
+use super::slot::Slot;
+use crate::Record;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(not(loom))]
+const FIRST: u64 = 16;
+#[cfg(not(loom))]
+const SECOND: u64 = 64;
+#[cfg(not(loom))]
+const LATER: u64 = 256;
+#[cfg(loom)]
+const FIRST: u64 = 2;
+#[cfg(loom)]
+const SECOND: u64 = 2;
+#[cfg(loom)]
+const LATER: u64 = 2;
+
+/// Ready words of a segment.
+pub(super) const WORDS: usize = LATER.div_ceil(64) as usize;
+
+/// Slots of one segment.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    /// Index of the first slot.
+    pub(super) first: u64,
+    pub(super) slots: Box<[Slot]>,
+    pub(super) ready: [AtomicU64; WORDS],
+    pub(super) earliest: AtomicU64,
+    gone: AtomicU32,
+}
+
+impl Segment {
+    pub(super) fn new(number: u64) -> Self {
+        let (first, len) = span(number);
+        Self {
+            number,
+            first,
+            slots: (0..len).map(|_| Slot::free()).collect(),
+            ready: std::array::from_fn(|_| AtomicU64::new(0)),
+            earliest: AtomicU64::new(Ticks::NEVER.0),
+            gone: AtomicU32::new(0),
+        }
+    }
+
+    /// Index after the last slot.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.slots.len() as u64
+    }
+
+    /// Slots that still hold, or will hold, a message.
+    #[inline]
+    pub(super) fn left(&self) -> usize {
+        self.slots.len() - self.gone.load(Ordering::SeqCst) as usize
+    }
+
+    /// Counts `n` more slots whose phase is final; returns how many are left.
+    #[inline]
+    pub(super) fn add_gone(&self, n: usize) -> usize {
+        let before = self.gone.fetch_add(n as u32, Ordering::SeqCst) as usize;
+        self.slots.len() - before - n
+    }
+
+    /// True when some ready bit is set.
+    #[inline]
+    pub(super) fn has_ready(&self) -> bool {
+        self.ready.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.slots.len() * size_of::<Slot>()
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.left() == 0 {
+            return;
+        }
+        for slot in &self.slots {
+            if slot.state().has_body() {
+                // SAFETY: the phase says that the slot owns a body, and nobody else can reach the segment any more.
+                drop(unsafe { Record::from_raw(slot.body()) });
+            }
+        }
+    }
+}
+
+/// Segment number and offset of a slot's index.
+#[inline]
+pub(super) fn place(index: u64) -> (u64, usize) {
+    if index >= FIRST + SECOND {
+        let rest = index - (FIRST + SECOND);
+        (2 + rest / LATER, (rest % LATER) as usize)
+    } else if index >= FIRST {
+        (1, (index - FIRST) as usize)
+    } else {
+        (0, index as usize)
+    }
+}
+
+/// First index and length of a segment.
+#[inline]
+pub(super) fn span(number: u64) -> (u64, u64) {
+    match number {
+        0 => (0, FIRST),
+        1 => (FIRST, SECOND),
+        _ => (FIRST + SECOND + (number - 2) * LATER, LATER),
+    }
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ending, renewing and handing out holds.
+//!
+//! Every exit from a hold is one compare-and-swap that names the phase and the generation. Exactly one of a complete,
+//! an abandon, a renewal and an expiry wins; the others find their key stale. The winner owns the slot: nobody else
+//! touches a ready slot without its bit, nor a busy one.
+
+use oxbus_model::{Counter, Ticks};
+
+use super::browse::Leaving;
+use super::epoch::{self, Guard};
+use super::segment::Segment;
+use super::slot::{
+    self, BUSY, CACHED, DEAD, DEFERRED, DEFERRED_LOCKED, DONE, LOCKED, MOVED, READY, SCHEDULED, Slot, State,
+};
+use super::{Hold, LockKey, LockLost, Outcome, Removed, Settled, SlotLog};
+use crate::Record;
+use crate::sync::{Ordering, fence};
+
+/// What became of a lock whose deliveries may be used up.
+#[derive(Debug)]
+pub(super) enum Requeued {
+    /// Ready, but without its bit: the caller sets it.
+    Ready,
+    Deferred,
+    Exhausted(Removed),
+    /// Somebody else ended or renewed the lock.
+    Beaten,
+}
+
+impl SlotLog {
+    pub(super) fn end_hold(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+        let guard = epoch::pin();
+        let Some((segment, slot, offset)) = self.find(key.counter, &guard) else {
+            return self.stragglers.settle(key, outcome, ticks);
+        };
+        loop {
+            let state = slot.state();
+            if state.phase() == MOVED {
+                return self.stragglers.settle(key, outcome, ticks);
+            }
+            if !is_alive(segment, state, key, ticks) {
+                return Err(LockLost);
+            }
+            let deferred = state.phase() == DEFERRED_LOCKED;
+            match &outcome {
+                Outcome::Complete => {
+                    if slot.advance(state, state.into_phase(DONE)) {
+                        self.drop_body(slot);
+                        self.count_gone(segment, 1, &guard);
+                        return Ok(Settled::Completed);
+                    }
+                }
+                Outcome::Remove => {
+                    if slot.advance(state, state.into_phase(DEAD)) {
+                        return Ok(Settled::Removed(self.leave(segment, slot, key.counter, state, &guard)));
+                    }
+                }
+                Outcome::Release if !deferred => {
+                    if slot.advance(state, state.into_phase(READY)) {
+                        self.set_ready(segment, offset);
+                        return Ok(Settled::Ready);
+                    }
+                }
+                Outcome::Release | Outcome::Defer { replacement: None } => {
+                    if slot.advance(state, state.into_phase(DEFERRED)) {
+                        self.tidy_sparse(segment, &guard);
+                        return Ok(Settled::Deferred);
+                    }
+                }
+                Outcome::Defer { replacement: Some(_) } => {
+                    if slot.advance(state, state.into_phase(BUSY)) {
+                        let Outcome::Defer { replacement } = outcome else {
+                            unreachable!("matched above")
+                        };
+                        self.replace(slot, replacement);
+                        slot.publish(state.into_phase(DEFERRED));
+                        self.tidy_sparse(segment, &guard);
+                        return Ok(Settled::Deferred);
+                    }
+                }
+                Outcome::Abandon {
+                    max_delivery_count,
+                    replacement,
+                } => {
+                    match self.requeue(
+                        segment,
+                        slot,
+                        key.counter,
+                        state,
+                        *max_delivery_count,
+                        replacement.as_ref(),
+                        &guard,
+                    ) {
+                        Requeued::Beaten => {}
+                        Requeued::Deferred => return Ok(Settled::Deferred),
+                        Requeued::Exhausted(removed) => return Ok(Settled::Exhausted(removed)),
+                        Requeued::Ready => {
+                            self.set_ready(segment, offset);
+                            return Ok(Settled::Ready);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn complete_all(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
+        let guard = epoch::pin();
+        let mut at: Option<(&Segment, usize)> = None;
+        for (index, key) in keys.iter().enumerate() {
+            let place = key.counter.0.wrapping_sub(1);
+            let found = match at {
+                Some((segment, gone)) if (segment.first..segment.end()).contains(&place) => Some((segment, gone)),
+                _ => {
+                    if let Some((segment, gone)) = at.take() {
+                        self.count_gone(segment, gone, &guard);
+                    }
+                    self.find(key.counter, &guard).map(|(segment, _, _)| (segment, 0))
+                }
+            };
+            at = found;
+            let completed = match found {
+                Some((segment, _)) => self.complete_in(segment, *key, ticks),
+                None => None,
+            };
+            match completed {
+                Some(true) => at = at.map(|(segment, gone)| (segment, gone + 1)),
+                Some(false) => lost.push(index),
+                None => {
+                    if self.stragglers.settle(*key, Outcome::Complete, ticks).is_err() {
+                        lost.push(index);
+                    }
+                }
+            }
+        }
+        if let Some((segment, gone)) = at {
+            self.count_gone(segment, gone, &guard);
+        }
+    }
+
+    /// Completes without counting the slot as gone. `None` when the message is a straggler.
+    #[inline]
+    fn complete_in(&self, segment: &Segment, key: LockKey, ticks: Ticks) -> Option<bool> {
+        let slot = &segment.slots[(key.counter.0 - 1 - segment.first) as usize];
+        loop {
+            let state = slot.state();
+            if state.phase() == MOVED {
+                return None;
+            }
+            if !is_alive(segment, state, key, ticks) {
+                return Some(false);
+            }
+            if slot.advance(state, state.into_phase(DONE)) {
+                self.drop_body(slot);
+                return Some(true);
+            }
+        }
+    }
+
+    pub(super) fn move_deadline(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+        let guard = epoch::pin();
+        let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
+            return self.stragglers.renew(key, deadline, ticks);
+        };
+        loop {
+            let state = slot.state();
+            if state.phase() == MOVED {
+                return self.stragglers.renew(key, deadline, ticks);
+            }
+            if !is_alive(segment, state, key, ticks) {
+                return Err(LockLost);
+            }
+            if slot.advance(state, state.until(deadline)) {
+                self.note_deadline(segment, deadline);
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn is_held(&self, key: LockKey, ticks: Ticks) -> bool {
+        let guard = epoch::pin();
+        let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
+            return self.stragglers.holds(key, ticks);
+        };
+        let state = slot.state();
+        match state.phase() {
+            MOVED => self.stragglers.holds(key, ticks),
+            CACHED => state.generation() == key.generation,
+            _ => is_alive(segment, state, key, ticks),
+        }
+    }
+
+    pub(super) fn hand_out_cached(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+        let guard = epoch::pin();
+        let (segment, slot, _) = self.find(key.counter, &guard)?;
+        let state = slot.state();
+        if state.phase() != CACHED || state.generation() != key.generation {
+            return None;
+        }
+        let (phase, deadline) = match hold {
+            Hold::Lock { deadline } => (LOCKED, deadline),
+            Hold::Cache => (CACHED, Ticks::NEVER),
+            Hold::Take => (DONE, Ticks::NEVER),
+        };
+        let held = state.held(phase, deadline);
+        // A cached slot has no deadline to renew: losing means that it was released or handed out.
+        if !slot.advance(state, held) {
+            return None;
+        }
+        match phase {
+            LOCKED => self.note_deadline(segment, deadline),
+            DONE => {
+                self.drop_body(slot);
+                self.count_gone(segment, 1, &guard);
+            }
+            _ => {}
+        }
+        Some(LockKey {
+            counter: key.counter,
+            generation: held.generation(),
+        })
+    }
+
+    pub(super) fn put_back_cached(&self, keys: &[LockKey]) -> usize {
+        let guard = epoch::pin();
+        let mut released = 0;
+        for key in keys {
+            let Some((segment, slot, offset)) = self.find(key.counter, &guard) else {
+                continue;
+            };
+            let state = slot.state();
+            let cached = state.phase() == CACHED && state.generation() == key.generation;
+            if cached && slot.advance(state, state.into_phase(READY)) {
+                self.set_ready(segment, offset);
+                released += 1;
+            }
+        }
+        released
+    }
+
+    pub(super) fn remove_scheduled(&self, counter: Counter) -> Option<Removed> {
+        let guard = epoch::pin();
+        let Some((segment, slot, _)) = self.find(counter, &guard) else {
+            return self.stragglers.take_scheduled(counter);
+        };
+        let state = slot.state();
+        match state.phase() {
+            MOVED => self.stragglers.take_scheduled(counter),
+            SCHEDULED if slot.advance(state, state.into_phase(DEAD)) => {
+                Some(self.leave(segment, slot, counter, state, &guard))
+            }
+            // Lost to another taker, or to the move into the map.
+            SCHEDULED if slot.state().phase() == MOVED => self.stragglers.take_scheduled(counter),
+            _ => None,
+        }
+    }
+
+    /// Ends the lock that `state` names with a charge, except that a deferred message was charged at its fetch.
+    #[expect(clippy::too_many_arguments, reason = "one message and how it ends")]
+    pub(super) fn requeue(
+        &self,
+        segment: &Segment,
+        slot: &Slot,
+        counter: Counter,
+        state: State,
+        max_delivery_count: u32,
+        replacement: Option<&Record>,
+        guard: &Guard,
+    ) -> Requeued {
+        let deferred = state.phase() == DEFERRED_LOCKED;
+        let before = slot.delivery_count(state);
+        let after = if deferred { before } else { slot::charged(before) };
+        let charged = state.counting(after);
+        if after >= max_delivery_count {
+            if !slot.advance(state, charged.into_phase(DEAD)) {
+                return Requeued::Beaten;
+            }
+            let mut removed = self.leave(segment, slot, counter, state, guard);
+            removed.delivery_count = after;
+            if let Some(record) = replacement {
+                removed.record = record.clone();
+            }
+            return Requeued::Exhausted(removed);
+        }
+        if deferred {
+            let owned = if replacement.is_some() { BUSY } else { DEFERRED };
+            if !slot.advance(state, state.into_phase(owned)) {
+                return Requeued::Beaten;
+            }
+            if replacement.is_some() {
+                self.replace(slot, replacement.cloned());
+                slot.publish(state.into_phase(DEFERRED));
+            }
+            self.tidy_sparse(segment, guard);
+            return Requeued::Deferred;
+        }
+        if !slot.advance(state, charged.into_phase(READY)) {
+            return Requeued::Beaten;
+        }
+        if slot::carries(before, after) {
+            slot.set_high_count(after);
+        }
+        self.replace(slot, replacement.cloned());
+        Requeued::Ready
+    }
+
+    /// The message of a slot that the caller just took out of `state` for good.
+    pub(super) fn leave(
+        &self,
+        segment: &Segment,
+        slot: &Slot,
+        counter: Counter,
+        state: State,
+        guard: &Guard,
+    ) -> Removed {
+        let removed = self.take_body(slot, counter, state);
+        self.count_gone(segment, 1, guard);
+        removed
+    }
+
+    /// The same without counting the slot as gone.
+    pub(super) fn take_body(&self, slot: &Slot, counter: Counter, state: State) -> Removed {
+        // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to us.
+        let record = unsafe { Record::from_raw(slot.body()) };
+        self.browsers.left(std::iter::once(&record), Leaving::Swapped);
+        Removed {
+            counter,
+            record,
+            delivery_count: slot.delivery_count(state),
+            enqueued_at: slot.enqueued_at(),
+            expires_at: slot.expires_at(),
+        }
+    }
+
+    /// The same for a busy slot whose state the caller just stored.
+    pub(super) fn take_body_stored(&self, slot: &Slot, counter: Counter, state: State) -> Removed {
+        fence(Ordering::SeqCst);
+        self.take_body(slot, counter, state)
+    }
+
+    /// Drops the body of a slot that the caller just completed.
+    #[inline]
+    fn drop_body(&self, slot: &Slot) {
+        // SAFETY: the compare-and-swap that ended the hold gave the slot's reference to us.
+        let record = unsafe { Record::from_raw(slot.body()) };
+        self.browsers.left(std::iter::once(&record), Leaving::Swapped);
+    }
+
+    /// Puts `replacement`, if any, in place of the body of a slot the caller owns.
+    fn replace(&self, slot: &Slot, replacement: Option<Record>) {
+        let Some(record) = replacement else { return };
+        // SAFETY: the slot owned a reference to its old body, and the store of the new one gave it to us.
+        let old = unsafe { Record::from_raw(slot.replace_body(record)) };
+        self.browsers.left(std::iter::once(&old), Leaving::Stored);
+    }
+}
+
+/// True when `state` is the lock that `key` names and it is not over at `ticks`.
+#[inline]
+pub(super) fn is_alive(segment: &Segment, state: State, key: LockKey, ticks: Ticks) -> bool {
+    state.is_locked() && state.generation() == key.generation && !is_over(segment, state, ticks)
+}
+
+/// True when the lock is over at `ticks`.
+#[inline]
+fn is_over(segment: &Segment, state: State, ticks: Ticks) -> bool {
+    // Read near the segment's earliest deadline when that is long past: a lock there may be too old to be read near now.
+    let earliest = segment.earliest.load(Ordering::Acquire);
+    let near = if earliest.saturating_add(slot::NEAR_MS) <= ticks.0 {
+        Ticks(earliest.saturating_add(slot::NEAR_MS))
+    } else {
+        ticks
+    };
+    state.deadline(near) <= ticks
+}

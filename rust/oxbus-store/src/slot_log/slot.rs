@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One message's place: four words, 32 bytes.
+//!
+//! ```text
+//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28)
+//! w1 body    pointer of a record; bit 0 is free for a later journal location
+//! w2         enqueued at 48 | delivery count, high 16
+//! w3         expires at 48  | 16 spare
+//! ```
+//!
+//! Holds always
+//! - FREE is left once, by the appender that reserved the slot;
+//! - READY is left by whoever cleared the ready bit, with plain stores: the bit is the ownership token;
+//! - CACHED, LOCKED, DEFERRED, DEFERRED_LOCKED and SCHEDULED are left by one compare-and-swap on `w0`;
+//! - READY without its bit, and BUSY, belong to the one thread that made them so, which may write all words;
+//! - DONE, DEAD and MOVED are final and own no body; every other phase but FREE owns one.
+//!
+//! The deadline has 28 bits (74 h) in place of 24 plus four flags: a lock that outlived its time by up to
+//! 37 h still compares right without the sweep's help, so only `expire` has to walk a long jump in strides.
+
+use oxbus_model::{Ticks, Timestamp};
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::{Phase, Record};
+
+/// Nothing published.
+pub(super) const FREE: u64 = 0;
+/// Waits for a receiver; its ready bit is set, or about to be.
+pub(super) const READY: u64 = 1;
+/// In a receive cache.
+pub(super) const CACHED: u64 = 2;
+/// Locked until the deadline.
+pub(super) const LOCKED: u64 = 3;
+/// Completed or taken.
+pub(super) const DONE: u64 = 4;
+/// Out of the flow.
+pub(super) const DEFERRED: u64 = 5;
+/// Out of the flow and locked.
+pub(super) const DEFERRED_LOCKED: u64 = 6;
+/// Waits for its time.
+pub(super) const SCHEDULED: u64 = 7;
+/// Left the log with its body: removed, exhausted, expired.
+pub(super) const DEAD: u64 = 8;
+/// Lives in the map of stragglers.
+pub(super) const MOVED: u64 = 9;
+/// Deferred, in the hands of one thread for a few instructions.
+pub(super) const BUSY: u64 = 10;
+
+/// A deadline this far from a tick is still read right, with room for locks of some hours.
+pub(super) const NEAR_MS: u64 = 1 << 26;
+
+const COUNT_BITS: u32 = 12;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+const COUNT_AT: u32 = 4;
+const GENERATION_AT: u32 = 16;
+const GENERATION_MAX: u64 = (1 << 20) - 1;
+const DEADLINE_AT: u32 = 36;
+const TIME_BITS: u32 = 48;
+const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
+const HIGH_COUNT_MAX: u64 = (1 << 16) - 1;
+
+/// The word that says where a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State(pub(super) u64);
+
+impl State {
+    /// A message nobody has held.
+    pub(super) fn fresh(phase: u64) -> Self {
+        Self(phase)
+    }
+
+    pub(super) fn phase(self) -> u64 {
+        self.0 & 0xF
+    }
+
+    pub(super) fn generation(self) -> u32 {
+        (self.0 >> GENERATION_AT & GENERATION_MAX) as u32
+    }
+
+    /// Low bits of the delivery count.
+    fn low_count(self) -> u64 {
+        self.0 >> COUNT_AT & COUNT_MAX
+    }
+
+    pub(super) fn is_locked(self) -> bool {
+        matches!(self.phase(), LOCKED | DEFERRED_LOCKED)
+    }
+
+    /// True when the slot owns a body.
+    pub(super) fn has_body(self) -> bool {
+        !matches!(self.phase(), FREE | DONE | DEAD | MOVED)
+    }
+
+    /// The phase a browser sees, when there is a message to see.
+    pub(super) fn visible_phase(self) -> Option<Phase> {
+        Some(match self.phase() {
+            READY => Phase::Ready,
+            CACHED => Phase::Cached,
+            LOCKED => Phase::Locked,
+            DEFERRED | BUSY => Phase::Deferred,
+            DEFERRED_LOCKED => Phase::DeferredLocked,
+            SCHEDULED => Phase::Scheduled,
+            _ => return None,
+        })
+    }
+
+    /// The full deadline, read as the one within 37 h of `near`.
+    pub(super) fn deadline(self, near: Ticks) -> Ticks {
+        let distance = (self.0 >> DEADLINE_AT).wrapping_sub(near.0) << DEADLINE_AT;
+        let signed = distance as i64 >> DEADLINE_AT;
+        Ticks(near.0.saturating_add_signed(signed))
+    }
+
+    /// The same message in another phase, nobody's lock.
+    pub(super) fn into_phase(self, phase: u64) -> Self {
+        let kept = self.0 & ((1 << DEADLINE_AT) - 1) & !0xF;
+        Self(kept | phase)
+    }
+
+    /// The same message under a new hold.
+    pub(super) fn held(self, phase: u64, deadline: Ticks) -> Self {
+        let generation = u64::from(self.generation()) + 1 & GENERATION_MAX;
+        Self(phase | self.low_count() << COUNT_AT | generation << GENERATION_AT).until(deadline)
+    }
+
+    /// The same hold with another deadline.
+    pub(super) fn until(self, deadline: Ticks) -> Self {
+        Self(self.0 & ((1 << DEADLINE_AT) - 1) | deadline.0 << DEADLINE_AT)
+    }
+
+    /// With the low bits of `delivery_count`.
+    pub(super) fn counting(self, delivery_count: u32) -> Self {
+        let low = u64::from(delivery_count) & COUNT_MAX;
+        Self(self.0 & !(COUNT_MAX << COUNT_AT) | low << COUNT_AT)
+    }
+}
+
+/// A message's place in its segment.
+#[derive(Debug)]
+#[repr(align(32))]
+pub(super) struct Slot {
+    state: AtomicU64,
+    body: AtomicU64,
+    enqueued: AtomicU64,
+    expires: AtomicU64,
+}
+
+impl Slot {
+    pub(super) fn free() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            state: zero(),
+            body: zero(),
+            enqueued: zero(),
+            expires: zero(),
+        }
+    }
+
+    /// Writes everything but the state. The caller reserved the slot.
+    #[inline]
+    pub(super) fn fill(&self, record: Record, enqueued_at: Timestamp, expires_at: Timestamp) {
+        self.body.store(record.into_raw(), Ordering::Relaxed);
+        self.enqueued.store(enqueued_at.0.min(TIME_MAX), Ordering::Relaxed);
+        self.expires.store(expires_at.0.min(TIME_MAX), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> State {
+        State(self.state.load(Ordering::Acquire))
+    }
+
+    /// The same, in one order with every sequentially consistent step.
+    #[inline]
+    pub(super) fn state_ordered(&self) -> State {
+        State(self.state.load(Ordering::SeqCst))
+    }
+
+    /// Sets the state of a slot the caller owns, and publishes what it wrote before.
+    #[inline]
+    pub(super) fn publish(&self, state: State) {
+        self.state.store(state.0, Ordering::Release);
+    }
+
+    /// Moves the state on from exactly `from`. The winner owns what `from` owned.
+    #[inline]
+    pub(super) fn advance(&self, from: State, to: State) -> bool {
+        self.state
+            .compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    #[inline]
+    pub(super) fn body(&self) -> u64 {
+        self.body.load(Ordering::Acquire)
+    }
+
+    /// Puts another body in place of the old one, which it returns. The caller owns the slot.
+    pub(super) fn replace_body(&self, record: Record) -> u64 {
+        let old = self.body();
+        self.body.store(record.into_raw(), Ordering::Release);
+        old
+    }
+
+    #[inline]
+    pub(super) fn enqueued_at(&self) -> Timestamp {
+        Timestamp(self.enqueued.load(Ordering::Relaxed) & TIME_MAX)
+    }
+
+    #[inline]
+    pub(super) fn expires_at(&self) -> Timestamp {
+        Timestamp(self.expires.load(Ordering::Relaxed) & TIME_MAX)
+    }
+
+    /// Deliveries charged so far; `state` is this slot's.
+    #[inline]
+    pub(super) fn delivery_count(&self, state: State) -> u32 {
+        let high = self.enqueued.load(Ordering::Relaxed) >> TIME_BITS;
+        (high << COUNT_BITS | state.low_count()) as u32
+    }
+
+    /// Writes the high bits of `delivery_count`. The caller owns the slot, or is about to by a state it alone can set.
+    pub(super) fn set_high_count(&self, delivery_count: u32) {
+        let high = u64::from(delivery_count) >> COUNT_BITS;
+        let enqueued = self.enqueued.load(Ordering::Relaxed) & TIME_MAX;
+        self.enqueued.store(high << TIME_BITS | enqueued, Ordering::Relaxed);
+    }
+}
+
+/// One delivery more; stays at the largest count a slot can hold.
+pub(super) fn charged(delivery_count: u32) -> u32 {
+    let max = (HIGH_COUNT_MAX << COUNT_BITS | COUNT_MAX) as u32;
+    (delivery_count + 1).min(max)
+}
+
+/// True when the high bits of the count differ too.
+pub(super) fn carries(before: u32, after: u32) -> bool {
+    before >> COUNT_BITS != after >> COUNT_BITS
+}

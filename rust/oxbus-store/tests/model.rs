@@ -1,0 +1,615 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Random histories: every store answers like the model and holds the same messages after each step.
+
+mod support;
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::{
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, MutexLog, NewMessage, Outcome, Peeked, Phase, Record,
+    Removed, Settled, SlotLog,
+};
+use proptest::prelude::*;
+use support::model::{End, Ended, Key, Message, Model};
+use support::shared_map::SharedMap;
+
+const STORES: usize = 3;
+const HOUR_MS: u64 = 3_600_000;
+/// Locks may outlive their time unswept by less than this.
+const UNSWEPT_MS_MAX: u64 = 30 * HOUR_MS;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Append {
+        n: usize,
+        ttl_ms: Option<u64>,
+    },
+    AppendOne {
+        ttl_ms: Option<u64>,
+    },
+    AppendScheduled,
+    TakeScheduled {
+        at: usize,
+    },
+    Claim {
+        max: usize,
+        hold: How,
+    },
+    HandOut {
+        at: usize,
+        hold: How,
+    },
+    ReleaseCached {
+        from: usize,
+        n: usize,
+    },
+    Settle {
+        at: usize,
+        end: EndHow,
+    },
+    SettleMany {
+        from: usize,
+        n: usize,
+        end: EndHow,
+    },
+    Complete {
+        from: usize,
+        n: usize,
+    },
+    Renew {
+        at: usize,
+        ms: u64,
+    },
+    LockDeferred {
+        from: usize,
+        n: usize,
+        stray: bool,
+        hold: How,
+    },
+    Expire {
+        max: u32,
+    },
+    Advance {
+        ms: u64,
+    },
+    LongSleep {
+        hours: u64,
+    },
+    Peek {
+        from: u64,
+        max: usize,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Lock { ms: u64 },
+    Cache,
+    Take,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum EndHow {
+    Complete,
+    Abandon { max: u32, replace: bool },
+    Release,
+    Defer { replace: bool },
+    Remove,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    model: Key,
+    keys: [LockKey; STORES],
+}
+
+struct World {
+    model: Model,
+    stores: [Box<dyn MessageStore>; STORES],
+    held: Vec<Held>,
+    now: Timestamp,
+    ticks: Ticks,
+    unswept_ms: u64,
+    bodies: u64,
+}
+
+fn plain(removed: &Removed) -> (u64, Vec<u8>, u32, Timestamp, Timestamp) {
+    (
+        removed.counter.0,
+        removed.record.to_vec(),
+        removed.delivery_count,
+        removed.enqueued_at,
+        removed.expires_at,
+    )
+}
+
+fn plain_model(message: &Message) -> (u64, Vec<u8>, u32, Timestamp, Timestamp) {
+    (
+        message.counter,
+        message.body.clone(),
+        message.count,
+        message.enqueued_at,
+        message.expires_at,
+    )
+}
+
+fn same_claim(claimed: &Claimed, message: &Message, taken: bool) {
+    assert_eq!(claimed.key.counter.0, message.counter);
+    assert_eq!(&claimed.record[..], &message.body[..]);
+    assert_eq!(claimed.delivery_count, message.count);
+    assert_eq!(claimed.enqueued_at, message.enqueued_at);
+    assert_eq!(claimed.expires_at, message.expires_at);
+    let deadline = if taken {
+        Ticks::NEVER
+    } else {
+        message.deadline.unwrap_or(Ticks::NEVER)
+    };
+    assert_eq!(claimed.deadline, deadline);
+    assert_eq!(
+        claimed.deferred,
+        matches!(message.phase, Phase::Deferred | Phase::DeferredLocked)
+    );
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            model: Model::default(),
+            stores: [
+                Box::new(SlotLog::new()),
+                Box::new(MutexLog::new()),
+                Box::new(SharedMap::default()),
+            ],
+            held: Vec::new(),
+            now: Timestamp(1_700_000_000_000),
+            ticks: Ticks(5_000),
+            unswept_ms: 0,
+            bodies: 0,
+        }
+    }
+
+    fn body(&mut self) -> Vec<u8> {
+        self.bodies += 1;
+        let len = (self.bodies % 23) as usize;
+        self.bodies.to_le_bytes().into_iter().cycle().take(len).collect()
+    }
+
+    fn hold(&self, how: How) -> Hold {
+        match how {
+            How::Lock { ms } => Hold::Lock {
+                deadline: self.ticks.plus_ms(ms),
+            },
+            How::Cache => Hold::Cache,
+            How::Take => Hold::Take,
+        }
+    }
+
+    fn expiry(&self, ttl_ms: Option<u64>) -> Timestamp {
+        ttl_ms.map_or(Timestamp::NEVER, |ms| self.now.plus_ms(ms))
+    }
+
+    fn pick(&self, at: usize) -> Option<Held> {
+        (!self.held.is_empty()).then(|| self.held[at % self.held.len()])
+    }
+
+    fn pick_some(&self, from: usize, n: usize) -> Vec<Held> {
+        (0..n).filter_map(|step| self.pick(from + step)).collect()
+    }
+
+    fn remember(&mut self, model: &[Key], stores: &[Vec<LockKey>]) {
+        for (index, key) in model.iter().enumerate() {
+            if key.hold != u64::MAX {
+                self.held.push(Held {
+                    model: *key,
+                    keys: std::array::from_fn(|store| stores[store][index]),
+                });
+            }
+        }
+        // Stale keys stay for a while on purpose.
+        if self.held.len() > 900 {
+            self.held.drain(..300);
+        }
+    }
+
+    fn apply(&mut self, step: Step) {
+        match step {
+            Step::Append { n, ttl_ms } => self.append(n, ttl_ms),
+            Step::AppendOne { ttl_ms } => {
+                let (body, expires_at) = (self.body(), self.expiry(ttl_ms));
+                let first = self.model.append(body.clone(), self.now, expires_at, Phase::Ready);
+                for store in &self.stores {
+                    let message = NewMessage {
+                        record: Record::from_slice(&body),
+                        expires_at,
+                    };
+                    assert_eq!(store.append_one(message, self.now), first);
+                }
+            }
+            Step::AppendScheduled => {
+                let body = self.body();
+                let first = self
+                    .model
+                    .append(body.clone(), self.now, Timestamp::NEVER, Phase::Scheduled);
+                for store in &self.stores {
+                    let record = Record::build(body.len(), |bytes| bytes.copy_from_slice(&body));
+                    let message = NewMessage {
+                        record,
+                        expires_at: Timestamp::NEVER,
+                    };
+                    assert_eq!(store.append_scheduled(message, self.now), first);
+                }
+            }
+            Step::TakeScheduled { at } => {
+                let scheduled: Vec<u64> = self
+                    .model
+                    .messages
+                    .iter()
+                    .filter(|message| message.phase == Phase::Scheduled)
+                    .map(|message| message.counter)
+                    .collect();
+                let counter = if scheduled.is_empty() {
+                    at as u64
+                } else {
+                    scheduled[at % scheduled.len()]
+                };
+                let expected = self.model.take_scheduled(counter).as_ref().map(plain_model);
+                for store in &self.stores {
+                    assert_eq!(store.take_scheduled(Counter(counter)).as_ref().map(plain), expected);
+                }
+            }
+            Step::Claim { max, hold } => self.claim(max, hold),
+            Step::HandOut { at, hold } => {
+                let Some(held) = self.pick(at) else { return };
+                let hold = self.hold(hold);
+                let expected = self.model.hand_out(held.model, hold);
+                let keys: Vec<_> = self
+                    .stores
+                    .iter()
+                    .zip(held.keys)
+                    .map(|(store, key)| store.hand_out(key, hold))
+                    .collect();
+                assert!(
+                    keys.iter().all(|key| key.is_some() == expected.is_some()),
+                    "{keys:?} {expected:?}"
+                );
+                if let Some(expected) = expected {
+                    self.remember(
+                        &[expected],
+                        &keys.iter().map(|key| key.iter().copied().collect()).collect::<Vec<_>>(),
+                    );
+                }
+            }
+            Step::ReleaseCached { from, n } => {
+                let picked = self.pick_some(from, n);
+                let expected = self
+                    .model
+                    .release_cached(&picked.iter().map(|held| held.model).collect::<Vec<_>>());
+                for (index, store) in self.stores.iter().enumerate() {
+                    let keys: Vec<_> = picked.iter().map(|held| held.keys[index]).collect();
+                    assert_eq!(store.release_cached(&keys), expected);
+                }
+            }
+            Step::Settle { at, end } => {
+                if let Some(held) = self.pick(at) {
+                    self.settle(held, end);
+                }
+            }
+            Step::SettleMany { from, n, end } => {
+                for held in self.pick_some(from, n) {
+                    self.settle(held, end);
+                }
+            }
+            Step::Complete { from, n } => {
+                let picked = self.pick_some(from, n);
+                let mut expected = Vec::new();
+                for (index, held) in picked.iter().enumerate() {
+                    if self.model.settle(held.model, End::Complete, self.ticks).is_none() {
+                        expected.push(index);
+                    }
+                }
+                for (index, store) in self.stores.iter().enumerate() {
+                    let keys: Vec<_> = picked.iter().map(|held| held.keys[index]).collect();
+                    let mut lost = Vec::new();
+                    store.complete(&keys, self.ticks, &mut lost);
+                    assert_eq!(lost, expected);
+                }
+            }
+            Step::Renew { at, ms } => {
+                let Some(held) = self.pick(at) else { return };
+                let deadline = self.ticks.plus_ms(ms);
+                let expected = self.model.renew(held.model, deadline, self.ticks);
+                for (store, key) in self.stores.iter().zip(held.keys) {
+                    assert_eq!(store.renew(key, deadline, self.ticks).is_ok(), expected);
+                }
+            }
+            Step::LockDeferred { from, n, stray, hold } => self.lock_deferred(from, n, stray, hold),
+            Step::Expire { max } => self.expire(max),
+            Step::Advance { ms } => self.advance(ms),
+            Step::LongSleep { hours } => {
+                // Far past what a slot can tell: locks are over all the same, and expiry finds them.
+                if self.unswept_ms > 0 {
+                    self.expire(10);
+                }
+                self.ticks = self.ticks.plus_ms(hours * HOUR_MS);
+                self.now = self.now.plus_ms(hours * HOUR_MS);
+                self.check_holds();
+                self.expire(10);
+            }
+            Step::Peek { from, max } => {
+                let expected: Vec<_> = self
+                    .model
+                    .messages
+                    .iter()
+                    .filter(|message| message.counter >= from)
+                    .take(max)
+                    .collect();
+                for store in &self.stores {
+                    let mut peeked = Vec::new();
+                    store.peek(Counter(from), max, &mut peeked);
+                    same_peeks(&peeked, &expected);
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, n: usize, ttl_ms: Option<u64>) {
+        let expires_at = self.expiry(ttl_ms);
+        let bodies: Vec<_> = (0..n).map(|_| self.body()).collect();
+        let first = self.model.last_counter() + 1;
+        for body in &bodies {
+            self.model.append(body.clone(), self.now, expires_at, Phase::Ready);
+        }
+        for store in &self.stores {
+            let mut batch: Vec<_> = bodies
+                .iter()
+                .map(|body| NewMessage {
+                    record: Record::from_slice(body),
+                    expires_at,
+                })
+                .collect();
+            assert_eq!(store.append(&mut batch, self.now), Counter(first));
+            assert!(batch.is_empty());
+        }
+    }
+
+    fn claim(&mut self, max: usize, hold: How) {
+        let hold = self.hold(hold);
+        let (claims, gone) = self.model.claim(max, hold, self.now);
+        let mut keys = Vec::new();
+        for store in &self.stores {
+            let (mut out, mut expired) = (Vec::new(), Vec::new());
+            assert_eq!(store.claim(max, hold, self.now, &mut out, &mut expired), claims.len());
+            assert_eq!(out.len(), claims.len());
+            for (claimed, (_, message)) in out.iter().zip(&claims) {
+                same_claim(claimed, message, hold == Hold::Take);
+            }
+            assert_eq!(
+                expired.iter().map(plain).collect::<Vec<_>>(),
+                gone.iter().map(plain_model).collect::<Vec<_>>()
+            );
+            keys.push(out.iter().map(|claimed| claimed.key).collect());
+        }
+        self.remember(&claims.iter().map(|(key, _)| *key).collect::<Vec<_>>(), &keys);
+    }
+
+    fn settle(&mut self, held: Held, end: EndHow) {
+        let replacement = self.body();
+        let expected = self.model.settle(
+            held.model,
+            match end {
+                EndHow::Complete => End::Complete,
+                EndHow::Abandon { max, replace } => End::Abandon {
+                    max,
+                    replacement: replace.then(|| replacement.clone()),
+                },
+                EndHow::Release => End::Release,
+                EndHow::Defer { replace } => End::Defer {
+                    replacement: replace.then(|| replacement.clone()),
+                },
+                EndHow::Remove => End::Remove,
+            },
+            self.ticks,
+        );
+        let record = || Record::from_slice(&replacement);
+        for (store, key) in self.stores.iter().zip(held.keys) {
+            let outcome = match end {
+                EndHow::Complete => Outcome::Complete,
+                EndHow::Abandon { max, replace } => Outcome::Abandon {
+                    max_delivery_count: max,
+                    replacement: replace.then(record),
+                },
+                EndHow::Release => Outcome::Release,
+                EndHow::Defer { replace } => Outcome::Defer {
+                    replacement: replace.then(record),
+                },
+                EndHow::Remove => Outcome::Remove,
+            };
+            match (store.settle(key, outcome, self.ticks), &expected) {
+                (Err(LockLost), None)
+                | (Ok(Settled::Completed), Some(Ended::Completed))
+                | (Ok(Settled::Ready), Some(Ended::Ready))
+                | (Ok(Settled::Deferred), Some(Ended::Deferred)) => {}
+                (Ok(Settled::Removed(removed)), Some(Ended::Removed(message)))
+                | (Ok(Settled::Exhausted(removed)), Some(Ended::Exhausted(message))) => {
+                    assert_eq!(plain(&removed), plain_model(message));
+                }
+                (settled, expected) => panic!("settled {settled:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    fn lock_deferred(&mut self, from: usize, n: usize, stray: bool, hold: How) {
+        let hold = match self.hold(hold) {
+            Hold::Cache => Hold::Take,
+            other => other,
+        };
+        let deferred: Vec<u64> = self
+            .model
+            .messages
+            .iter()
+            .filter(|message| message.phase == Phase::Deferred)
+            .map(|message| message.counter)
+            .collect();
+        let mut counters: Vec<u64> = (0..n.min(deferred.len()))
+            .map(|step| deferred[(from + step) % deferred.len()])
+            .collect();
+        if stray {
+            counters.push(from as u64);
+        }
+        let expected = self.model.lock_deferred(&counters, hold, self.now);
+        let counters: Vec<_> = counters.into_iter().map(Counter).collect();
+        let mut keys = Vec::new();
+        for store in &self.stores {
+            let mut out = Vec::new();
+            let locked = store.lock_deferred(&counters, hold, self.now, self.ticks, &mut out);
+            assert_eq!(
+                locked,
+                expected.as_ref().map(|_| ()).map_err(|counter| Counter(*counter))
+            );
+            if let Ok(expected) = &expected {
+                assert_eq!(out.len(), expected.len());
+                for (claimed, (_, message)) in out.iter().zip(expected) {
+                    same_claim(claimed, message, hold == Hold::Take);
+                }
+            } else {
+                assert!(out.is_empty());
+            }
+            keys.push(out.iter().map(|claimed| claimed.key).collect());
+        }
+        if let Ok(expected) = expected {
+            self.remember(&expected.iter().map(|(key, _)| *key).collect::<Vec<_>>(), &keys);
+        }
+    }
+
+    fn expire(&mut self, max: u32) {
+        let (ready, gone) = self.model.expire(self.ticks, max);
+        for store in &self.stores {
+            let mut exhausted = Vec::new();
+            assert_eq!(store.expire(self.ticks, max, &mut exhausted), ready);
+            exhausted.sort_by_key(|removed| removed.counter);
+            assert_eq!(
+                exhausted.iter().map(plain).collect::<Vec<_>>(),
+                gone.iter().map(plain_model).collect::<Vec<_>>()
+            );
+        }
+        self.unswept_ms = 0;
+    }
+
+    fn advance(&mut self, ms: u64) {
+        if self.unswept_ms + ms > UNSWEPT_MS_MAX {
+            self.expire(10);
+        }
+        self.unswept_ms += ms;
+        self.ticks = self.ticks.plus_ms(ms);
+        self.now = self.now.plus_ms(ms);
+    }
+
+    fn check_holds(&self) {
+        for held in &self.held {
+            let expected = self.model.holds(held.model, self.ticks);
+            for (store, key) in self.stores.iter().zip(held.keys) {
+                assert_eq!(store.holds(key, self.ticks), expected, "{held:?}");
+            }
+        }
+    }
+
+    fn check(&self) {
+        let expected: Vec<_> = self.model.messages.iter().collect();
+        let truth = self.model.next_expiry();
+        let mut counts = Counts::default();
+        for message in &self.model.messages {
+            *match message.phase {
+                Phase::Ready => &mut counts.ready,
+                Phase::Cached => &mut counts.cached,
+                Phase::Locked => &mut counts.locked,
+                Phase::Deferred | Phase::DeferredLocked => &mut counts.deferred,
+                Phase::Scheduled => &mut counts.scheduled,
+            } += 1;
+            counts.record_bytes += message.body.len() as u64;
+        }
+        for store in &self.stores {
+            let mut peeked = Vec::new();
+            store.peek(Counter::FIRST, usize::MAX, &mut peeked);
+            same_peeks(&peeked, &expected);
+            assert_eq!(store.has_ready(), self.model.has_ready());
+            assert!(store.next_expiry() <= truth);
+            assert_eq!(store.counts(), counts);
+        }
+        self.check_holds();
+    }
+}
+
+fn same_peeks(peeked: &[Peeked], expected: &[&Message]) {
+    assert_eq!(peeked.len(), expected.len());
+    for (peeked, message) in peeked.iter().zip(expected) {
+        assert_eq!(
+            (peeked.counter.0, peeked.phase, peeked.delivery_count),
+            (message.counter, message.phase, message.count)
+        );
+        assert_eq!(&peeked.record[..], &message.body[..]);
+        assert_eq!(
+            (peeked.enqueued_at, peeked.expires_at),
+            (message.enqueued_at, message.expires_at)
+        );
+    }
+}
+
+fn how() -> impl Strategy<Value = How> {
+    prop_oneof![
+        4 => (1..120_000_u64).prop_map(|ms| How::Lock { ms }),
+        1 => Just(How::Cache),
+        1 => Just(How::Take),
+    ]
+}
+
+fn end() -> impl Strategy<Value = EndHow> {
+    prop_oneof![
+        2 => Just(EndHow::Complete),
+        2 => (1..6_u32, any::<bool>()).prop_map(|(max, replace)| EndHow::Abandon { max, replace }),
+        1 => Just(EndHow::Release),
+        3 => any::<bool>().prop_map(|replace| EndHow::Defer { replace }),
+        1 => Just(EndHow::Remove),
+    ]
+}
+
+fn ttl() -> impl Strategy<Value = Option<u64>> {
+    prop_oneof![3 => Just(None), 1 => (1..200_000_u64).prop_map(Some)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let any_at = 0..1_000_usize;
+    prop_oneof![
+        4 => (1..40_usize, ttl()).prop_map(|(n, ttl_ms)| Step::Append { n, ttl_ms }),
+        1 => (40..300_usize, ttl()).prop_map(|(n, ttl_ms)| Step::Append { n, ttl_ms }),
+        3 => ttl().prop_map(|ttl_ms| Step::AppendOne { ttl_ms }),
+        2 => Just(Step::AppendScheduled),
+        2 => any_at.clone().prop_map(|at| Step::TakeScheduled { at }),
+        8 => (0..40_usize, how()).prop_map(|(max, hold)| Step::Claim { max, hold }),
+        2 => (40..700_usize, how()).prop_map(|(max, hold)| Step::Claim { max, hold }),
+        3 => (any_at.clone(), how()).prop_map(|(at, hold)| Step::HandOut { at, hold }),
+        2 => (any_at.clone(), 0..60_usize).prop_map(|(from, n)| Step::ReleaseCached { from, n }),
+        6 => (any_at.clone(), end()).prop_map(|(at, end)| Step::Settle { at, end }),
+        2 => (any_at.clone(), 0..80_usize, end()).prop_map(|(from, n, end)| Step::SettleMany { from, n, end }),
+        4 => (any_at.clone(), 0..300_usize).prop_map(|(from, n)| Step::Complete { from, n }),
+        2 => (any_at.clone(), 0..300_000_u64).prop_map(|(at, ms)| Step::Renew { at, ms }),
+        4 => (any_at, 0..12_usize, prop::bool::weighted(0.2), how())
+            .prop_map(|(from, n, stray, hold)| Step::LockDeferred { from, n, stray, hold }),
+        3 => (1..6_u32).prop_map(|max| Step::Expire { max }),
+        4 => (0..90_000_u64).prop_map(|ms| Step::Advance { ms }),
+        1 => Just(Step::Advance { ms: 5 * HOUR_MS }),
+        1 => (40..300_u64).prop_map(|hours| Step::LongSleep { hours }),
+        2 => (0..800_u64, 0..100_usize).prop_map(|(from, max)| Step::Peek { from, max }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_store_answers_like_the_model(steps in prop::collection::vec(step(), 100)) {
+        let mut world = World::new();
+        for step in steps {
+            world.apply(step);
+            world.check();
+        }
+    }
+}

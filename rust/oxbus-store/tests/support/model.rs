@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a store of messages does, written from the trait's documentation: a list and loops over it.
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::Phase;
+
+/// A message of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub counter: u64,
+    pub body: Vec<u8>,
+    pub phase: Phase,
+    pub count: u32,
+    pub enqueued_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub deadline: Option<Ticks>,
+    /// Which hold is on it; numbers are used once.
+    pub hold: u64,
+}
+
+/// Names a hold of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    pub counter: u64,
+    pub hold: u64,
+}
+
+/// The trait's `Hold`.
+pub use oxbus_store::Hold;
+
+/// The trait's `Outcome` with plain bytes.
+#[derive(Debug, Clone)]
+pub enum End {
+    Complete,
+    Abandon { max: u32, replacement: Option<Vec<u8>> },
+    Release,
+    Defer { replacement: Option<Vec<u8>> },
+    Remove,
+}
+
+/// The trait's `Settled` with plain messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    Completed,
+    Ready,
+    Deferred,
+    Removed(Message),
+    Exhausted(Message),
+}
+
+#[derive(Debug, Default)]
+pub struct Model {
+    pub messages: Vec<Message>,
+    last_counter: u64,
+    last_hold: u64,
+}
+
+impl Model {
+    pub fn append(&mut self, body: Vec<u8>, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Counter {
+        self.last_counter += 1;
+        self.messages.push(Message {
+            counter: self.last_counter,
+            body,
+            phase,
+            count: 0,
+            enqueued_at,
+            expires_at,
+            deadline: None,
+            hold: 0,
+        });
+        Counter(self.last_counter)
+    }
+
+    pub fn last_counter(&self) -> u64 {
+        self.last_counter
+    }
+
+    fn position(&self, counter: u64) -> Option<usize> {
+        self.messages.iter().position(|message| message.counter == counter)
+    }
+
+    fn hold_at(&mut self, at: usize, phase: Phase, deadline: Option<Ticks>) -> Key {
+        self.last_hold += 1;
+        let message = &mut self.messages[at];
+        message.hold = self.last_hold;
+        message.phase = phase;
+        message.deadline = deadline;
+        Key {
+            counter: message.counter,
+            hold: self.last_hold,
+        }
+    }
+
+    pub fn take_scheduled(&mut self, counter: u64) -> Option<Message> {
+        let at = self.position(counter)?;
+        (self.messages[at].phase == Phase::Scheduled).then(|| self.messages.remove(at))
+    }
+
+    pub fn claim(&mut self, max: usize, hold: Hold, now: Timestamp) -> (Vec<(Key, Message)>, Vec<Message>) {
+        let (mut claimed, mut expired) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        while claimed.len() < max && at < self.messages.len() {
+            if self.messages[at].phase != Phase::Ready {
+                at += 1;
+            } else if self.messages[at].expires_at <= now {
+                expired.push(self.messages.remove(at));
+            } else {
+                match hold {
+                    Hold::Take => {
+                        let message = self.messages.remove(at);
+                        claimed.push((
+                            Key {
+                                counter: message.counter,
+                                hold: u64::MAX,
+                            },
+                            message,
+                        ));
+                    }
+                    Hold::Cache => {
+                        let key = self.hold_at(at, Phase::Cached, None);
+                        claimed.push((key, self.messages[at].clone()));
+                    }
+                    Hold::Lock { deadline } => {
+                        let key = self.hold_at(at, Phase::Locked, Some(deadline));
+                        claimed.push((key, self.messages[at].clone()));
+                    }
+                }
+            }
+        }
+        (claimed, expired)
+    }
+
+    pub fn has_ready(&self) -> bool {
+        self.messages.iter().any(|message| message.phase == Phase::Ready)
+    }
+
+    fn cached(&self, key: Key) -> Option<usize> {
+        let at = self.position(key.counter)?;
+        (self.messages[at].phase == Phase::Cached && self.messages[at].hold == key.hold).then_some(at)
+    }
+
+    fn locked(&self, key: Key, ticks: Ticks) -> Option<usize> {
+        let at = self.position(key.counter)?;
+        let message = &self.messages[at];
+        let locked = matches!(message.phase, Phase::Locked | Phase::DeferredLocked);
+        (locked && message.hold == key.hold && message.deadline > Some(ticks)).then_some(at)
+    }
+
+    pub fn hand_out(&mut self, key: Key, hold: Hold) -> Option<Key> {
+        let at = self.cached(key)?;
+        match hold {
+            Hold::Take => {
+                self.messages.remove(at);
+                Some(Key {
+                    counter: key.counter,
+                    hold: u64::MAX,
+                })
+            }
+            Hold::Cache => Some(self.hold_at(at, Phase::Cached, None)),
+            Hold::Lock { deadline } => Some(self.hold_at(at, Phase::Locked, Some(deadline))),
+        }
+    }
+
+    pub fn release_cached(&mut self, keys: &[Key]) -> usize {
+        let mut released = 0;
+        for key in keys {
+            if let Some(at) = self.cached(*key) {
+                self.messages[at].phase = Phase::Ready;
+                released += 1;
+            }
+        }
+        released
+    }
+
+    pub fn settle(&mut self, key: Key, end: End, ticks: Ticks) -> Option<Ended> {
+        let at = self.locked(key, ticks)?;
+        Some(self.end_at(at, end))
+    }
+
+    fn end_at(&mut self, at: usize, end: End) -> Ended {
+        let message = &mut self.messages[at];
+        let was_deferred = message.phase == Phase::DeferredLocked;
+        message.deadline = None;
+        let back = if was_deferred { Phase::Deferred } else { Phase::Ready };
+        let phase = match end {
+            End::Complete => {
+                self.messages.remove(at);
+                return Ended::Completed;
+            }
+            End::Remove => return Ended::Removed(self.messages.remove(at)),
+            End::Release => back,
+            End::Defer { replacement } => {
+                if let Some(body) = replacement {
+                    message.body = body;
+                }
+                Phase::Deferred
+            }
+            End::Abandon { max, replacement } => {
+                if let Some(body) = replacement {
+                    message.body = body;
+                }
+                if !was_deferred {
+                    message.count += 1;
+                }
+                if message.count >= max {
+                    return Ended::Exhausted(self.messages.remove(at));
+                }
+                back
+            }
+        };
+        message.phase = phase;
+        if phase == Phase::Deferred {
+            Ended::Deferred
+        } else {
+            Ended::Ready
+        }
+    }
+
+    pub fn renew(&mut self, key: Key, deadline: Ticks, ticks: Ticks) -> bool {
+        let at = self.locked(key, ticks);
+        if let Some(at) = at {
+            self.messages[at].deadline = Some(deadline);
+        }
+        at.is_some()
+    }
+
+    pub fn holds(&self, key: Key, ticks: Ticks) -> bool {
+        self.locked(key, ticks).is_some() || self.cached(key).is_some()
+    }
+
+    pub fn lock_deferred(&mut self, counters: &[u64], hold: Hold, now: Timestamp) -> Result<Vec<(Key, Message)>, u64> {
+        for (index, counter) in counters.iter().enumerate() {
+            let free = self.position(*counter).is_some_and(|at| {
+                let message = &self.messages[at];
+                message.phase == Phase::Deferred && message.expires_at > now
+            });
+            if !free || counters[..index].contains(counter) {
+                return Err(*counter);
+            }
+        }
+        let mut locked = Vec::new();
+        for counter in counters {
+            let at = self.position(*counter).expect("checked above");
+            if let Hold::Lock { deadline } = hold {
+                self.messages[at].count += 1;
+                let key = self.hold_at(at, Phase::DeferredLocked, Some(deadline));
+                locked.push((key, self.messages[at].clone()));
+            } else {
+                locked.push((
+                    Key {
+                        counter: *counter,
+                        hold: u64::MAX,
+                    },
+                    self.messages.remove(at),
+                ));
+            }
+        }
+        Ok(locked)
+    }
+
+    pub fn expire(&mut self, ticks: Ticks, max: u32) -> (usize, Vec<Message>) {
+        let (mut ready, mut exhausted) = (0, Vec::new());
+        let mut at = 0;
+        while at < self.messages.len() {
+            let message = &self.messages[at];
+            let over =
+                matches!(message.phase, Phase::Locked | Phase::DeferredLocked) && message.deadline <= Some(ticks);
+            if !over {
+                at += 1;
+                continue;
+            }
+            match self.end_at(at, End::Abandon { max, replacement: None }) {
+                Ended::Exhausted(message) => exhausted.push(message),
+                Ended::Ready => {
+                    ready += 1;
+                    at += 1;
+                }
+                _ => at += 1,
+            }
+        }
+        (ready, exhausted)
+    }
+
+    pub fn next_expiry(&self) -> Ticks {
+        self.messages
+            .iter()
+            .filter(|message| matches!(message.phase, Phase::Locked | Phase::DeferredLocked))
+            .filter_map(|message| message.deadline)
+            .min()
+            .unwrap_or(Ticks::NEVER)
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The ordered map as a store: a mutex and a counter around it, the way a broker holds a sub-queue.
+
+use std::sync::{Mutex, MutexGuard};
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::{
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, OrderedStore, Outcome, Peeked, Phase, Removed,
+    Settled,
+};
+
+#[derive(Default)]
+pub struct SharedMap(Mutex<(OrderedStore, u64)>);
+
+impl SharedMap {
+    fn lock(&self) -> MutexGuard<'_, (OrderedStore, u64)> {
+        self.0.lock().expect("no test panics under it")
+    }
+
+    fn put(&self, message: NewMessage, enqueued_at: Timestamp, phase: Phase) -> Counter {
+        let mut guard = self.lock();
+        guard.1 += 1;
+        let counter = Counter(guard.1);
+        let NewMessage { record, expires_at } = message;
+        let removed = Removed {
+            counter,
+            record,
+            delivery_count: 0,
+            enqueued_at,
+            expires_at,
+        };
+        let inserted = if phase == Phase::Ready {
+            guard.0.insert(removed)
+        } else {
+            guard.0.insert_as(removed, phase)
+        };
+        assert!(inserted, "the number is new");
+        counter
+    }
+}
+
+impl MessageStore for SharedMap {
+    fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
+        let numbers: Vec<_> = batch
+            .drain(..)
+            .map(|message| self.put(message, enqueued_at, Phase::Ready))
+            .collect();
+        numbers[0]
+    }
+    fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
+        self.put(message, enqueued_at, Phase::Ready)
+    }
+    fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
+        self.put(message, enqueued_at, Phase::Scheduled)
+    }
+    fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
+        self.lock().0.take_scheduled(counter)
+    }
+    fn claim(
+        &self,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        self.lock().0.claim(max, hold, now, out, expired)
+    }
+    fn has_ready(&self) -> bool {
+        self.lock().0.has_ready()
+    }
+    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+        self.lock().0.hand_out(key, hold)
+    }
+    fn release_cached(&self, keys: &[LockKey]) -> usize {
+        self.lock().0.release_cached(keys)
+    }
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+        self.lock().0.settle(key, outcome, ticks)
+    }
+    fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
+        self.lock().0.complete(keys, ticks, lost);
+    }
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+        self.lock().0.renew(key, deadline, ticks)
+    }
+    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.lock().0.holds(key, ticks)
+    }
+    fn lock_deferred(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        ticks: Ticks,
+        out: &mut Vec<Claimed>,
+    ) -> Result<(), Counter> {
+        self.lock().0.lock_deferred(counters, hold, now, ticks, out)
+    }
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+        self.lock().0.expire(ticks, max_delivery_count, exhausted)
+    }
+    fn next_expiry(&self) -> Ticks {
+        self.lock().0.next_expiry()
+    }
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+        self.lock().0.peek(from, max, out);
+    }
+    fn counts(&self) -> Counts {
+        self.lock().0.counts()
+    }
+    fn overhead_bytes(&self) -> usize {
+        self.lock().0.overhead_bytes()
+    }
+}
