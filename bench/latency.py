@@ -12,8 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from cases.bus import open_bus
 from cases.case import expect
-from cases.queueing import open_bus
 from oxbus import ServiceBusMessage
 from peers.peeklock import Message, PeekLockQueue
 
@@ -50,7 +50,7 @@ def _ping(send: Callable[[], object], receive: Callable[[], bytes], samples: int
 
 
 def oxbus_times(samples: int = SAMPLES) -> list[float]:
-    """Ours, with lock and completion; the completion is after the stop of the clock of the next sample's wait."""
+    """Ours; the completion of one message falls into the pause before the next."""
     bus = open_bus()
     held = []
 
@@ -69,13 +69,13 @@ def oxbus_times(samples: int = SAMPLES) -> list[float]:
 def peeklock_times(samples: int = SAMPLES) -> list[float]:
     """The hand-written queue."""
     peer = PeekLockQueue()
-    held: list[Message] = []
+    held: list[tuple[int, Message]] = []
 
     def receive() -> bytes:
-        for message in held:
-            peer.complete(message)
+        for token, _ in held:
+            peer.complete(token)
         held[:] = peer.receive(timeout=10)
-        return held[0].body
+        return held[0][1].body
 
     return _ping(lambda: peer.send(Message(BODY)), receive, samples)
 
@@ -86,11 +86,7 @@ def simple_queue_times(samples: int = SAMPLES) -> list[float]:
     return _ping(lambda: simple.put(BODY), simple.get, samples)
 
 
-CONTENDERS = {
-    "oxbus": oxbus_times,
-    "PeekLock in Python": peeklock_times,
-    "queue.SimpleQueue": simple_queue_times,
-}
+CONTENDERS = {"oxbus": oxbus_times, "PeekLock in Python": peeklock_times, "queue.SimpleQueue": simple_queue_times}
 
 
 def measure(rounds: int = 3) -> dict[str, dict[str, float]]:

@@ -13,9 +13,10 @@ def commit() -> str:
     """The checked-out commit, marked when files differ from it."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        return subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent).stdout.strip()
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return done.stdout.strip()
 
 
 def description() -> dict[str, object]:

@@ -42,7 +42,7 @@ def body_of(number: int) -> bytes:
 
 
 def _fill_in_batches(messages: int) -> Any:
-    from cases.queueing import open_bus  # noqa: PLC0415 -- one contender's packages per process
+    from cases.bus import open_bus  # noqa: PLC0415 -- one contender's packages per process
     from oxbus import ServiceBusMessage  # noqa: PLC0415
 
     bus = open_bus()
@@ -53,8 +53,7 @@ def _fill_in_batches(messages: int) -> Any:
 
 def _fill_by_arrow(messages: int) -> Any:
     import pyarrow as pa  # noqa: PLC0415
-
-    from cases.queueing import open_bus  # noqa: PLC0415
+    from cases.bus import open_bus  # noqa: PLC0415
 
     bus = open_bus()
     for start in range(0, messages, CHUNK):
@@ -99,16 +98,15 @@ def _one(contender: str, messages: int) -> float:
 def bytes_per_message(contender: str, messages: int = 1_000_000) -> float:
     """Bytes per message, in a process of its own."""
     command = [sys.executable, __file__, "--one", contender, "--messages", str(messages)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 -- ourselves
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(json.loads(answer.stdout))
 
 
 def backlog_rates(backlog: int, sample: int = 50_000) -> dict[str, float]:
     """Messages per second of each operation while about `backlog` messages are waiting."""
     import pyarrow as pa  # noqa: PLC0415
-
+    from cases.bus import open_bus  # noqa: PLC0415
     from cases.case import expect  # noqa: PLC0415
-    from cases.queueing import open_bus  # noqa: PLC0415
     from oxbus import ServiceBusMessage  # noqa: PLC0415
 
     bus = open_bus()

@@ -52,7 +52,7 @@ class Results:
         """Note and print the figures of one contender."""
         empty = {"throughput_msg_per_s": None, "latency_us_p50": None, "latency_us_p99": None}
         self.rows.append({"id": bench_id, "contender": contender, **empty, **figures})
-        shown = "  ".join(f"{name} {value:,.4g}" if value < 1e4 else f"{name} {value:,.0f}" for name, value in figures.items())
+        shown = "  ".join(f"{name} {value:{',.0f' if value >= 1e3 else '.4g'}}" for name, value in figures.items())
         print(f"{bench_id:45} {contender:24} {shown}", flush=True)
 
     def judge(self, target: Target, found: float) -> None:
@@ -78,14 +78,18 @@ def run_cases(cases: Iterable[Case], rounds: int, results: Results) -> None:
                 rates[case.contender].append(case.operations / seconds_of_one_round(case))
         for contender, found in rates.items():
             results.add(bench_id, contender, throughput_msg_per_s=statistics.median(found))
-        for target in TARGETS:
-            if target.bench_id != bench_id or OURS not in rates:
-                continue
-            if target.peer is None:
-                results.judge(target, statistics.median(rates[OURS]))
-            elif target.peer in rates:
-                pairs = zip(rates[OURS], rates[target.peer], strict=True)
-                results.judge(target, statistics.median(ours / theirs for ours, theirs in pairs))
+        _judge_rates(bench_id, rates, results)
+
+
+def _judge_rates(bench_id: str, rates: dict[str, list[float]], results: Results) -> None:
+    for target in TARGETS:
+        if target.bench_id != bench_id:
+            continue
+        if target.peer is None:
+            results.judge(target, statistics.median(rates[OURS]))
+        elif target.peer in rates:
+            pairs = zip(rates[OURS], rates[target.peer], strict=True)
+            results.judge(target, statistics.median(ours / theirs for ours, theirs in pairs))
 
 
 def run_spark(rounds: int, results: Results) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 PEEKLOCK = "PeekLock in Python"
 LOOP = "xxhash loop"
+CEILING = "ceiling (C)"
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,15 @@ class Target:
 TARGETS = (
     Target("partition_ids/16-36B/arrow_1m", "hash of an Arrow array / xxhash loop over str", 4.0, LOOP),
     Target("partition_ids/16-36B/arrow_1m", "hash of an Arrow array / Spark per core", 4.0, "Spark, one core"),
+    Target("partition_ids/16-36B/arrow_1m", "hash of an Arrow array / ceiling", 0.85, CEILING),
     Target("partition_ids/16-36B/list_1m", "hash of a list / xxhash loop over str", 1.8, LOOP),
     Target("send/100B/batch_100_made_before", "send lists of 100, msg/s", 1.5e6),
     Target("send/100B/batch_100", "send lists of 100, message objects made in the loop, msg/s", 1.5e6),
     Target("send_receive_complete/100B/single", "single cycle 100 B / PeekLock", 3.0, PEEKLOCK),
     Target("send_receive_complete/1KiB/single", "single cycle 1 KiB / PeekLock", 2.0, PEEKLOCK),
+    Target("send_receive_complete/100B/single", "single cycle 100 B / ceiling", 0.3, CEILING),
+    Target("send_receive_complete/1KiB/single", "single cycle 1 KiB / ceiling", 0.5, CEILING),
+    Target("send_receive_complete/1KiB/batch_100", "cycle by 100, 1 KiB / ceiling", 0.5, CEILING),
     Target("receive_complete/100B/batch_100", "receive + complete by 100, msg/s", 1.0e6),
     Target("send_arrow/100B/arrow_4096", "Arrow in, msg/s", 5.0e6),
     Target("send_arrow_keyed/100B/arrow_4096", "Arrow in with keys, msg/s", 5.0e6),

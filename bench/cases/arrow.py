@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from cases.bus import Bus, bodies_of, open_bus
 from cases.case import Case, expect
-from cases.queueing import Bus, bodies_of, open_bus
 
 ROWS = 4096
 BATCHES = 64
@@ -100,28 +100,26 @@ def _check_drained(bus: Bus, count: int) -> None:
 
 def cases() -> list[Case]:
     """Sending with and without keys, receiving, settling, and receiving with settling."""
-    total = ROWS * BATCHES
-    found = []
-    for size, payload in ((100, "100B"), (1024, "1KiB")):
+    return [case for size, payload in ((100, "100B"), (1024, "1KiB")) for case in _cases_of(size, payload)]
 
-        def keyless(size: int = size) -> pa.RecordBatch:
-            return keyless_batch(size)
 
-        def keyed(size: int = size) -> pa.RecordBatch:
-            return keyed_batch(size)
+def _cases_of(size: int, payload: str) -> list[Case]:
+    def case(operation: str, prepare: Any, run: Any, check: Any, dispose: Any) -> Case:
+        bench_id = f"{operation}/{payload}/arrow_{ROWS}"
+        return Case(bench_id, "oxbus", ROWS * BATCHES, prepare, run, check, dispose)
 
-        def case(operation: str, prepare: Any, run: Any, check: Any, dispose: Any, payload: str = payload) -> Case:
-            return Case(f"{operation}/{payload}/arrow_{ROWS}", "oxbus", total, prepare, run, check, dispose)
+    def close_first(state: tuple[Bus, pa.RecordBatch]) -> None:
+        state[0].close()
 
-        found += [
-            case("send_arrow", lambda b=keyless: (open_bus(), b()), _send, _check_sent, lambda state: state[0].close()),
-            case(
-                "send_arrow_keyed", lambda b=keyed: (open_bus(), b()), _send, _check_sent, lambda state: state[0].close()
-            ),
-            case("receive_arrow", lambda b=keyless: _filled(b()), _receive, _check_received, Bus.close),
-            case(
-                "settle_arrow", lambda b=keyless: _locked(b()), _settle, _check_settled, lambda state: state.bus.close()
-            ),
-            case("receive_settle_arrow", lambda b=keyless: _filled(b()), _receive_and_settle, _check_drained, Bus.close),
-        ]
-    return found
+    def close_locked(locked: Locked) -> None:
+        locked.bus.close()
+
+    return [
+        case("send_arrow", lambda: (open_bus(), keyless_batch(size)), _send, _check_sent, close_first),
+        case("send_arrow_keyed", lambda: (open_bus(), keyed_batch(size)), _send, _check_sent, close_first),
+        case("receive_arrow", lambda: _filled(keyless_batch(size)), _receive, _check_received, Bus.close),
+        case("settle_arrow", lambda: _locked(keyless_batch(size)), _settle, _check_settled, close_locked),
+        case(
+            "receive_settle_arrow", lambda: _filled(keyless_batch(size)), _receive_and_settle, _check_drained, Bus.close
+        ),
+    ]

@@ -7,11 +7,13 @@ import random
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
-
+import ceiling
+import numpy as np
 import oxbus
-from cases.case import Case, expect
+import pyarrow as pa
 from peers import xxhash_loop
+
+from cases.case import Case, expect
 
 KEYS = 1_000_000
 PARTITIONS = 16
@@ -21,7 +23,7 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz-_"
 @cache
 def text_keys() -> list[str]:
     """The same keys in every run, lengths evenly spread."""
-    rng = random.Random(2013)  # noqa: S311 -- repeatable, nothing secret
+    rng = random.Random(2013)
     return ["".join(rng.choices(_ALPHABET, k=rng.randint(16, 36))) for _ in range(KEYS)]
 
 
@@ -42,8 +44,15 @@ def _check(_state: Any, answer: Any) -> None:
     expect("partition ids", found == right_answer(), wanted=True)
 
 
+def _ceiling(keys: pa.Array) -> Any:
+    _, offsets, data = keys.buffers()
+    out = np.empty(len(keys), np.int32)
+    ceiling.load().partition_ids(offsets.address, data.address, len(keys), out.ctypes.data, PARTITIONS)
+    return pa.array(out)
+
+
 def cases() -> list[Case]:
-    """Ours over Arrow and over a list, and the loop."""
+    """Ours over Arrow and over a list, the loop, and the ceiling where a compiler is at hand."""
     arrow, listed = "partition_ids/16-36B/arrow_1m", "partition_ids/16-36B/list_1m"
 
     def loop(keys: list[str]) -> list[int]:
@@ -52,7 +61,9 @@ def cases() -> list[Case]:
     def ours(keys: Any) -> Any:
         return oxbus.partition_ids(keys, PARTITIONS)
 
+    compiled = [Case(arrow, "ceiling (C)", KEYS, arrow_keys, _ceiling, _check)] if ceiling.load() else []
     return [
+        *compiled,
         Case(arrow, "oxbus", KEYS, arrow_keys, ours, _check),
         Case(arrow, "xxhash loop", KEYS, text_keys, loop, _check),
         Case(listed, "oxbus", KEYS, text_keys, ours, _check),

@@ -6,16 +6,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from cases.case import Case, expect
-from cases.queueing import QUEUE, Bus, Peek, bodies_of, open_bus
 from oxbus import ServiceBusMessage
 from peers.peeklock import Message, PeekLockQueue
+
+from cases.bus import QUEUE, Bus, bodies_of, open_bus
+from cases.case import Case, expect
+from cases.peer_queues import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SIDES = 2
-PATIENCE_SECONDS = 30.0
 
 
 def _together(work: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -79,7 +80,7 @@ def _run_oxbus(bus: Bus, size: int) -> int:
     return sum(_together([*senders, *[drain] * SIDES])[SIDES:])
 
 
-def _run_peeklock(state: Peek, size: int) -> int:
+def _run_peeklock(state: Peer, size: int) -> int:
     quota = _Quota(len(state.bodies))
     peer = state.queue
 
@@ -95,13 +96,13 @@ def _run_peeklock(state: Peek, size: int) -> int:
         count = 0
         more = True
         while more and quota.left:
-            messages = peer.receive(size, 0.05)
+            taken = peer.receive(size, 0.05)
             if size > 1:
-                peer.complete_many(messages)
-            elif messages:
-                peer.complete(messages[0])
-            count += len(messages)
-            more = quota.take(len(messages))
+                peer.complete_many([token for token, _ in taken])
+            elif taken:
+                peer.complete(taken[0][0])
+            count += len(taken)
+            more = quota.take(len(taken))
         return count
 
     half = len(state.bodies) // SIDES
@@ -114,7 +115,7 @@ def _check_bus(bus: Bus, count: int) -> None:
     expect("messages left", bus.left(), 0)
 
 
-def _check_peek(state: Peek, count: int) -> None:
+def _check_peek(state: Peer, count: int) -> None:
     expect("messages received from the peer", count, len(state.bodies))
     expect("messages left in the peer", len(state.queue), 0)
 
@@ -129,11 +130,11 @@ def cases(messages: int = 40_000) -> list[Case]:
         def ours(bus: Bus, size: int = size) -> int:
             return _run_oxbus(bus, size)
 
-        def peers(state: Peek, size: int = size) -> int:
+        def peers(state: Peer, size: int = size) -> int:
             return _run_peeklock(state, size)
 
         found += [
             Case(name, "oxbus", messages, lambda: open_bus(bodies), ours, _check_bus, Bus.close),
-            Case(name, "PeekLock in Python", messages, lambda: Peek(PeekLockQueue(), bodies), peers, _check_peek),
+            Case(name, "PeekLock in Python", messages, lambda: Peer(PeekLockQueue(), bodies), peers, _check_peek),
         ]
     return found

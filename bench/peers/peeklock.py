@@ -19,19 +19,18 @@ if TYPE_CHECKING:
 
 
 class Message:
-    """A message; `token` is set while it is locked."""
+    """A message."""
 
-    __slots__ = ("body", "delivery_count", "sequence_number", "token")
+    __slots__ = ("body", "delivery_count", "sequence_number")
 
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.sequence_number = 0
         self.delivery_count = 0
-        self.token = 0
 
 
 class LockLostError(Exception):
-    """The message is not locked by this token any more."""
+    """No message is locked by this token any more."""
 
 
 class PeekLockQueue:
@@ -72,8 +71,8 @@ class PeekLockQueue:
             if self._waiting:
                 self._filled.notify_all()
 
-    def receive(self, max_count: int = 1, timeout: float | None = None) -> list[Message]:
-        """Lock up to `max_count` messages; wait for the first one at most `timeout` seconds."""
+    def receive(self, max_count: int = 1, timeout: float | None = None) -> list[tuple[int, Message]]:
+        """Lock up to `max_count` messages and tell the token of each; wait for the first at most `timeout` seconds."""
         with self._mutex:
             now = time.monotonic()
             if self._deadlines and self._deadlines[0][0] <= now:
@@ -85,28 +84,27 @@ class PeekLockQueue:
             taken = []
             for _ in range(min(max_count, len(ready))):
                 message = ready.popleft()
-                message.token = token = next(tokens)
+                token = next(tokens)
                 locked[token] = message
                 deadlines.append((deadline, token))
-                taken.append(message)
+                taken.append((token, message))
             return taken
 
-    def complete(self, message: Message) -> None:
+    def complete(self, token: int) -> None:
         """Remove a locked message for good."""
         with self._mutex:
-            self._release(message)
+            self._release(token)
 
-    def complete_many(self, messages: Iterable[Message]) -> None:
+    def complete_many(self, tokens: Iterable[int]) -> None:
         """Remove locked messages under one hold of the mutex."""
         with self._mutex:
-            for message in messages:
-                self._release(message)
+            for token in tokens:
+                self._release(token)
 
-    def abandon(self, message: Message) -> None:
+    def abandon(self, token: int) -> None:
         """Give a locked message back; it counts as delivered."""
         with self._mutex:
-            self._release(message)
-            self._return(message)
+            self._return(self._release(token))
             if self._waiting:
                 self._filled.notify()
 
@@ -137,17 +135,17 @@ class PeekLockQueue:
             self._return(message)
 
     def _return(self, message: Message) -> None:
-        message.token = 0
         message.delivery_count += 1
         if message.delivery_count >= self._max_delivery_count:
             self._dead.append(message)
         else:
             self._ready.appendleft(message)
 
-    def _release(self, message: Message) -> None:
-        if self._locked.pop(message.token, None) is not message:
-            msg = f"message {message.sequence_number} is not locked any more; receive it again"
-            raise LockLostError(msg)
+    def _release(self, token: int) -> Message:
+        message = self._locked.pop(token, None)
+        if message is None:
+            raise LockLostError(f"token {token} locks nothing any more; receive the message again")
         deadlines, locked = self._deadlines, self._locked
         while deadlines and deadlines[0][1] not in locked:
             deadlines.popleft()
+        return message

@@ -67,7 +67,7 @@ def _demo(*, as_json: bool) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"numpy", "pyarrow", "pyspark", "rich"}:
             raise
-        print(f'The demo needs the package {error.name}: pip install "oxbus[demo]"', file=sys.stderr)  # noqa: T201
+        print(f'The demo needs the package {error.name}: pip install "oxbus[demo]"', file=sys.stderr)
         return COULD_NOT
     return demo(as_json=as_json)
 

@@ -8,7 +8,7 @@ For each kind of fault a client stands between demo and queue that commits it on
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import oxbus
 import pyarrow as pa
@@ -54,7 +54,7 @@ class Tampering:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def __enter__(self) -> Tampering:
+    def __enter__(self) -> Self:
         self._inner.__enter__()
         return self
 
@@ -62,15 +62,19 @@ class Tampering:
         self._inner.__exit__(*details)
 
     def get_queue_sender(self, name: str) -> Tampering:
+        """A sender that tampers."""
         return Tampering(self._inner.get_queue_sender(name), out=self._out, into=self._into)
 
     def get_queue_receiver(self, name: str) -> Tampering:
+        """A receiver that tampers."""
         return Tampering(self._inner.get_queue_receiver(name), out=self._out, into=self._into)
 
     def send_arrow(self, data: Any) -> Any:
+        """Send what the change made of it."""
         return self._inner.send_arrow(self._into(data))
 
     def receive_arrow(self, count: int, *, max_wait_time: float) -> pa.Table:
+        """Hand over what the change made of it."""
         table = pa.table(self._inner.receive_arrow(count, max_wait_time=max_wait_time))
         return self._out(table) if table.num_rows else table
 
@@ -82,6 +86,7 @@ class Once:
         self._change, self._done = change, False
 
     def __call__(self, columns: Any) -> Any:
+        """The columns, changed if it is time."""
         if self._done:
             return columns
         changed = self._change(pa.table(columns))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from oxbus.spark.local import local_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,5 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark on two cores."""
-    from oxbus.spark.local import local_session
-
     with local_session("oxbus tests") as session:
         yield session

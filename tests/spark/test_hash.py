@@ -85,7 +85,8 @@ def test_null_key_has_no_partition(spark: SparkSession) -> None:
 
 def test_result_is_an_int_column(spark: SparkSession) -> None:
     """The expression has the type that `repartitionById` wants."""
-    assert frame(spark, ["a"], "string").select(partition_id("k").alias("p")).schema["p"].dataType.simpleString() == "int"
+    schema = frame(spark, ["a"], "string").select(partition_id("k").alias("p")).schema
+    assert schema["p"].dataType.simpleString() == "int"
 
 
 def test_collation_does_not_change_the_partition(spark: SparkSession) -> None:

@@ -49,9 +49,7 @@ def check_placement(sent: pa.Table, partitions: int) -> list[Check]:
     ours = pa.array(oxbus.partition_ids(sent["partition_key"].combine_chunks(), partitions))
     theirs = sent["spark_partition"].combine_chunks()
     differing = sent.num_rows - (pc.sum(pc.equal(ours, theirs)).as_py() or 0) - _both_null(ours, theirs)
-    return [
-        Check("Spark's partition ids equal ours", differing == 0, f"{differing:,} of {sent.num_rows:,} differ"),
-    ]
+    return [Check("Spark's partition ids equal ours", differing == 0, f"{differing:,} of {sent.num_rows:,} differ")]
 
 
 def check_delivery(sent: pa.Table, received: Sequence[pa.Table], partitions: int, left_in_queue: int) -> list[Check]:

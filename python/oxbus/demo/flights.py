@@ -11,8 +11,10 @@ import importlib.resources
 import importlib.util
 import io
 import zipfile
-from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FLIGHTS = 336_776
 """Rows in the data set."""

@@ -80,10 +80,9 @@ def dead_letter() -> Story:
 
         with client.get_queue_receiver("gate", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
             letters = _receive(dead, 2)
-            steps += [
-                f"dead-letter queue: {str(letter)!r}, {letter.dead_letter_reason}, {letter.dead_letter_error_description}"
-                for letter in letters
-            ]
+            for letter in letters:
+                why = f"{letter.dead_letter_reason}, {letter.dead_letter_error_description}"
+                steps.append(f"the dead-letter queue holds {str(letter)!r}: {why}")
             found = {str(letter): letter.dead_letter_reason for letter in letters}
             dead.complete_messages(letters)
 

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peers' side of the queue cases: the same work, done with what each peer offers."""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import dataclass
+from typing import Any
+
+import ceiling
+from peers.peeklock import Message, PeekLockQueue
+
+from cases.bus import BATCH, bodies_of, hundreds
+from cases.case import Case, expect
+
+
+@dataclass
+class Peer:
+    """A peer's queue and what goes through it."""
+
+    queue: Any
+    bodies: list[bytes]
+    prepared: Any = None
+
+
+def _peek_send_single(state: Peer) -> None:
+    send = state.queue.send
+    for body in state.bodies:
+        send(Message(body))
+
+
+def _peek_send_by_hundred(state: Peer) -> None:
+    send, bodies = state.queue.send_many, state.bodies
+    for start in range(0, len(bodies), BATCH):
+        send([Message(body) for body in bodies[start : start + BATCH]])
+
+
+def _peek_prepare(state: Peer) -> Peer:
+    state.prepared = hundreds([Message(body) for body in state.bodies])
+    return state
+
+
+def _peek_send_made_before(state: Peer) -> None:
+    send = state.queue.send_many
+    for messages in state.prepared:
+        send(messages)
+
+
+def _peek_filled(state: Peer) -> Peer:
+    _peek_send_by_hundred(state)
+    return state
+
+
+def _peek_drain_single(state: Peer) -> int:
+    receive, complete, count = state.queue.receive, state.queue.complete, 0
+    while taken := receive(timeout=0):
+        complete(taken[0][0])
+        count += 1
+    return count
+
+
+def _peek_drain_by_hundred(state: Peer) -> int:
+    receive, complete, count = state.queue.receive, state.queue.complete_many, 0
+    while taken := receive(BATCH, 0):
+        complete([token for token, _ in taken])
+        count += len(taken)
+    return count
+
+
+def _peek_cycle_single(state: Peer) -> int:
+    _peek_send_single(state)
+    return _peek_drain_single(state)
+
+
+def _peek_cycle_by_hundred(state: Peer) -> int:
+    _peek_send_by_hundred(state)
+    return _peek_drain_by_hundred(state)
+
+
+def _peek_check_sent(state: Peer, _answer: None) -> None:
+    expect("messages in the peer", len(state.queue), len(state.bodies))
+
+
+def _peek_check_drained(state: Peer, count: int) -> None:
+    expect("messages received from the peer", count, len(state.bodies))
+    expect("messages left in the peer", len(state.queue), 0)
+
+
+# --- queue.SimpleQueue: no locks, no acknowledgement, references only
+
+
+def _simple_cycle(bodies: list[bytes]) -> int:
+    simple: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    put, get = simple.put, simple.get_nowait
+    for body in bodies:
+        put(body)
+    for _ in bodies:
+        get()
+    return simple.qsize()
+
+
+def _simple_check(_state: Any, left: int) -> None:
+    expect("messages left in SimpleQueue", left, 0)
+
+
+# --- the ceiling: the least a compiled broker can do behind CPython's API
+
+
+def _ceiling_cycle_single(state: Peer) -> int:
+    send, receive, complete, count = state.queue.send, state.queue.receive, state.queue.complete, 0
+    for body in state.bodies:
+        send(body)
+    while messages := receive(1):
+        complete(messages[0])
+        count += 1
+    return count
+
+
+def _ceiling_cycle_by_hundred(state: Peer) -> int:
+    send, receive, complete, count = state.queue.send_many, state.queue.receive, state.queue.complete_many, 0
+    for start in range(0, len(state.bodies), BATCH):
+        send(state.bodies[start : start + BATCH])
+    while messages := receive(BATCH):
+        complete(messages)
+        count += len(messages)
+    return count
+
+
+# --- the cases
+
+
+def _peek_case(bench_id: str, bodies: list[bytes], run: Any, check: Any, ready: Any = lambda state: state) -> Case:
+    return Case(bench_id, "PeekLock in Python", len(bodies), lambda: ready(Peer(PeekLockQueue(), bodies)), run, check)
+
+
+def _ceiling_case(bench_id: str, bodies: list[bytes], run: Any) -> list[Case]:
+    compiled = ceiling.load()
+    if compiled is None:
+        return []
+    return [
+        Case(bench_id, "ceiling (C)", len(bodies), lambda: Peer(compiled.Queue(), bodies), run, _peek_check_drained)
+    ]
+
+
+def cases(messages: int) -> list[Case]:
+    """The peers' share of the cases in `queueing`."""
+    found: list[Case] = []
+    for size, payload in ((100, "100B"), (1024, "1KiB")):
+        bodies = bodies_of(size, messages)
+        cycle, hundred = f"send_receive_complete/{payload}/single", f"send_receive_complete/{payload}/batch_100"
+        found += [
+            _peek_case(cycle, bodies, _peek_cycle_single, _peek_check_drained),
+            Case(cycle, "queue.SimpleQueue", messages, lambda bodies=bodies: bodies, _simple_cycle, _simple_check),
+            *_ceiling_case(cycle, bodies, _ceiling_cycle_single),
+            _peek_case(hundred, bodies, _peek_cycle_by_hundred, _peek_check_drained),
+            *_ceiling_case(hundred, bodies, _ceiling_cycle_by_hundred),
+        ]
+    bodies = bodies_of(100, messages)
+    return [
+        *found,
+        _peek_case("send/100B/single", bodies, _peek_send_single, _peek_check_sent),
+        _peek_case("send/100B/batch_100", bodies, _peek_send_by_hundred, _peek_check_sent),
+        _peek_case("send/100B/batch_100_made_before", bodies, _peek_send_made_before, _peek_check_sent, _peek_prepare),
+        _peek_case(
+            "receive_complete/100B/batch_100", bodies, _peek_drain_by_hundred, _peek_check_drained, _peek_filled
+        ),
+    ]
