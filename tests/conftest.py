@@ -229,6 +229,11 @@ def key_in() -> Callable[..., str]:
     return key_in
 
 
+def body_bytes(body: Any) -> bytes | None:
+    """The whole body of a message; None for a message without one."""
+    return None if body is None else b"".join(body)
+
+
 @pytest.fixture
 def snapshot(
     client: ServiceBusClient,
@@ -246,7 +251,7 @@ def snapshot(
                     message.state,
                     message.delivery_count,
                     message.enqueued_time_utc,
-                    b"".join(message.body or []),
+                    body_bytes(message.body),
                     message.application_properties,
                 )
                 for message in peek_all(client, queue_name, sub_queue=sub_queue)

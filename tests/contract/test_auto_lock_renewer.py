@@ -156,12 +156,13 @@ def test_closing_the_renewer_ends_renewal(receiver: ServiceBusReceiver) -> None:
 def test_only_locked_messages_can_be_registered(receiver: ServiceBusReceiver, renewed_client: ServiceBusClient) -> None:
     """Peeked and receive-and-delete messages are a ValueError, other things a TypeError, as in the SDK (B-161)."""
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    nothing: Any = "message"
     with AutoLockRenewer() as renewer, renewed_client.get_queue_receiver("q", receive_mode=mode) as taker:
         for message in (*receiver.peek_messages(), *taker.receive_messages(max_wait_time=5)):
             with pytest.raises(ValueError, match="PEEK_LOCK"):
                 renewer.register(receiver, message)
         with pytest.raises(TypeError):
-            renewer.register(receiver, "message")
+            renewer.register(receiver, nothing)
 
 
 def test_no_thread_before_the_first_message() -> None:

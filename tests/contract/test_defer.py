@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from oxbus import ServiceBusMessage, ServiceBusMessageState, ServiceBusReceiveMode, ServiceBusSubQueue
@@ -311,7 +311,7 @@ def test_deferred_messages_do_not_stop_the_others(
 
 
 @pytest.mark.parametrize("bad", ["1", 1.5, None, [None], ["1"]], ids=repr)
-def test_numbers_must_be_integers(receiver: ServiceBusReceiver, bad: object) -> None:
+def test_numbers_must_be_integers(receiver: ServiceBusReceiver, bad: Any) -> None:
     """Anything but integers is a TypeError (B-276)."""
     with pytest.raises(TypeError):
         receiver.receive_deferred_messages(bad)

@@ -44,7 +44,7 @@ DEFAULTS = {
     "auto_delete_on_idle": timedelta.max,
 }
 
-OTHER_VALUES = {
+OTHER_VALUES: dict[str, Any] = {
     "lock_duration": timedelta(seconds=30),
     "max_delivery_count": 3,
     "default_message_time_to_live": timedelta(days=14),
@@ -192,8 +192,9 @@ def test_option_of_wrong_type_is_refused(admin: ServiceBusAdministrationClient, 
 
 def test_unknown_option_is_a_type_error(admin: ServiceBusAdministrationClient) -> None:
     """An option that does not exist is an error, not ignored (B-022)."""
+    misspelt: dict[str, Any] = {"lock_durration": timedelta(seconds=30)}
     with pytest.raises(TypeError, match="lock_durration"):
-        admin.create_queue("q", lock_durration=timedelta(seconds=30))
+        admin.create_queue("q", **misspelt)
     assert names(admin) == []
 
 
@@ -210,24 +211,25 @@ def test_topics_sessions_and_transactions_are_refused(
 ) -> None:
     """What this version does not have raises InvalidOperationError with a word on what is missing (B-001)."""
     admin.create_queue("q")
-    for call, word in (
+    calls: list[tuple[Callable[[], object], str]] = [
         (lambda: admin.create_topic("t"), "topic"),
         (lambda: client.get_topic_sender("t"), "topic"),
         (lambda: client.get_subscription_receiver("t", "s"), "(topic|subscription)"),
         (lambda: client.get_queue_receiver("q", session_id="s"), "session"),
         (lambda: client.list_queue_sessions("q"), "session"),
         (client.transaction, "transaction"),
-    ):
+    ]
+    for call, word in calls:
         with pytest.raises(InvalidOperationError, match=f"(?i){word}"):
             call()
 
 
 def test_namespace_on_disk_is_refused(tmp_path: Path) -> None:
     """A path is refused until the durable store exists, and nothing is written there (R-31)."""
-    with pytest.raises(InvalidOperationError):
-        Namespace(tmp_path / "bus")
-    with pytest.raises(InvalidOperationError):
-        Namespace(str(tmp_path / "bus"))
+    path: Any
+    for path in (tmp_path / "bus", str(tmp_path / "bus")):
+        with pytest.raises(InvalidOperationError):
+            Namespace(path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -522,10 +524,11 @@ def test_disabled_queue_keeps_its_messages(
     queue.status = status
     admin.update_queue(queue)
     assert admin.get_queue(queue_name).status == status
-    for allowed, call in (
+    calls: list[tuple[bool, Callable[[], object]]] = [
         (may_send, lambda: sender.send_messages(ServiceBusMessage(b"y"))),
         (may_receive, lambda: receiver.abandon_messages(receiver.receive_messages(max_wait_time=0))),
-    ):
+    ]
+    for allowed, call in calls:
         if allowed:
             call()
         else:

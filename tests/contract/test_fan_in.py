@@ -29,7 +29,7 @@ def test_hot_partition_does_not_starve_the_others(
         sender.send_messages([ServiceBusMessage(b"hot", partition_key=key_in(0)) for _ in range(2000)])
         for partition_id in range(1, PARTITIONS):
             sender.send_messages(ServiceBusMessage(b"cold", partition_key=key_in(partition_id)))
-    taken = []
+    taken: list[ServiceBusReceivedMessage] = []
     with client.get_queue_receiver(partitioned_queue, prefetch_count=prefetch_count) as receiver:
         while len(taken) < 200:
             taken += receiver.receive_messages(max_message_count=count, max_wait_time=0)
@@ -61,7 +61,7 @@ def test_equal_partitions_get_equal_turns(
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in range(PARTITIONS):
             sender.send_messages([ServiceBusMessage(b"x", partition_key=key_in(partition_id)) for _ in range(200)])
-    taken: Counter[int] = Counter()
+    taken: Counter[int | None] = Counter()
     with client.get_queue_receiver(partitioned_queue) as receiver:
         while taken.total() < 1600:
             taken.update(

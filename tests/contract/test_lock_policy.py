@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from oxbus import ServiceBusClient, ServiceBusMessage
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from oxbus import Namespace, ServiceBusReceivedMessage, ServiceBusSender
     from oxbus.testing import ManualClock
 
+Policy = Literal["fresh", "faithful"]
 LOCK = timedelta(minutes=1)
-POLICIES = ("fresh", "faithful")
+POLICIES: tuple[Policy, ...] = ("fresh", "faithful")
+OPPOSITE: dict[Policy, Policy] = {"fresh": "faithful", "faithful": "fresh"}
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ def test_fresh_is_the_default_and_does_not_hide_messages(
     client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
     """Under the default policy a waiting receiver gets what another holds in its cache, uncharged (B-128)."""
-    seen = []
+    seen: list[ServiceBusReceivedMessage] = []
     with (
         client.get_queue_receiver(queue_name, prefetch_count=50) as holder,
         client.get_queue_receiver(queue_name) as other,
@@ -188,19 +190,18 @@ def test_policy_of_the_namespace_holds_for_its_receivers(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
     partitioned: bool,
-    policy: str,
+    policy: Policy,
 ) -> None:
     """`lock_policy` can be set once for the namespace and again for one receiver (B-126, B-129)."""
     namespace = open_namespace(clock=clock, lock_policy=policy)
     ServiceBusAdministrationClient(namespace).create_queue("orders", enable_partitioning=partitioned)
-    opposite = {"fresh": "faithful", "faithful": "fresh"}[policy]
     taken_at = clock.now()
     with ServiceBusClient(namespace) as client:
         with client.get_queue_sender("orders") as sender:
             sender.send_messages([ServiceBusMessage(b"x") for _ in range(20)])
         ends = {}
-        for name, options in (("namespace", {}), ("receiver", {"lock_policy": opposite})):
-            with client.get_queue_receiver("orders", prefetch_count=2, **options) as receiver:
+        for name, own_policy in (("namespace", None), ("receiver", OPPOSITE[policy])):
+            with client.get_queue_receiver("orders", prefetch_count=2, lock_policy=own_policy) as receiver:
                 receive_one(receiver)
                 clock.advance(10)
                 ends[name] = receive_one(receiver).locked_until_utc
@@ -217,7 +218,7 @@ def test_no_policy_loses_messages(
     queue_name: str,
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
-    policy: str,
+    policy: Policy,
 ) -> None:
     """Receivers that come and go with full caches lose nothing under either policy (B-125, R-01)."""
     for number in range(100):
@@ -240,5 +241,6 @@ def test_unknown_policy_is_refused(
     """A policy that does not exist is a ValueError that names the two that do (B-126)."""
     with pytest.raises(ValueError, match="faithful"):
         open_namespace(lock_policy="lazy")
+    unknown: Any = "lazy"
     with pytest.raises(ValueError, match="faithful"):
-        client.get_queue_receiver(queue_name, lock_policy="lazy")
+        client.get_queue_receiver(queue_name, lock_policy=unknown)
