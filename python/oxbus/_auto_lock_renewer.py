@@ -39,7 +39,9 @@ class _Renewal:
     receiver: ServiceBusReceiver
     message: ServiceBusReceivedMessage
     due: datetime
+    """When to renew next."""
     last: datetime
+    """When to stop renewing."""
     duration: float
     on_failure: LockRenewFailureCallback | None
 
@@ -126,8 +128,8 @@ class AutoLockRenewer:
         locked_until = renewable.locked_until_utc
         if locked_until is None:
             raise ValueError(
-                "the message has no lock to renew: it was peeked, or received in receive-and-delete mode. "
-                "Receive it in peek-lock mode."
+                "the message has no lock to renew: it was peeked, or received in RECEIVE_AND_DELETE mode. "
+                "Receive it in PEEK_LOCK mode."
             )
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
@@ -179,27 +181,34 @@ class AutoLockRenewer:
             self._thread.start()
 
     def _watch(self) -> None:
-        """Hand every lock that is due to the pool; end when there is none left."""
+        """Look at the locks until there is none left."""
         with self._changed:
             while not self._closed and (self._renewals or self._in_pool):
-                self._renewals = [renewal for renewal in self._renewals if not self._hand_over(renewal)]
-                self._changed.wait(_LOOK_EVERY_SECONDS)
+                self._changed.wait(self._look())
             self._thread = None
 
-    def _hand_over(self, renewal: _Renewal) -> bool:
-        """Tell whether the watch is over for this lock: finished, or given to the pool."""
-        if not _is_live(renewal):
-            return not renewal.message._lock_expired or self._submit(self._report, renewal)
-        if renewal.receiver._now() >= min(renewal.due, renewal.last):
-            return self._submit(self._renew, renewal)
-        return False
+    def _look(self) -> float:
+        """Hand every lock that is due to the pool; return the seconds until the next look."""
+        watched = []
+        wait = _LOOK_EVERY_SECONDS
+        for renewal in self._renewals:
+            if _is_live(renewal):
+                seconds = (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds()
+                if seconds <= 0:
+                    self._submit(self._renew, renewal)
+                else:
+                    watched.append(renewal)
+                    wait = min(wait, seconds)
+            elif renewal.message._lock_expired:
+                self._submit(self._report, renewal)
+        self._renewals = watched
+        return wait
 
-    def _submit(self, task: Callable[[_Renewal], None], renewal: _Renewal) -> bool:
+    def _submit(self, task: Callable[[_Renewal], None], renewal: _Renewal) -> None:
         """Run `task` in the pool; the caller holds the condition."""
         assert self._executor is not None  # noqa: S101 (`_start` made it)
         self._executor.submit(self._run, task, renewal)
         self._in_pool += 1
-        return True
 
     def _run(self, task: Callable[[_Renewal], None], renewal: _Renewal) -> None:
         self._own.thread = True

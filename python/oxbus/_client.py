@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NoReturn, Self
-from weakref import WeakSet
 
 from oxbus._connection import open_namespace, parse_connection_string
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
@@ -60,7 +59,7 @@ class ServiceBusClient:
             raise ValueError(f"retry_mode must be 'exponential' or 'fixed': retry_mode=`{retry_mode}`")
         self._namespace = namespace
         self._entity_path: str | None = None
-        self._handles: WeakSet[ServiceBusSender | ServiceBusReceiver] = WeakSet()
+        self._handles: dict[int, ServiceBusSender | ServiceBusReceiver] = {}
         self._closed = False
 
     @classmethod
@@ -124,7 +123,7 @@ class ServiceBusClient:
         """
         self._check(queue_name, socket_timeout)
         sender = self._namespace._sender(queue_name, client_identifier)
-        self._handles.add(sender)
+        self._keep(sender)
         return sender
 
     def get_queue_receiver(
@@ -185,7 +184,7 @@ class ServiceBusClient:
             partition_id=partition_id,
             client_identifier=client_identifier,
         )
-        self._handles.add(receiver)
+        self._keep(receiver)
         return receiver
 
     def get_topic_sender(
@@ -263,9 +262,16 @@ class ServiceBusClient:
         A closed receiver gives back the messages it held without charging a delivery. Closing twice is harmless.
         """
         self._closed = True
-        for handle in list(self._handles):
+        for key, handle in list(self._handles.items()):
             handle.close()
-        self._handles.clear()
+            self._handles.pop(key, None)
+
+    def _keep(self, handle: ServiceBusSender | ServiceBusReceiver) -> None:
+        """Remember what to close, and forget what was closed; each step is atomic, so no lock can outlive a fork."""
+        for key, other in list(self._handles.items()):
+            if other.closed:
+                self._handles.pop(key, None)
+        self._handles[id(handle)] = handle
 
     def _check(self, entity_name: str, socket_timeout: float | None) -> None:
         if self._closed:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 
 class FieldMapping(Mapping[str, Any]):
     """A data class whose fields are also items: ``model["name"]`` is ``model.name``."""
 
     __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Any]] = {}
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def _names(self) -> list[str]:
         return [field.name for field in fields(self)]

@@ -262,8 +262,8 @@ class ServiceBusMessage:
         """
 
     @property
-    def body(self) -> Iterator[bytes]:
-        """The sections of the payload; ``b"".join(message.body)`` is all of it."""
+    def body(self) -> Iterator[bytes] | None:
+        """The sections of the payload; ``b"".join(message.body)`` is all of it. None for a message without one."""
 
     @property
     def body_type(self) -> AmqpMessageBodyType:

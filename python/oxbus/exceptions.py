@@ -8,6 +8,7 @@
     ├── AutoLockRenewTimeout
     ├── ForkedProcessError                 +
     ├── InvalidOperationError              +
+    │   └── PartitionKeyMismatchError      + (also a ValueError)
     ├── MessageAlreadySettled              (also a ValueError)
     ├── MessageLockLostError
     ├── MessageNotFoundError
@@ -55,6 +56,7 @@ __all__ = [
     "NamespaceInUseError",
     "OperationTimeoutError",
     "PartialSendError",
+    "PartitionKeyMismatchError",
     "PartitionUnavailableError",
     "ResourceExistsError",
     "ResourceNotFoundError",
@@ -119,6 +121,17 @@ class InvalidOperationError(ServiceBusError):
 
     condition = "amqp:not-allowed"
     default_message = "The call is not allowed on this entity or this message. Change the call."
+
+
+class PartitionKeyMismatchError(InvalidOperationError, ValueError):
+    """Session id and partition key are both set and differ: set one of them, or both to the same text.
+
+    The service calls it an invalid operation, the SDK a ``ValueError``; it is both.
+
+    Source: docs/behaviour.md B-064.
+    """
+
+    default_message = "Session id and partition key differ. Set only one of them, or both to the same text."
 
 
 class OperationTimeoutError(ServiceBusError):

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python in the README and in docs/ runs.
+
+The blocks of one page run in their order and share their names, like a session of a reader who types them in.
+A block whose fence says ``python no-run`` is only compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^```python(?P<tags>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """One block of Python."""
+
+    line: int
+    tags: set[str]
+    code: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page in their order."""
+    text = page.read_text()
+    return [
+        Block(text.count("\n", 0, match.start("code")) + 1, set(match["tags"].split()), match["code"])
+        for match in FENCE.finditer(text)
+    ]
+
+
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if blocks(page)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block runs without an error or a warning."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(page):
+        assert block.tags <= {"no-run"}, f"unknown fence tag in line {block.line - 1}"
+        # The padding makes line numbers in a traceback those of the page.
+        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+        if "no-run" not in block.tags:
+            exec(code, names)  # noqa: S102 (running them is the point)
+
+
+def test_readme_has_an_example() -> None:
+    """The first thing to read shows the package at work."""
+    assert any("no-run" not in block.tags for block in blocks(ROOT / "README.md"))
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_of_the_page_lead_somewhere(page: Path) -> None:
+    """Each link to a file of the project names one that exists."""
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not target.startswith(("http://", "https://", "mailto:")):
+            assert (page.parent / target).exists(), target

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may know whom: python, sim → broker → store → model, and no arrow upward.
+
+Read from what cargo resolves and from the words of the sources, so that a forgotten dependency shows up too.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+MAY_KNOW = {
+    "oxbus-model": set[str](),
+    "oxbus-store": {"oxbus-model"},
+    "oxbus-broker": {"oxbus-model", "oxbus-store"},
+    "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker"},
+    "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
+}
+
+BROKER_PARTS_ABOVE = {
+    "shard": {"entity", "client", "namespace"},
+    "entity": {"client", "namespace"},
+    "client": {"namespace"},
+}
+"""Inside the broker: client → entity → shard; what is above each part."""
+
+HELD_FROM_ABOVE = {
+    ("entity/queue.rs", "namespace"): "a queue is made with the shards and the clock that its namespace shares out",
+    ("entity/receivable.rs", "client"): "an entity asks the caches of its receivers to give messages back",
+}
+"""Files that name a part above them, each with its reason; a line that is no longer needed fails too."""
+
+
+@cache
+def metadata() -> dict[str, Any]:
+    """What cargo knows about the workspace and everything it depends on."""
+    command = ["cargo", "metadata", "--format-version", "1", "--all-features"]
+    answer: dict[str, Any] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    return answer
+
+
+def rust_code(folder: Path) -> dict[Path, str]:
+    """The sources in a folder without comments and without their test modules."""
+    return {
+        path: re.sub(r"//.*", "", path.read_text()).split("#[cfg(test)]")[0]
+        for path in sorted(folder.rglob("*.rs"))
+        if path.stem != "tests"
+    }
+
+
+def test_every_crate_of_the_workspace_has_a_layer() -> None:
+    """A new crate needs a line in `MAY_KNOW`."""
+    members = {package["name"] for package in metadata()["packages"] if package["source"] is None}
+    assert members == set(MAY_KNOW)
+
+
+@pytest.mark.timeout(120)  # The first call may have to fetch the registry's index.
+@pytest.mark.parametrize("crate", MAY_KNOW)
+def test_crate_depends_downward_only(crate: str) -> None:
+    """No dependency of a crate, not even one for its tests, names a crate beside or above it."""
+    (package,) = (package for package in metadata()["packages"] if package["name"] == crate)
+    known = {dependency["name"] for dependency in package["dependencies"] if dependency["name"].startswith("oxbus-")}
+    assert known <= MAY_KNOW[crate]
+
+
+@pytest.mark.parametrize("crate", MAY_KNOW)
+def test_sources_name_lower_crates_only(crate: str) -> None:
+    """No `use` and no path in the code of a crate names a crate beside or above it."""
+    allowed = {name.replace("-", "_") for name in {*MAY_KNOW[crate], crate}}
+    crates = {name.replace("-", "_") for name in MAY_KNOW}
+    for path, code in rust_code(ROOT / "rust" / crate).items():
+        named = set(re.findall(r"\boxbus_[a-z]+(?=\s*::)", code)) & crates
+        assert named <= allowed, path
+
+
+@pytest.mark.parametrize("part", BROKER_PARTS_ABOVE)
+def test_parts_of_the_broker_name_lower_parts_only(part: str) -> None:
+    """Commands go down as values and answers come back: a shard never names a client."""
+    source = ROOT / "rust/oxbus-broker/src"
+    upward = set()
+    for path, code in rust_code(source / part).items():
+        named = set(re.findall(r"\bcrate::([a-z_]+)", code))
+        for group in re.findall(r"\bcrate::\{([^}]*)\}", code):
+            named |= set(re.findall(r"(?:^|,)\s*([a-z_]+)", group))
+        upward |= {(str(path.relative_to(source)), name) for name in named & BROKER_PARTS_ABOVE[part]}
+    assert upward == {held for held in HELD_FROM_ABOVE if held[0].startswith(f"{part}/")}
+
+
+@pytest.mark.parametrize("crate", ["oxbus-model", "oxbus-store", "oxbus-broker"])
+def test_core_builds_without_an_async_runtime(crate: str) -> None:
+    """Nothing that the core depends on, however far down, is tokio or the Python binding."""
+    names = {package["id"]: package["name"] for package in metadata()["packages"]}
+    edges = defaultdict(set)
+    for node in metadata()["resolve"]["nodes"]:
+        for dependency in node["deps"]:
+            if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
+                edges[node["id"]].add(dependency["pkg"])
+    reached: set[str] = set()
+    waiting = [key for key, name in names.items() if name == crate]
+    while waiting:
+        package = waiting.pop()
+        if package not in reached:
+            reached.add(package)
+            waiting += edges[package]
+    assert {"tokio", "async-std", "pyo3"} & {names[package] for package in reached} == set()
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a Python file imports, wherever in the file."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_pyspark_is_imported_by_the_spark_package_and_the_demo_only() -> None:
+    """A program without Spark never meets it."""
+    package = ROOT / "python/oxbus"
+    for path in package.rglob("*.py"):
+        if not {"spark", "demo"} & {*path.relative_to(package).parts, path.stem}:
+            assert not {name for name in imports(path) if name.split(".")[0] == "pyspark"}, path
+
+
+def test_core_of_the_package_does_not_know_what_is_built_on_it() -> None:
+    """The modules behind `import oxbus` name neither Spark nor the command line nor the demo."""
+    package = ROOT / "python/oxbus"
+    above = ("oxbus.spark", "oxbus.cli", "oxbus.demo")
+    for path in [*package.glob("*.py"), *(package / "management").glob("*.py")]:
+        if path.stem not in {"cli", "demo"}:
+            assert not [name for name in imports(path) if name.startswith(above)], path

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel works where there is nothing else: no compiler, no sources, no other package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import oxbus
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
+from oxbus.management import ServiceBusAdministrationClient
+
+with Namespace() as namespace:
+    ServiceBusAdministrationClient(namespace).create_queue("orders", enable_partitioning=True)
+    with ServiceBusClient(namespace) as client:
+        client.get_queue_sender("orders").send_messages(ServiceBusMessage("hello", partition_key="a"))
+        receiver = client.get_queue_receiver("orders")
+        (message,) = receiver.receive_messages(max_wait_time=5)
+        receiver.complete_message(message)
+        assert message.partition_id == oxbus.partition_id("a")
+        assert receiver.receive_messages(max_wait_time=0) == []
+        print(oxbus.__version__, str(message))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    """The newest wheel in dist/; built when there is none."""
+    if not list((ROOT / "dist").glob("*.whl")):
+        subprocess.run(["make", "wheel"], cwd=ROOT, check=True, capture_output=True)
+    return max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+
+
+@pytest.mark.timeout(1200)  # The fixture may have to build.
+def test_wheel_serves_every_python_from_3_11(wheel: Path) -> None:
+    """One wheel uses the stable interface of CPython 3.11 and carries its types and its stub."""
+    assert wheel.stem.split("-")[2:4] == ["cp311", "abi3"]
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"oxbus/py.typed", "oxbus/_oxbus.pyi"} <= set(names)
+    assert not [name for name in names if name.startswith("tests")]
+
+
+@pytest.mark.timeout(1200)
+def test_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    """Send, receive and complete with nothing installed but the wheel."""
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env/bin/python"
+    # The environment has no pip of its own: ours installs into it, from the file alone.
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True, cwd=tmp_path)
+    done = subprocess.run(
+        [python, "-I", "-W", "error", "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [wheel.stem.split("-")[1], "hello"]
