@@ -2,7 +2,7 @@
 //! One message's place: four words, 32 bytes.
 //!
 //! ```text
-//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28)
+//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28; all ones: never)
 //! w1 body    pointer of a record; bit 0 is free for a later journal location
 //! w2         enqueued at 48 | delivery count, high 16
 //! w3         expires at 48  | 16 spare
@@ -55,6 +55,8 @@ const COUNT_AT: u32 = 4;
 const GENERATION_AT: u32 = 16;
 const GENERATION_MAX: u64 = (1 << 20) - 1;
 const DEADLINE_AT: u32 = 36;
+/// A lock without a deadline: all 28 bits.
+const NO_DEADLINE: u64 = (1 << (64 - DEADLINE_AT)) - 1;
 const TIME_BITS: u32 = 48;
 const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
 const HIGH_COUNT_MAX: u64 = (1 << 16) - 1;
@@ -105,8 +107,13 @@ impl State {
     }
 
     /// The full deadline, read as the one within 37 h of `near`.
+    #[inline]
     pub(super) fn deadline(self, near: Ticks) -> Ticks {
-        let distance = (self.0 >> DEADLINE_AT).wrapping_sub(near.0) << DEADLINE_AT;
+        let short = self.0 >> DEADLINE_AT;
+        if short == NO_DEADLINE {
+            return Ticks::NEVER;
+        }
+        let distance = short.wrapping_sub(near.0) << DEADLINE_AT;
         let signed = distance as i64 >> DEADLINE_AT;
         Ticks(near.0.saturating_add_signed(signed))
     }
@@ -124,8 +131,14 @@ impl State {
     }
 
     /// The same hold with another deadline.
+    #[inline]
     pub(super) fn until(self, deadline: Ticks) -> Self {
-        Self(self.0 & ((1 << DEADLINE_AT) - 1) | deadline.0 << DEADLINE_AT)
+        let mut short = deadline.0 & NO_DEADLINE;
+        if short == NO_DEADLINE && deadline != Ticks::NEVER {
+            // One tick in 74 h reads like never: its locks hold one millisecond longer.
+            short = 0;
+        }
+        Self(self.0 & ((1 << DEADLINE_AT) - 1) | short << DEADLINE_AT)
     }
 
     /// With the low bits of `delivery_count`.

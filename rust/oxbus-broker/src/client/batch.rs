@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that are stored together or not at all, in one partition (B-079 … B-084).
+
+use oxbus_model::caps::BATCH_MESSAGE_OVERHEAD_BYTES;
+use oxbus_model::message::Fields;
+use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+use oxbus_store::Record;
+
+use crate::record;
+
+/// One message of a batch, encoded.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) record: Record,
+    pub(crate) time_to_live_ms: Option<u64>,
+    pub(crate) due: Option<Timestamp>,
+}
+
+/// The key that all messages of a batch share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Key {
+    Empty,
+    Same(Option<Box<str>>),
+    Mixed,
+}
+
+/// Encoded messages with their common key.
+#[derive(Debug)]
+pub struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    key: Key,
+    size_bytes: usize,
+    size_bytes_max: usize,
+}
+
+impl Batch {
+    /// An empty batch that may grow to `size_bytes_max`.
+    pub fn new(size_bytes_max: usize) -> Self {
+        Self { entries: Vec::new(), key: Key::Empty, size_bytes: 0, size_bytes_max }
+    }
+
+    /// Room for that many messages without growing.
+    #[must_use]
+    pub fn with_capacity(mut self, messages: usize) -> Self {
+        self.entries.reserve(messages);
+        self
+    }
+
+    /// Checks and encodes a message. The batch is unchanged when that fails.
+    pub fn push(&mut self, fields: &Fields<'_>) -> Result<()> {
+        fields.check()?;
+        let key = fields.key()?;
+        let len = fields.encoded_len();
+        let size_bytes = self.size_bytes + len + BATCH_MESSAGE_OVERHEAD_BYTES;
+        if size_bytes > self.size_bytes_max {
+            let detail = format!(
+                "the message does not fit into the batch; send the batch and put the message into the next one: \
+                 size={size_bytes} bytes, limit={} bytes",
+                self.size_bytes_max
+            );
+            return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
+        }
+        match &self.key {
+            Key::Empty => self.key = Key::Same(key.map(Into::into)),
+            Key::Same(first) if first.as_deref() != key => self.key = Key::Mixed,
+            Key::Same(_) | Key::Mixed => {}
+        }
+        self.entries.push(Entry {
+            record: record::encode(fields),
+            time_to_live_ms: fields.time_to_live_ms,
+            due: fields.scheduled_enqueue_time,
+        });
+        self.size_bytes = size_bytes;
+        Ok(())
+    }
+
+    /// Gives every message the same due time, also in its stored form (B-232).
+    pub fn schedule_all(&mut self, due: Timestamp) -> Result<()> {
+        for entry in &mut self.entries {
+            let mut fields = Fields::decode(&entry.record)?;
+            fields.scheduled_enqueue_time = Some(due);
+            let record = record::encode(&fields);
+            entry.record = record;
+            entry.due = Some(due);
+        }
+        Ok(())
+    }
+
+    /// Number of messages.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True without messages.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes of its messages with their overhead.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// Bytes it may have.
+    pub fn size_bytes_max(&self) -> usize {
+        self.size_bytes_max
+    }
+
+    /// The largest message, in bytes.
+    pub(crate) fn largest_message_bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.record.len()).max().unwrap_or(0)
+    }
+
+    /// The key of all its messages; mixed keys are refused (B-080).
+    pub(crate) fn key(&self) -> Result<Option<&str>> {
+        match &self.key {
+            Key::Empty => Ok(None),
+            Key::Same(key) => Ok(key.as_deref()),
+            Key::Mixed => {
+                let detail = "all messages of a batch to a partitioned entity need the same session_id or partition_key; \
+                              send one batch per key, or use send_arrow, which splits by key";
+                Err(Error::new(ErrorKind::InvalidOperation, detail))
+            }
+        }
+    }
+}
+
+/// The same messages again: a batch object can be sent more than once, its bytes are shared.
+impl Clone for Batch {
+    fn clone(&self) -> Self {
+        let entries = self.entries.iter().map(|it| Entry { record: it.record.clone(), ..*it }).collect();
+        Self { entries, key: self.key.clone(), ..*self }
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Browsing: looking at messages without touching them (B-290 … B-305).
+//!
+//! Without a number, a browse merges the partitions by enqueued time, then partition id, and goes on where this
+//! receiver's last browse ended, so a loop until nothing comes sees each message once. With a number it begins at
+//! that message and goes on partition by partition upwards (B-301).
+
+use std::sync::{Mutex, PoisonError};
+
+use oxbus_model::caps::PEEK_MESSAGES_MAX;
+use oxbus_model::options::in_range;
+use oxbus_model::{Counter, Result, SequenceNumber};
+use oxbus_store::Peeked;
+
+use super::receiver::Receiver;
+
+/// A message as a browser sees it.
+#[derive(Debug)]
+pub struct Browsed {
+    /// Index of its cell.
+    pub index: usize,
+    /// The message.
+    pub message: Peeked,
+}
+
+/// Where the next browse begins in each cell.
+#[derive(Debug, Default)]
+pub(super) struct Cursor(Mutex<Vec<Counter>>);
+
+impl Receiver {
+    /// Looks at up to `max` messages, at most 250 (B-295), from `from` on or from where the last browse ended.
+    pub fn browse(&self, max: usize, from: Option<SequenceNumber>) -> Result<Vec<Browsed>> {
+        self.check_open()?;
+        self.queue.check_alive()?;
+        in_range("max_message_count", max as u64, 1, u64::MAX, "messages")?;
+        let max = max.min(PEEK_MESSAGES_MAX);
+        let moment = self.moment();
+        self.queue.tick(moment.now, moment.ticks);
+        let mut next = self.cursor.0.lock().unwrap_or_else(PoisonError::into_inner);
+        next.resize(usize::from(self.queue.partitions()), Counter::FIRST);
+        let found = match from {
+            Some(from) => self.browse_upwards(max, from),
+            None => self.browse_merged(max, &next),
+        };
+        for browsed in &found {
+            next[browsed.index] = Counter(browsed.message.counter.0 + 1);
+        }
+        Ok(found)
+    }
+
+    fn browse_merged(&self, max: usize, next: &[Counter]) -> Vec<Browsed> {
+        let mut found = Vec::new();
+        for (index, &from) in next.iter().enumerate() {
+            self.browse_cell(index, from, max, &mut found);
+        }
+        // Stable within a cell: numbers rise there, and equal times keep their order.
+        let mut heads: Vec<_> = found.into_iter().map(Some).collect();
+        let mut order: Vec<usize> = (0..heads.len()).collect();
+        let sort_time = running_maximum(&heads);
+        order.sort_by_key(|&at| (sort_time[at], at));
+        order.truncate(max);
+        order.into_iter().filter_map(|at| heads[at].take()).collect()
+    }
+
+    fn browse_upwards(&self, max: usize, from: SequenceNumber) -> Vec<Browsed> {
+        let mut found = Vec::new();
+        let first = usize::from(from.partition().0);
+        for index in first..usize::from(self.queue.partitions()) {
+            let from = if index == first { from.counter().max(Counter::FIRST) } else { Counter::FIRST };
+            let left = max - found.len();
+            self.browse_cell(index, from, left, &mut found);
+            if found.len() == max {
+                break;
+            }
+        }
+        found
+    }
+
+    fn browse_cell(&self, index: usize, from: Counter, max: usize, found: &mut Vec<Browsed>) {
+        if max == 0 || !self.queue.shard(index).health().serves() {
+            return;
+        }
+        let Some(cell) = self.queue.cell(index) else { return };
+        let mut messages = Vec::new();
+        cell.store(self.sub_queue).peek(from, max, &mut messages);
+        found.extend(messages.into_iter().map(|message| Browsed { index, message }));
+    }
+}
+
+/// The time by which each message sorts: its own, but within a cell never before that of a lower number, so that
+/// a cell's messages come in the order of their numbers even when the wall clock went back.
+fn running_maximum(found: &[Option<Browsed>]) -> Vec<u64> {
+    let mut last = (usize::MAX, 0);
+    let time_of = |browsed: &Option<Browsed>| {
+        let (index, time) = browsed.as_ref().map_or((usize::MAX, 0), |it| (it.index, it.message.enqueued_at.0));
+        last = (index, if last.0 == index { last.1.max(time) } else { time });
+        last.1
+    };
+    found.iter().map(time_of).collect()
+}

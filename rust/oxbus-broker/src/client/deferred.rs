@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fetching deferred messages by number (B-276 … B-287).
+
+use oxbus_model::caps::DEFERRED_TAKE_MAX;
+use oxbus_model::options::{ReceiveMode, in_range};
+use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
+use oxbus_store::Hold;
+
+use super::receiver::{Delivery, Receiver};
+
+impl Receiver {
+    /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
+    pub fn receive_deferred(&self, numbers: &[SequenceNumber]) -> Result<Vec<Delivery>> {
+        self.check_receives()?;
+        let Some(first) = numbers.first() else { return Ok(Vec::new()) };
+        if numbers.iter().any(|number| number.partition() != first.partition()) {
+            let detail = "ReceiveBatch of sequence numbers from different partitions is not supported for an entity with partitioning \
+                          enabled. Make one call per partition.";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        let hold = match self.mode {
+            ReceiveMode::PeekLock => {
+                let ticks = self.queue.core().clock().ticks();
+                Hold::Lock { deadline: ticks.plus_ms(self.queue.lock_duration_ms()) }
+            }
+            ReceiveMode::ReceiveAndDelete => {
+                in_range("the number of deferred messages taken at once", numbers.len() as u64, 1, DEFERRED_TAKE_MAX as u64, "messages")?;
+                Hold::Take
+            }
+        };
+        let not_found = |number: SequenceNumber| {
+            let detail = format!(
+                "Failed to lock one or more specified messages. Either the message is already locked or does not exist. \
+                 Ask for deferred messages only: sequence_number={number}"
+            );
+            Error::new(ErrorKind::MessageNotFound, detail)
+        };
+        let Some(index) = self.queue.index_of(*first) else { return Err(not_found(*first)) };
+        let shard = self.queue.shard(index);
+        shard.health().check_serves(shard.id())?;
+        let Some(cell) = self.queue.cell(index) else { return Err(not_found(*first)) };
+        let moment = self.moment();
+        self.queue.tick(moment.now, moment.ticks);
+        let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
+        let mut claims = Vec::with_capacity(counters.len());
+        cell.store(self.sub_queue)
+            .lock_deferred(&counters, hold, moment.now, moment.ticks, &mut claims)
+            .map_err(|counter| not_found(SequenceNumber::new(first.partition(), counter)))?;
+        let deliver = |claimed: oxbus_store::Claimed| {
+            let locked_until = self.locked_until(claimed.deadline, moment.now, moment.ticks);
+            Delivery { index, claimed, locked_until }
+        };
+        Ok(claims.into_iter().map(deliver).collect())
+    }
+}

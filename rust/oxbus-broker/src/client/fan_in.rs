@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking messages: from the cache, then from all ready cells in turn, then from the caches of others.
+//!
+//! A round begins at a rotating cell and takes at most ceil(wanted / ready cells) from each, so a hot partition
+//! starves no other; a second round takes what is left to take (docs/architecture.md, "Fan-in receive").
+//! What is wanted: the messages asked for, the prefetch, and without either at least one message of each ready
+//! cell (B-125: the first goes to the caller, the others wait in the cache).
+
+use oxbus_model::options::{LockPolicy, ReceiveMode};
+use oxbus_model::{Ticks, Timestamp};
+use oxbus_store::{Claimed, Hold};
+
+use super::receive_cache::{Cached, send_back};
+use super::receiver::{Delivery, Receiver};
+
+/// One reading of both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) ticks: Ticks,
+}
+
+impl Receiver {
+    pub(super) fn moment(&self) -> Moment {
+        let clock = self.queue.core().clock();
+        Moment { now: clock.now(), ticks: clock.ticks() }
+    }
+
+    /// Takes up to `max` messages without waiting.
+    pub(super) fn take(&self, max: usize, out: &mut Vec<Delivery>) {
+        let moment = self.moment();
+        self.sweep(moment);
+        self.take_cached(max, moment, out);
+        if out.len() < max {
+            self.take_from_cells(max - out.len(), moment, out);
+        }
+        if out.is_empty() && self.recall(max) > 0 {
+            self.take_from_cells(max, moment, out);
+        }
+    }
+
+    /// Once per tick and stream: ends locks, activates schedules, sends back what lies idle in caches.
+    fn sweep(&self, moment: Moment) {
+        let receivable = self.queue.receivable(self.sub_queue);
+        if !receivable.wants_sweep(moment.ticks) {
+            return;
+        }
+        self.queue.tick(moment.now, moment.ticks);
+        for cache in receivable.caches() {
+            let idle_since = cache.guard().used_at;
+            if moment.ticks >= idle_since.plus_ms(self.queue.lock_duration_ms()) {
+                send_back(&self.queue, self.sub_queue, cache.take_unlocked(usize::MAX));
+            }
+        }
+        receivable.swept(moment.ticks);
+    }
+
+    /// The hold for a message that goes to the caller.
+    fn hold_for_caller(&self, ticks: Ticks) -> Hold {
+        match self.mode {
+            ReceiveMode::PeekLock => Hold::Lock { deadline: ticks.plus_ms(self.queue.lock_duration_ms()) },
+            ReceiveMode::ReceiveAndDelete => Hold::Take,
+        }
+    }
+
+    /// The hold for a message that goes to the cache. Receive-and-delete removes at hand-out under both policies,
+    /// so a receiver that closes loses nothing.
+    fn hold_for_cache(&self, ticks: Ticks) -> Hold {
+        match (self.policy, self.mode) {
+            (LockPolicy::Faithful, ReceiveMode::PeekLock) => self.hold_for_caller(ticks),
+            _ => Hold::Cache,
+        }
+    }
+
+    fn deliver(&self, index: usize, claimed: Claimed, moment: Moment, out: &mut Vec<Delivery>) {
+        let locked_until = self.locked_until(claimed.deadline, moment.now, moment.ticks);
+        out.push(Delivery { index, claimed, locked_until });
+    }
+
+    fn take_cached(&self, max: usize, moment: Moment, out: &mut Vec<Delivery>) {
+        let mut content = self.cache.guard();
+        if content.messages.is_empty() {
+            return;
+        }
+        content.used_at = moment.ticks;
+        while out.len() < max
+            && let Some(Cached { index, mut claimed }) = content.messages.pop_front()
+        {
+            if claimed.deadline != Ticks::NEVER {
+                // Locked when it was cached: a lock that ended is somebody else's message now (B-142).
+                if claimed.deadline > moment.ticks {
+                    self.deliver(index, claimed, moment, out);
+                }
+                continue;
+            }
+            let Some(cell) = self.queue.cell(index) else { continue };
+            let store = cell.store(self.sub_queue);
+            if claimed.expires_at <= moment.now && self.sub_queue == oxbus_model::name::SubQueue::Main {
+                // Expired while cached: back to its cell, where the next claim disposes of it (B-138).
+                store.release_cached(&[claimed.key]);
+                self.queue.receivable(self.sub_queue).publish(index, 1);
+                continue;
+            }
+            let hold = self.hold_for_caller(moment.ticks);
+            if let Some(key) = store.hand_out(claimed.key, hold) {
+                claimed.key = key;
+                if let Hold::Lock { deadline } = hold {
+                    claimed.deadline = deadline;
+                }
+                self.deliver(index, claimed, moment, out);
+            }
+        }
+    }
+
+    fn take_from_cells(&self, wanted: usize, moment: Moment, out: &mut Vec<Delivery>) {
+        let ready = self.ready_cells();
+        if ready == 0 {
+            return;
+        }
+        let cells = ready.count_ones() as usize;
+        // Nothing is put aside while somebody else waits.
+        let crowded = self.queue.receivable(self.sub_queue).doorbell.waiters() > 0;
+        let total = if crowded { wanted } else { (wanted + self.prefetch).max(cells) };
+        let share = total.div_ceil(cells);
+        let mut for_caller = wanted;
+        let mut for_cache = total - wanted;
+        let mut cached = Vec::new();
+        let first = self.next_first();
+        let mut left = ready;
+        // Each round but the first takes only what fewer cells than expected left over.
+        for round_share in [share, total] {
+            left = self.round(left, first, round_share, &mut for_caller, &mut for_cache, moment, out, &mut cached);
+            if left == 0 || for_caller + for_cache == 0 {
+                break;
+            }
+        }
+        if !cached.is_empty() {
+            self.put_aside(cached, moment);
+        }
+    }
+
+    /// One round over `cells`; returns those that may have more.
+    #[expect(clippy::too_many_arguments, reason = "the state of one fan-in, used here only")]
+    fn round(
+        &self,
+        cells: u64,
+        first: u64,
+        share: usize,
+        for_caller: &mut usize,
+        for_cache: &mut usize,
+        moment: Moment,
+        out: &mut Vec<Delivery>,
+        cached: &mut Vec<Cached>,
+    ) -> u64 {
+        let below_first = (1u64 << first) - 1;
+        let mut more = 0;
+        let mut claims = Vec::new();
+        for mut part in [cells & !below_first, cells & below_first] {
+            while part != 0 && *for_caller + *for_cache > 0 {
+                let index = part.trailing_zeros() as usize;
+                part &= part - 1;
+                let direct = share.min(*for_caller);
+                let mut exhausted = false;
+                if direct > 0 {
+                    exhausted = self.claim(index, direct, self.hold_for_caller(moment.ticks), moment, &mut claims) < direct;
+                    *for_caller -= claims.len();
+                    claims.drain(..).for_each(|claimed| self.deliver(index, claimed, moment, out));
+                }
+                let aside = (share - direct).min(*for_cache);
+                if aside > 0 && !exhausted {
+                    exhausted = self.claim(index, aside, self.hold_for_cache(moment.ticks), moment, &mut claims) < aside;
+                    *for_cache -= claims.len();
+                    cached.extend(claims.drain(..).map(|claimed| Cached { index, claimed }));
+                }
+                if !exhausted {
+                    more |= 1 << index;
+                }
+            }
+        }
+        more
+    }
+
+    fn claim(&self, index: usize, max: usize, hold: Hold, moment: Moment, claims: &mut Vec<Claimed>) -> usize {
+        let Some(cell) = self.queue.cell(index) else { return 0 };
+        let (taken, buried) = cell.claim(self.sub_queue, max, hold, moment.now, self.queue.buries_expired(), claims);
+        if buried > 0 {
+            self.queue.receivable(oxbus_model::name::SubQueue::DeadLetter).publish(index, buried);
+        }
+        if taken < max {
+            self.queue.receivable(self.sub_queue).exhausted(index, || cell.store(self.sub_queue).has_ready());
+        }
+        taken
+    }
+
+    fn put_aside(&self, cached: Vec<Cached>, moment: Moment) {
+        let count = cached.len();
+        let mut content = self.cache.guard();
+        if content.closed {
+            drop(content);
+            send_back(&self.queue, self.sub_queue, cached);
+            return;
+        }
+        content.used_at = moment.ticks;
+        content.messages.extend(cached);
+        drop(content);
+        // Who began to wait meanwhile did not see these: let it look again, and recall them.
+        let doorbell = &self.queue.receivable(self.sub_queue).doorbell;
+        if doorbell.waiters() > 0 {
+            doorbell.ring(count);
+        }
+    }
+
+    /// Sends back what other receivers have cached without a lock, half of a cache but at least `wanted`.
+    /// Returns how many messages became ready.
+    fn recall(&self, wanted: usize) -> usize {
+        let mut returned = 0;
+        for cache in self.queue.receivable(self.sub_queue).caches() {
+            if std::sync::Arc::ptr_eq(&cache, &self.cache) {
+                continue;
+            }
+            let half = cache.guard().messages.len().div_ceil(2);
+            returned += send_back(&self.queue, self.sub_queue, cache.take_unlocked(half.max(wanted)));
+            if returned >= wanted {
+                break;
+            }
+        }
+        returned
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Handles of a program: a sender, a receiver with its cache.
+
+mod batch;
+mod browse;
+mod deferred;
+mod fan_in;
+mod receive_cache;
+mod receiver;
+mod sender;
+mod settlement;
+
+pub use batch::Batch;
+pub use receive_cache::ReceiveCache;
+pub use receiver::{Delivery, Received, Receiver, ReceiverOptions};
+pub use browse::Browsed;
+pub use sender::{Row, Sender};
+pub use settlement::{Settlement, SettleKey};

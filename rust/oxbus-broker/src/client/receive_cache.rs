@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that a receiver took from their cells and has not handed out yet (B-125 … B-127).
+//!
+//! Under the fresh policy they are *cached*: no deadline, no delivery charged, and any other receiver that finds
+//! nothing may send them back. Under the faithful policy they are *locked*, and stay so until their locks end.
+//!
+//! Holds always: per partition, numbers rise from front to back, except for messages that came back to their
+//! cell while later ones were cached.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use oxbus_model::Ticks;
+use oxbus_model::name::SubQueue;
+use oxbus_store::{Claimed, LockKey};
+
+use crate::entity::Queue;
+
+/// A message in a cache.
+#[derive(Debug)]
+pub(crate) struct Cached {
+    /// Index of its cell.
+    pub(crate) index: usize,
+    pub(crate) claimed: Claimed,
+}
+
+/// The cache of one receiver.
+#[derive(Debug, Default)]
+pub struct ReceiveCache {
+    content: Mutex<Content>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) messages: VecDeque<Cached>,
+    /// When the last message was put in or taken out.
+    pub(crate) used_at: Ticks,
+    /// Set when the receiver closed: nothing may be put in any more.
+    pub(crate) closed: bool,
+}
+
+impl ReceiveCache {
+    /// The content, for the owner and for those who send messages back.
+    pub(crate) fn guard(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up to `max` unlocked messages from the back, for their return. Locked ones stay.
+    pub(crate) fn take_unlocked(&self, max: usize) -> Vec<Cached> {
+        let mut content = self.guard();
+        let mut taken = Vec::new();
+        while taken.len() < max
+            && let Some(last) = content.messages.pop_back_if(|last| last.claimed.deadline == Ticks::NEVER)
+        {
+            taken.push(last);
+        }
+        taken
+    }
+}
+
+/// Sends unlocked messages back to their places, in sequence order, nothing charged. Returns how many arrived.
+pub(crate) fn send_back(queue: &Queue, sub_queue: SubQueue, mut messages: Vec<Cached>) -> usize {
+    messages.sort_unstable_by_key(|cached| (cached.index, cached.claimed.key.counter));
+    let mut returned = 0;
+    for run in messages.chunk_by(|a, b| a.index == b.index) {
+        let index = run[0].index;
+        let Some(cell) = queue.cell(index) else { continue };
+        let keys: Vec<LockKey> = run.iter().map(|cached| cached.claimed.key).collect();
+        let ready = cell.store(sub_queue).release_cached(&keys);
+        if ready > 0 {
+            queue.receivable(sub_queue).publish(index, ready);
+        }
+        returned += ready;
+    }
+    returned
+}

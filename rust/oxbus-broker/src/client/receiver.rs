@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A receiver: one ordinary queue to its user, all partitions behind it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use oxbus_model::caps::RECEIVE_MESSAGES_MAX;
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
+use oxbus_model::{Error, ErrorKind, PartitionId, Result, Ticks, Timestamp};
+use oxbus_store::Claimed;
+
+use super::browse::Cursor;
+use super::receive_cache::{Cached, ReceiveCache, send_back};
+use crate::clock::Alarm;
+use crate::entity::Queue;
+
+/// How to receive.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiverOptions {
+    /// The queue or its dead-letter queue.
+    pub sub_queue: SubQueue,
+    /// Settle, or gone when received.
+    pub mode: ReceiveMode,
+    /// Messages to hold ready beyond those asked for.
+    pub prefetch: usize,
+    /// Which clock the cache is under; `None` for the namespace's.
+    pub lock_policy: Option<LockPolicy>,
+    /// Take from this partition only.
+    pub partition: Option<PartitionId>,
+}
+
+impl Default for ReceiverOptions {
+    fn default() -> Self {
+        Self { sub_queue: SubQueue::Main, mode: ReceiveMode::default(), prefetch: 0, lock_policy: None, partition: None }
+    }
+}
+
+/// A message handed out.
+#[derive(Debug)]
+pub struct Delivery {
+    /// Index of its cell.
+    pub index: usize,
+    /// The message and its hold.
+    pub claimed: Claimed,
+    /// End of its lock; `None` when it has none.
+    pub locked_until: Option<Timestamp>,
+}
+
+/// What a receive brought.
+#[derive(Debug)]
+pub enum Received {
+    /// At least one message.
+    Messages(Vec<Delivery>),
+    /// The wait is over.
+    Nothing,
+    /// The slice is over, not the wait: the caller looks for signals and calls again.
+    Slice,
+}
+
+/// A receiver of one message stream.
+pub struct Receiver {
+    pub(super) queue: Arc<Queue>,
+    pub(super) sub_queue: SubQueue,
+    pub(super) mode: ReceiveMode,
+    pub(super) policy: LockPolicy,
+    pub(super) prefetch: usize,
+    pub(super) cache: Arc<ReceiveCache>,
+    pub(super) cursor: Cursor,
+    /// Cells it may take from, one bit each.
+    allowed: u64,
+    rotation: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Receiver {
+    pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions) -> Result<Self> {
+        in_range("prefetch_count", options.prefetch as u64, 0, RECEIVE_MESSAGES_MAX as u64, "messages")?;
+        let all = u64::MAX >> (64 - u32::from(queue.partitions()));
+        let allowed = match options.partition {
+            None => all,
+            Some(partition) if queue.is_partitioned() && partition.0 < queue.partitions() => 1 << partition.0,
+            Some(partition) => {
+                let detail = format!(
+                    "the queue has no such partition; leave partition_id out, or use one of its {} partitions: partition_id={partition}",
+                    if queue.is_partitioned() { queue.partitions() } else { 0 }
+                );
+                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+            }
+        };
+        queue.touch(queue.core().clock().now());
+        let receivable = queue.receivable(options.sub_queue);
+        let cache = Arc::new(ReceiveCache::default());
+        receivable.add_cache(&cache);
+        Ok(Self {
+            rotation: AtomicU64::new(receivable.next_rotation()),
+            policy: options.lock_policy.unwrap_or(queue.core().lock_policy()),
+            sub_queue: options.sub_queue,
+            mode: options.mode,
+            prefetch: options.prefetch,
+            cursor: Cursor::default(),
+            cache,
+            allowed,
+            closed: AtomicBool::new(false),
+            queue,
+        })
+    }
+
+    /// The queue it receives from.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// The queue itself or its dead-letter queue.
+    pub fn sub_queue(&self) -> SubQueue {
+        self.sub_queue
+    }
+
+    /// Settle, or gone when received.
+    pub fn mode(&self) -> ReceiveMode {
+        self.mode
+    }
+
+    /// True after [`Receiver::close`].
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Refuses when nothing can be received now.
+    pub fn check_receives(&self) -> Result<()> {
+        self.check_open()?;
+        self.queue.check_receives()
+    }
+
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::new(ErrorKind::Closed, "the receiver was closed; get a new one from the client"));
+        }
+        Ok(())
+    }
+
+    /// Takes up to `max` messages without waiting; `None` when there is none.
+    pub fn receive_now(&self, max: usize) -> Result<Option<Vec<Delivery>>> {
+        in_range("max_message_count", max as u64, 1, RECEIVE_MESSAGES_MAX as u64, "messages")?;
+        self.check_receives()?;
+        let mut deliveries = Vec::new();
+        self.take(max, &mut deliveries);
+        Ok((!deliveries.is_empty()).then_some(deliveries))
+    }
+
+    /// Takes up to `max` messages; waits until `alarm` while there is none, not longer than `slice` at a time, and
+    /// not after `cancelled` says so. Returns as soon as there is something (B-135).
+    pub fn receive_until(&self, max: usize, alarm: Alarm, slice: Duration, cancelled: impl Fn() -> bool) -> Result<Received> {
+        if let Some(deliveries) = self.receive_now(max)? {
+            return Ok(Received::Messages(deliveries));
+        }
+        let doorbell = &self.queue.receivable(self.sub_queue).doorbell;
+        let slice_end = Alarm::after(Some(slice));
+        loop {
+            let remaining = alarm.remaining();
+            if remaining == Some(Duration::ZERO) {
+                return Ok(Received::Nothing);
+            }
+            if cancelled() || slice_end.remaining() == Some(Duration::ZERO) {
+                return Ok(Received::Slice);
+            }
+            let mut ticket = doorbell.register();
+            // Registered first, looked again second: what arrived in between is found here or rings the ticket.
+            if let Some(deliveries) = self.receive_now(max)? {
+                return Ok(Received::Messages(deliveries));
+            }
+            if cancelled() {
+                return Ok(Received::Slice);
+            }
+            let sleep = [remaining, slice_end.remaining(), self.until_next_event()].into_iter().flatten().min();
+            ticket.wait(sleep);
+            drop(ticket);
+            if let Some(deliveries) = self.receive_now(max)? {
+                return Ok(Received::Messages(deliveries));
+            }
+        }
+    }
+
+    /// How long to sleep at most so as not to miss the end of a lock or the time of a schedule. A lock taken later
+    /// ends a lock duration later at the earliest, so one lock duration is always early enough.
+    fn until_next_event(&self) -> Option<Duration> {
+        let clock = self.queue.core().clock();
+        if !clock.is_real_time() {
+            return None;
+        }
+        let (now, ticks) = (clock.now(), clock.ticks());
+        let mut ms = self.queue.lock_duration_ms();
+        for (_, cell) in self.queue.cells() {
+            let (lock_end, due) = cell.next_event();
+            ms = ms.min(lock_end.0.saturating_sub(ticks.0)).min(due.0.saturating_sub(now.0));
+        }
+        // Rounded up: waking a moment early would find nothing and sleep again.
+        Some(Duration::from_millis(ms + 1))
+    }
+
+    /// The cells this receiver may look at now, one bit each: allowed, ready, and in a shard that works.
+    pub(super) fn ready_cells(&self) -> u64 {
+        let mut ready = self.queue.receivable(self.sub_queue).ready() & self.allowed;
+        let mut left = ready;
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if !self.queue.shard(index).health().serves() {
+                ready &= !(1 << index);
+            }
+        }
+        ready
+    }
+
+    /// The cell at which this round begins.
+    pub(super) fn next_first(&self) -> u64 {
+        self.rotation.fetch_add(1, Ordering::Relaxed) % u64::from(self.queue.partitions())
+    }
+
+    /// Ends a lock `ticks` from now, as wall time.
+    pub(super) fn locked_until(&self, deadline: Ticks, now: Timestamp, ticks: Ticks) -> Option<Timestamp> {
+        (deadline != Ticks::NEVER).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
+    }
+
+    /// Ends the receiver. What it has cached without a lock goes back; what it has locked stays locked (B-129, B-139).
+    pub fn close(&self) {
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let messages: Vec<Cached> = {
+            let mut content = self.cache.guard();
+            content.closed = true;
+            content.messages.drain(..).filter(|cached| cached.claimed.deadline == Ticks::NEVER).collect()
+        };
+        send_back(&self.queue, self.sub_queue, messages);
+        self.queue.receivable(self.sub_queue).doorbell.ring_all();
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

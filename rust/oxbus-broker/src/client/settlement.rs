@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Settling what was received: complete, abandon, defer, dead-letter, renew (B-150 … B-170).
+
+use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
+use oxbus_model::message::Value;
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::{ReceiveMode, in_range};
+use oxbus_model::{Error, ErrorKind, LockToken, Result, Timestamp};
+use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record};
+
+use super::receiver::Receiver;
+use crate::record::{with_dead_letter, with_properties};
+use crate::shard::Cell;
+
+/// Names a hold across the cells of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettleKey {
+    /// Index of the cell.
+    pub index: usize,
+    /// The hold in that cell.
+    pub key: LockKey,
+}
+
+/// Changes of application properties: key and value.
+pub(super) type Changes<'a> = &'a [(&'a str, Value<'a>)];
+
+/// How a message is settled.
+#[derive(Debug, Clone, Copy)]
+pub enum Settlement<'a> {
+    /// Done with.
+    Complete,
+    /// Back to its place, one delivery charged.
+    Abandon(Changes<'a>),
+    /// Out of the flow until fetched by number.
+    Defer(Changes<'a>),
+    /// To the dead-letter queue.
+    DeadLetter {
+        /// Why, in a word.
+        reason: Option<&'a str>,
+        /// Why, in full.
+        description: Option<&'a str>,
+        /// Further properties.
+        changes: Changes<'a>,
+    },
+}
+
+impl Receiver {
+    /// Settles one message. Any receiver of the same queue and sub-queue may.
+    pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
+        self.check_settles()?;
+        let ticks = self.queue.core().clock().ticks();
+        let cell = self.cell_of(at)?;
+        let lost = |LockLost| self.lock_lost(at);
+        let outcome = match settlement {
+            Settlement::Complete => Outcome::Complete,
+            Settlement::Abandon(changes) => Outcome::Abandon {
+                max_delivery_count: self.max_delivery_count(),
+                replacement: self.changed(cell, at, changes)?,
+            },
+            Settlement::Defer(changes) => Outcome::Defer { replacement: self.changed(cell, at, changes)? },
+            Settlement::DeadLetter { reason, description, changes } => {
+                if self.sub_queue == SubQueue::DeadLetter {
+                    let detail = "a message of a dead-letter queue cannot be dead-lettered again; complete or abandon it";
+                    return Err(Error::new(ErrorKind::InvalidOperation, detail));
+                }
+                check_text("reason", reason)?;
+                check_text("error_description", description)?;
+                let stored = self.stored(cell, at)?;
+                let record = with_dead_letter(&stored, reason, description, changes)?;
+                cell.dead_letter(at.key, record, ticks).map_err(lost)?;
+                self.queue.receivable(SubQueue::DeadLetter).publish(at.index, 1);
+                return Ok(());
+            }
+        };
+        let ended = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(lost)?;
+        self.queue.announce(at.index, ended);
+        Ok(())
+    }
+
+    /// Completes many; the positions of those whose lock was lost. The others are completed.
+    pub fn complete_many(&self, at: &[SettleKey]) -> Result<Vec<usize>> {
+        self.check_settles()?;
+        let ticks = self.queue.core().clock().ticks();
+        let mut lost = Vec::new();
+        let mut lost_here = Vec::new();
+        let mut keys = Vec::with_capacity(at.len());
+        let mut start = 0;
+        for run in at.chunk_by(|a, b| a.index == b.index) {
+            match self.cell_of(run[0]) {
+                Ok(cell) => {
+                    keys.clear();
+                    keys.extend(run.iter().map(|at| at.key));
+                    cell.store(self.sub_queue).complete(&keys, ticks, &mut lost_here);
+                    lost.extend(lost_here.drain(..).map(|position| start + position));
+                }
+                // A partition that does not serve keeps its messages; the caller learns which.
+                Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.extend(start..start + run.len()),
+                Err(error) => return Err(error),
+            }
+            start += run.len();
+        }
+        Ok(lost)
+    }
+
+    /// Moves the end of a lock to one lock duration from now and returns it (B-154).
+    pub fn renew(&self, at: SettleKey) -> Result<Timestamp> {
+        self.check_settles()?;
+        let moment = self.moment();
+        let deadline = moment.ticks.plus_ms(self.queue.lock_duration_ms());
+        let cell = self.cell_of(at)?;
+        cell.store(self.sub_queue).renew(at.key, deadline, moment.ticks).map_err(|LockLost| self.lock_lost(at))?;
+        Ok(moment.now.plus_ms(self.queue.lock_duration_ms()))
+    }
+
+    /// The token of a hold of this receiver's stream.
+    pub fn token(&self, at: SettleKey) -> LockToken {
+        self.queue.seal(self.sub_queue, at.index, at.key)
+    }
+
+    /// The hold of a token; foreign tokens do not open.
+    pub fn open_token(&self, token: LockToken) -> Option<SettleKey> {
+        let (index, key) = self.queue.open(self.sub_queue, token)?;
+        Some(SettleKey { index, key })
+    }
+
+    /// The error of a hold that is over (B-155).
+    pub fn lock_lost(&self, at: SettleKey) -> Error {
+        let detail = format!(
+            "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue, or was \
+             received by a different receiver instance. Receive the message again: queue=`{}` sequence_number={}",
+            self.queue.name().as_str(),
+            crate::entity::Queue::sequence_number(at.index, at.key.counter)
+        );
+        Error::new(ErrorKind::MessageLockLost, detail)
+    }
+
+    fn check_settles(&self) -> Result<()> {
+        self.check_open()?;
+        self.queue.check_alive()?;
+        match self.mode {
+            ReceiveMode::PeekLock => Ok(()),
+            ReceiveMode::ReceiveAndDelete => {
+                let detail = "a receiver in RECEIVE_AND_DELETE mode has nothing to settle; use PEEK_LOCK to settle messages";
+                Err(Error::new(ErrorKind::InvalidArgument, detail))
+            }
+        }
+    }
+
+    fn max_delivery_count(&self) -> u32 {
+        match self.sub_queue {
+            SubQueue::Main => self.queue.max_delivery_count(),
+            SubQueue::DeadLetter => u32::MAX,
+        }
+    }
+
+    fn cell_of(&self, at: SettleKey) -> Result<&Cell> {
+        let cell = self.queue.cell(at.index).ok_or_else(|| self.lock_lost(at))?;
+        self.queue.shard(at.index).health().check_serves(cell.partition())?;
+        Ok(cell)
+    }
+
+    /// The bytes with `changes`, or `None` without changes.
+    fn changed(&self, cell: &Cell, at: SettleKey, changes: Changes<'_>) -> Result<Option<Record>> {
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let record = with_properties(&self.stored(cell, at)?, changes)?;
+        in_range("the message with its new properties", record.len() as u64, 0, self.queue.message_size_bytes_max() as u64, "bytes")?;
+        Ok(Some(record))
+    }
+
+    /// The bytes of a message that the caller holds. Only its holder can change them, so they stay as read.
+    fn stored(&self, cell: &Cell, at: SettleKey) -> Result<Record> {
+        let mut found: Vec<Peeked> = Vec::new();
+        cell.store(self.sub_queue).peek(at.key.counter, 1, &mut found);
+        let message = found.pop().filter(|message| message.counter == at.key.counter);
+        message.map(|message| message.record).ok_or_else(|| self.lock_lost(at))
+    }
+}
+
+fn check_text(name: &str, text: Option<&str>) -> Result<()> {
+    let chars = text.map_or(0, |text| text.chars().count());
+    in_range(name, chars as u64, 0, DEAD_LETTER_TEXT_CHARS_MAX as u64, "characters")
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A clock that is moved by hand: tests of locks, expiry and schedules without sleeping.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use oxbus_model::{Clock, Ticks, Timestamp};
+
+/// What is woken when the clock moves.
+type Listener = Weak<dyn Fn() + Send + Sync>;
+
+/// Wall time and ticks that move together, only when told.
+#[derive(Default)]
+pub struct ManualClock {
+    start: u64,
+    elapsed_ms: AtomicU64,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+impl ManualClock {
+    /// A clock that shows `start`.
+    pub fn new(start: Timestamp) -> Self {
+        Self { start: start.0, ..Self::default() }
+    }
+
+    /// Moves the clock and wakes everyone who waits under it.
+    pub fn advance(&self, ms: u64) {
+        self.elapsed_ms.fetch_add(ms, Ordering::SeqCst);
+        let live: Vec<Arc<dyn Fn() + Send + Sync>> = {
+            let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            listeners.retain(|listener| listener.strong_count() > 0);
+            listeners.iter().filter_map(Weak::upgrade).collect()
+        };
+        for wake in live {
+            wake();
+        }
+    }
+
+    /// Calls `wake` at each move, for as long as the caller keeps it.
+    pub fn on_advance(&self, wake: &Arc<dyn Fn() + Send + Sync>) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(wake));
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.start).plus_ms(self.elapsed_ms.load(Ordering::SeqCst))
+    }
+
+    fn ticks(&self) -> Ticks {
+        Ticks((1 << 32) + self.elapsed_ms.load(Ordering::SeqCst))
+    }
+
+    fn is_real_time(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The clocks, and the one place that reads real time and the system's randomness.
+
+mod manual;
+mod system;
+
+pub use manual::ManualClock;
+pub use system::{Alarm, SystemClock, random_bytes};

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counts of a queue, per partition and in sum (B-389 … B-395, B-097).
+
+use oxbus_model::PartitionId;
+use oxbus_model::name::SubQueue;
+
+use super::Queue;
+
+/// Messages of one partition of a queue. Everything counts messages but the last field.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PartitionCounts {
+    /// Ready, cached, locked and deferred messages (B-288, B-390).
+    pub active: u64,
+    /// Locked messages, deferred ones not included.
+    pub locked: u64,
+    /// Deferred messages, locked or not.
+    pub deferred: u64,
+    /// Messages that wait for their time.
+    pub scheduled: u64,
+    /// Messages of the dead-letter queue.
+    pub dead_letter: u64,
+    /// Bytes of all their records.
+    pub size_bytes: u64,
+}
+
+/// Counts of a queue.
+#[derive(Debug, Clone)]
+pub struct QueueCounts {
+    /// Sums over the partitions that can be reached.
+    pub total: PartitionCounts,
+    /// Each partition: its id, whether it was reached, its counts.
+    pub partitions: Vec<(PartitionId, bool, PartitionCounts)>,
+}
+
+impl Queue {
+    /// Counts the queue by walking its stores.
+    pub fn counts(&self) -> QueueCounts {
+        let core = self.core();
+        self.tick(core.clock().now(), core.clock().ticks());
+        let mut total = PartitionCounts::default();
+        let partitions = (0..usize::from(self.partitions()))
+            .map(|index| {
+                let shard = self.shard(index);
+                let reached = shard.health().serves();
+                let counts = if reached { self.partition_counts(index) } else { PartitionCounts::default() };
+                total.active += counts.active;
+                total.locked += counts.locked;
+                total.deferred += counts.deferred;
+                total.scheduled += counts.scheduled;
+                total.dead_letter += counts.dead_letter;
+                total.size_bytes += counts.size_bytes;
+                (shard.id(), reached, counts)
+            })
+            .collect();
+        QueueCounts { total, partitions }
+    }
+
+    fn partition_counts(&self, index: usize) -> PartitionCounts {
+        let Some(cell) = self.cell(index) else { return PartitionCounts::default() };
+        let main = cell.store(SubQueue::Main).counts();
+        let dead = cell.store(SubQueue::DeadLetter).counts();
+        PartitionCounts {
+            active: main.ready + main.cached + main.locked + main.deferred,
+            locked: main.locked,
+            deferred: main.deferred,
+            scheduled: main.scheduled,
+            dead_letter: dead.ready + dead.cached + dead.locked + dead.deferred,
+            size_bytes: main.record_bytes + dead.record_bytes,
+        }
+    }
+}

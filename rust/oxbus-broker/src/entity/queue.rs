@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A queue: settings, and one cell in each partition, or one in its home partition.
+//!
+//! A cell comes into being with its first message. What many threads read on every call stands in atomics;
+//! the settings as a whole are replaced under a lock.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use oxbus_model::lock::TokenFields;
+use oxbus_model::name::{EntityName, SubQueue};
+use oxbus_model::options::{EntityStatus, QueueSettings};
+use oxbus_model::{Counter, Error, ErrorKind, LockToken, PartitionId, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_store::LockKey;
+
+use super::Receivable;
+use crate::namespace::Core;
+use crate::shard::{Cell, Shard};
+
+/// A queue of a namespace.
+pub struct Queue {
+    core: Arc<Core>,
+    name: EntityName,
+    incarnation: u64,
+    /// The shard of each cell: all of the namespace, or the home shard alone.
+    shards: Box<[Arc<Shard>]>,
+    cells: Box<[OnceLock<Cell>]>,
+    main: Receivable,
+    dead_letters: Receivable,
+    settings: RwLock<Arc<QueueSettings>>,
+    partitioned: bool,
+    lock_duration_ms: AtomicU64,
+    time_to_live_ms: AtomicU64,
+    max_delivery_count: AtomicU32,
+    message_size_bytes_max: AtomicUsize,
+    size_bytes_max: AtomicU64,
+    bury_expired: AtomicBool,
+    status: AtomicU8,
+    gone: AtomicBool,
+    created_at: Timestamp,
+    updated_at: AtomicU64,
+    accessed_at: AtomicU64,
+}
+
+/// A queue as management shows it.
+#[derive(Debug, Clone)]
+pub struct QueueDescription {
+    /// Name as it was given at creation.
+    pub name: String,
+    /// Its settings.
+    pub settings: Arc<QueueSettings>,
+    /// False when a partition does not work (B-097, B-098).
+    pub available: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(core: &Arc<Core>, name: EntityName, settings: QueueSettings, shards: Box<[Arc<Shard>]>, incarnation: u64) -> Self {
+        let now = core.clock().now();
+        let queue = Self {
+            core: Arc::clone(core),
+            name,
+            incarnation,
+            cells: shards.iter().map(|_| OnceLock::new()).collect(),
+            shards,
+            main: Receivable::default(),
+            dead_letters: Receivable::default(),
+            partitioned: settings.enable_partitioning,
+            settings: RwLock::default(),
+            lock_duration_ms: AtomicU64::new(0),
+            time_to_live_ms: AtomicU64::new(0),
+            max_delivery_count: AtomicU32::new(0),
+            message_size_bytes_max: AtomicUsize::new(0),
+            size_bytes_max: AtomicU64::new(0),
+            bury_expired: AtomicBool::new(false),
+            status: AtomicU8::new(0),
+            gone: AtomicBool::new(false),
+            created_at: now,
+            updated_at: AtomicU64::new(now.0),
+            accessed_at: AtomicU64::new(0),
+        };
+        queue.apply(settings);
+        queue
+    }
+
+    /// The namespace it is part of.
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Wall time under its namespace's clock.
+    pub fn now(&self) -> Timestamp {
+        self.core.clock().now()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &EntityName {
+        &self.name
+    }
+
+    /// True with a cell in each partition of the namespace.
+    pub fn is_partitioned(&self) -> bool {
+        self.partitioned
+    }
+
+    /// Number of cells it can have.
+    pub fn partitions(&self) -> u16 {
+        self.shards.len() as u16
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> Arc<QueueSettings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes over valid settings; who waits looks again.
+    pub(crate) fn apply(&self, settings: QueueSettings) {
+        self.lock_duration_ms.store(settings.lock_duration_ms, Ordering::Release);
+        self.time_to_live_ms.store(settings.default_time_to_live_ms.unwrap_or(u64::MAX), Ordering::Release);
+        self.max_delivery_count.store(settings.max_delivery_count, Ordering::Release);
+        self.message_size_bytes_max.store(settings.message_size_bytes_max(), Ordering::Release);
+        self.size_bytes_max.store(settings.max_size_megabytes.map_or(u64::MAX, |it| it << 20), Ordering::Release);
+        self.bury_expired.store(settings.dead_lettering_on_message_expiration, Ordering::Release);
+        self.status.store(settings.status as u8, Ordering::Release);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.updated_at.store(self.core.clock().now().0, Ordering::Relaxed);
+        self.wake_all();
+    }
+
+    /// Ends the queue: every later call on a handle of it fails, and who waits learns it.
+    pub(crate) fn remove(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    /// Lets everyone who waits look again.
+    pub fn wake_all(&self) {
+        self.main.doorbell.ring_all();
+        self.dead_letters.doorbell.ring_all();
+    }
+
+    /// Refuses when the queue or its namespace is gone.
+    pub fn check_alive(&self) -> Result<()> {
+        if !self.gone.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.core.check_open()?;
+        Err(Error::new(ErrorKind::EntityNotFound, format!("the queue was deleted; create it and open a new handle: `{}`", self.name.as_str())))
+    }
+
+    fn status(&self) -> EntityStatus {
+        match self.status.load(Ordering::Acquire) {
+            0 => EntityStatus::Active,
+            1 => EntityStatus::Disabled,
+            2 => EntityStatus::SendDisabled,
+            _ => EntityStatus::ReceiveDisabled,
+        }
+    }
+
+    /// Refuses when nothing may be sent.
+    pub fn check_sends(&self) -> Result<()> {
+        self.check_alive()?;
+        if self.status().sends() { Ok(()) } else { Err(self.disabled("send")) }
+    }
+
+    /// Refuses when nothing may be received.
+    pub fn check_receives(&self) -> Result<()> {
+        self.check_alive()?;
+        if self.status().receives() { Ok(()) } else { Err(self.disabled("receive")) }
+    }
+
+    fn disabled(&self, what: &str) -> Error {
+        let detail = format!("the queue's status forbids to {what}; set its status to Active with update_queue: `{}`", self.name.as_str());
+        Error::new(ErrorKind::EntityDisabled, detail)
+    }
+
+    /// The stream of a sub-queue.
+    pub fn receivable(&self, sub_queue: SubQueue) -> &Receivable {
+        match sub_queue {
+            SubQueue::Main => &self.main,
+            SubQueue::DeadLetter => &self.dead_letters,
+        }
+    }
+
+    /// The shard of the cell with that index.
+    pub fn shard(&self, index: usize) -> &Arc<Shard> {
+        &self.shards[index]
+    }
+
+    /// The cell with that index, if it was ever used.
+    pub fn cell(&self, index: usize) -> Option<&Cell> {
+        self.cells.get(index)?.get()
+    }
+
+    /// The cell with that index.
+    pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
+        self.cells[index].get_or_init(|| Cell::new(&self.shards[index]))
+    }
+
+    /// The cells that exist, with their index.
+    pub fn cells(&self) -> impl Iterator<Item = (usize, &Cell)> {
+        self.cells.iter().enumerate().filter_map(|(index, cell)| Some((index, cell.get()?)))
+    }
+
+    /// The partition of the cell with that index as users see it: `None` when the queue is not partitioned.
+    pub fn shown_partition(&self, index: usize) -> Option<PartitionId> {
+        self.partitioned.then_some(PartitionId(index as u16))
+    }
+
+    /// The sequence number of a message; its top bits are 0 when the queue is not partitioned.
+    pub fn sequence_number(index: usize, counter: Counter) -> SequenceNumber {
+        SequenceNumber::new(PartitionId(index as u16), counter)
+    }
+
+    /// The cell index that a sequence number points to, if this queue can have it.
+    pub fn index_of(&self, number: SequenceNumber) -> Option<usize> {
+        let index = usize::from(number.partition().0);
+        (index < self.shards.len()).then_some(index)
+    }
+
+    /// Milliseconds a lock lasts.
+    pub fn lock_duration_ms(&self) -> u64 {
+        self.lock_duration_ms.load(Ordering::Acquire)
+    }
+
+    /// Deliveries before a message is dead-lettered.
+    pub fn max_delivery_count(&self) -> u32 {
+        self.max_delivery_count.load(Ordering::Acquire)
+    }
+
+    /// Bytes one message may have.
+    pub fn message_size_bytes_max(&self) -> usize {
+        self.message_size_bytes_max.load(Ordering::Acquire)
+    }
+
+    /// Bytes each partition may hold, when the queue was given a size (B-035).
+    pub fn size_bytes_max(&self) -> Option<u64> {
+        let max = self.size_bytes_max.load(Ordering::Acquire);
+        (max != u64::MAX).then_some(max)
+    }
+
+    /// True when expired messages go to the dead-letter queue.
+    pub fn buries_expired(&self) -> bool {
+        self.bury_expired.load(Ordering::Acquire)
+    }
+
+    /// When a message with this time to live, accepted now, expires: the smaller of its own and the queue's (B-247).
+    pub fn expires_at(&self, time_to_live_ms: Option<u64>, now: Timestamp) -> Timestamp {
+        let default = self.time_to_live_ms.load(Ordering::Acquire);
+        now.plus_ms(time_to_live_ms.map_or(default, |own| own.min(default)))
+    }
+
+    /// The token of a hold.
+    pub fn seal(&self, sub_queue: SubQueue, index: usize, key: LockKey) -> LockToken {
+        let fields = TokenFields { partition: PartitionId(index as u16), counter: key.counter, generation: key.generation, epoch: 0 };
+        LockToken::seal(self.core.token_key(), self.scope(sub_queue), fields)
+    }
+
+    /// The hold of a token, if it was made by this queue.
+    pub fn open(&self, sub_queue: SubQueue, token: LockToken) -> Option<(usize, LockKey)> {
+        let fields = token.open(self.core.token_key(), self.scope(sub_queue))?;
+        let index = usize::from(fields.partition.0);
+        (index < self.shards.len()).then_some((index, LockKey { counter: fields.counter, generation: fields.generation }))
+    }
+
+    fn scope(&self, sub_queue: SubQueue) -> u64 {
+        self.incarnation << 1 | u64::from(sub_queue == SubQueue::DeadLetter)
+    }
+
+    /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
+    pub fn tick(&self, now: Timestamp, ticks: Ticks) {
+        for (index, cell) in self.cells() {
+            if !self.shards[index].health().serves() {
+                continue;
+            }
+            let ended = cell.tick(now, ticks, self.max_delivery_count());
+            self.announce(index, ended);
+        }
+    }
+
+    /// Announces what became ready in a cell.
+    pub fn announce(&self, index: usize, ended: crate::shard::Ended) {
+        if ended.main > 0 {
+            self.main.publish(index, ended.main);
+        }
+        if ended.dead_letters > 0 {
+            self.dead_letters.publish(index, ended.dead_letters);
+        }
+    }
+
+    /// Looks at every cell of a partition again: its shard was healed.
+    pub(crate) fn revive(&self, partition: PartitionId) {
+        for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
+            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+                if cell.store(sub_queue).has_ready() {
+                    self.receivable(sub_queue).publish(index, usize::from(u16::MAX));
+                }
+            }
+        }
+        self.wake_all();
+    }
+
+    /// Notes a send or the opening of a receiver (B-388).
+    pub fn touch(&self, now: Timestamp) {
+        // A read first: the line stays shared while nothing changes within the second.
+        if self.accessed_at.load(Ordering::Relaxed) / 1000 != now.0 / 1000 {
+            self.accessed_at.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Created, last updated, last used; the last is `None` before the first use.
+    pub fn times(&self) -> (Timestamp, Timestamp, Option<Timestamp>) {
+        let accessed = self.accessed_at.load(Ordering::Relaxed);
+        (self.created_at, Timestamp(self.updated_at.load(Ordering::Relaxed)), (accessed > 0).then_some(Timestamp(accessed)))
+    }
+
+    /// As management shows it.
+    pub fn describe(&self) -> QueueDescription {
+        QueueDescription { name: self.name.as_str().to_owned(), settings: self.settings(), available: self.is_available() }
+    }
+
+    /// True when all its shards work.
+    pub fn is_available(&self) -> bool {
+        self.shards.iter().all(|shard| shard.health().fault().is_none())
+    }
+}

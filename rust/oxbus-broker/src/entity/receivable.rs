@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What receivers of one message stream share: which cells are ready, who waits, who has a cache.
+//!
+//! A queue has two streams: itself and its dead-letter queue.
+//!
+//! The ready mask: a publisher stores its messages, then looks at the bit of its cell, and sets it when it is clear;
+//! a receiver that finds a cell empty clears the bit, then looks at the cell again, and sets it when there is something.
+//! Between store and look stands a sequentially consistent fence on both sides, so one of the two sees the other.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crossbeam_utils::CachePadded;
+use oxbus_model::Ticks;
+use oxbus_store::Doorbell;
+
+use crate::client::ReceiveCache;
+
+/// The shared side of a message stream.
+#[derive(Debug, Default)]
+pub struct Receivable {
+    ready: CachePadded<AtomicU64>,
+    /// Rung when a message becomes ready and when something makes waiting pointless.
+    pub doorbell: Doorbell,
+    /// Where the next receiver begins its first round.
+    rotation: AtomicU64,
+    /// The tick of the last sweep over locks, schedules and idle caches.
+    swept_at: AtomicU64,
+    caches: Mutex<Vec<Weak<ReceiveCache>>>,
+}
+
+impl Receivable {
+    /// Announces `messages` ready in the cell with that index.
+    pub fn publish(&self, index: usize, messages: usize) {
+        let bit = 1u64 << index;
+        fence(Ordering::SeqCst);
+        if self.ready.load(Ordering::SeqCst) & bit == 0 {
+            self.ready.fetch_or(bit, Ordering::SeqCst);
+        }
+        self.doorbell.ring(messages);
+    }
+
+    /// The cells that may have ready messages, one bit each.
+    pub fn ready(&self) -> u64 {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Notes that the cell with that index was found empty, unless `has_ready` says otherwise afterwards.
+    pub fn exhausted(&self, index: usize, has_ready: impl FnOnce() -> bool) {
+        let bit = 1u64 << index;
+        self.ready.fetch_and(!bit, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if has_ready() {
+            self.ready.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// The cell at which the next receiver begins.
+    pub fn next_rotation(&self) -> u64 {
+        self.rotation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// True when nobody has swept at this tick yet.
+    pub fn wants_sweep(&self, ticks: Ticks) -> bool {
+        self.swept_at.load(Ordering::Acquire) != ticks.0
+    }
+
+    /// Notes that a sweep at this tick is done.
+    pub fn swept(&self, ticks: Ticks) {
+        self.swept_at.store(ticks.0, Ordering::Release);
+    }
+
+    /// Makes a cache known to the other receivers.
+    pub fn add_cache(&self, cache: &Arc<ReceiveCache>) {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        caches.retain(|known| known.strong_count() > 0);
+        caches.push(Arc::downgrade(cache));
+    }
+
+    /// The caches of all receivers.
+    pub fn caches(&self) -> Vec<Arc<ReceiveCache>> {
+        self.caches.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    }
+}

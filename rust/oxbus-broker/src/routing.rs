@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Message → partition: the key's, or the next in turn among those that can take it.
+//!
+//! Rules B-061 … B-074 of docs/behaviour.md: session id, else partition key, else (no duplicate detection yet)
+//! none; a keyed message is never re-routed; a keyless one skips what is unavailable, full or busy.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxbus_model::PartitionId;
+use oxbus_model::hash::partition_of;
+
+/// Where a message may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// To this partition or nowhere.
+    Keyed(PartitionId),
+    /// To any partition.
+    Keyless,
+}
+
+/// The route of a message with this key in an entity of `partitions` parts.
+pub fn route(key: Option<&str>, partitions: u16) -> Route {
+    match key {
+        Some(key) => Route::Keyed(PartitionId(partition_of(key.as_bytes(), partitions.into()) as u16)),
+        None => Route::Keyless,
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub struct RoundRobin(AtomicU64);
+
+impl RoundRobin {
+    /// Turns that begin at partition `first`.
+    pub fn starting_at(first: u64) -> Self {
+        Self(AtomicU64::new(first))
+    }
+
+    /// The partitions in the order in which to try them, beginning with the one whose turn it is.
+    pub fn turn(&self, partitions: u16) -> impl Iterator<Item = PartitionId> + use<> {
+        let partitions = u64::from(partitions);
+        let first = self.0.fetch_add(1, Ordering::Relaxed) % partitions;
+        (first..partitions).chain(0..first).map(|it| PartitionId(it as u16))
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The dead-letter queue of a cell: an ordered map under the shard's mutex, seen as a store.
+//!
+//! Its messages keep their numbers (B-265), ignore time to live (B-254) and may fail for ever (B-179).
+
+use std::sync::Arc;
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::{
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, OrderedStore, Outcome, Peeked, Removed, Settled,
+};
+
+use super::{CellNo, Shard};
+
+/// The dead-letter queue of one cell.
+#[derive(Debug)]
+pub struct DeadLetters {
+    pub(super) shard: Arc<Shard>,
+    pub(super) no: CellNo,
+}
+
+impl DeadLetters {
+    fn with<R>(&self, step: impl FnOnce(&mut OrderedStore) -> R) -> R {
+        self.shard.with(self.no, |state| step(&mut state.dead_letters))
+    }
+}
+
+/// Messages come here only by dead-lettering (B-260); the front door has no way to append.
+const NOT_A_TARGET: &str = "a dead-letter queue takes messages by number, from its own entity only";
+
+impl MessageStore for DeadLetters {
+    fn append(&self, _: &mut Vec<NewMessage>, _: Timestamp) -> Counter {
+        unreachable!("{NOT_A_TARGET}")
+    }
+
+    fn append_one(&self, _: NewMessage, _: Timestamp) -> Counter {
+        unreachable!("{NOT_A_TARGET}")
+    }
+
+    fn append_scheduled(&self, _: NewMessage, _: Timestamp) -> Counter {
+        unreachable!("{NOT_A_TARGET}")
+    }
+
+    fn take_scheduled(&self, _: Counter) -> Option<Removed> {
+        None
+    }
+
+    fn claim(&self, max: usize, hold: Hold, _: Timestamp, out: &mut Vec<Claimed>, expired: &mut Vec<Removed>) -> usize {
+        self.with(|store| store.claim(max, hold, Timestamp(0), out, expired))
+    }
+
+    fn has_ready(&self) -> bool {
+        self.with(|store| store.has_ready())
+    }
+
+    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+        self.with(|store| store.hand_out(key, hold))
+    }
+
+    fn release_cached(&self, keys: &[LockKey]) -> usize {
+        self.with(|store| store.release_cached(keys))
+    }
+
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+        self.with(|store| store.settle(key, outcome, ticks))
+    }
+
+    fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
+        self.with(|store| store.complete(keys, ticks, lost));
+    }
+
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+        self.with(|store| store.renew(key, deadline, ticks))
+    }
+
+    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.with(|store| store.holds(key, ticks))
+    }
+
+    fn lock_deferred(&self, counters: &[Counter], hold: Hold, _: Timestamp, ticks: Ticks, out: &mut Vec<Claimed>) -> Result<(), Counter> {
+        self.with(|store| store.lock_deferred(counters, hold, Timestamp(0), ticks, out))
+    }
+
+    fn expire(&self, ticks: Ticks, _: u32, exhausted: &mut Vec<Removed>) -> usize {
+        self.with(|store| store.expire(ticks, u32::MAX, exhausted))
+    }
+
+    fn next_expiry(&self) -> Ticks {
+        self.with(|store| store.next_expiry())
+    }
+
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+        self.with(|store| store.peek(from, max, out));
+    }
+
+    fn counts(&self) -> Counts {
+        self.with(|store| store.counts())
+    }
+
+    fn overhead_bytes(&self) -> usize {
+        self.with(|store| store.overhead_bytes())
+    }
+}

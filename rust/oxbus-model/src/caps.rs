@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every limit, with its unit and its source. Rule numbers are those of docs/behaviour.md.
+//!
+//! A namespace without a tier is not metered, so its ranges are wider than the service's;
+//! docs/decisions/0007-no-tier-sizes.md gives the reasons.
+
+/// Partitions of a namespace that says nothing. Service Bus Standard has 16 (B-004).
+pub const PARTITIONS_DEFAULT: u16 = 16;
+/// Most partitions of a namespace: the ready mask of an entity is one 64-bit word.
+pub const PARTITIONS_MAX: u16 = 64;
+
+/// Characters of a message id, session id, partition key or reply-to session id (B-047).
+pub const KEY_CHARS_MAX: usize = 128;
+/// Characters of a queue path (B-016).
+pub const ENTITY_PATH_CHARS_MAX: usize = 260;
+/// Characters of an entity's user metadata (B-030).
+pub const USER_METADATA_CHARS_MAX: usize = 1_024;
+/// Characters of a dead-letter reason and of its description (B-168).
+pub const DEAD_LETTER_TEXT_CHARS_MAX: usize = 4_096;
+
+/// Bytes of one message with its properties, and of one batch: the largest the service takes on any tier (B-054).
+pub const MESSAGE_SIZE_BYTES_MAX: usize = 100 << 20;
+/// Bytes of a batch object whose caller names no size (B-054: "any batch 1 MB").
+pub const BATCH_SIZE_BYTES_DEFAULT: usize = 1 << 20;
+/// Bytes that a batch charges for each message beyond the message itself: its section header on the wire.
+pub const BATCH_MESSAGE_OVERHEAD_BYTES: usize = 8;
+
+/// Messages of one peek (B-051).
+pub const PEEK_MESSAGES_MAX: usize = 250;
+/// Sequence numbers of one receive-and-delete of deferred messages (B-280).
+pub const DEFERRED_TAKE_MAX: usize = 250;
+/// Messages a receiver may ask for, or prefetch, at once. Bounds the memory of one call.
+pub const RECEIVE_MESSAGES_MAX: usize = 1 << 20;
+
+/// Shortest lock, in milliseconds, without a tier (the service starts at 5 s, B-025).
+pub const LOCK_DURATION_MS_MIN: u64 = 500;
+/// Longest lock, in milliseconds, without a tier (the service ends at 5 min, B-025). Deadlines in a slot have
+/// 24 bits, so a lock must stay well below 2^23 ms.
+pub const LOCK_DURATION_MS_MAX: u64 = 3_600_000;
+/// Lock duration of a queue that says nothing (B-022).
+pub const LOCK_DURATION_MS_DEFAULT: u64 = 60_000;
+
+/// Delivery count of a queue that says nothing (B-022).
+pub const MAX_DELIVERY_COUNT_DEFAULT: u32 = 10;
+/// Largest delivery count: what a signed 32-bit property holds; the slot holds 28 bits of it.
+pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
+
+/// Shortest default time to live of an entity, in milliseconds (B-026).
+pub const TIME_TO_LIVE_MS_MIN: u64 = 1_000;
+/// "Never": the largest .NET time span, in milliseconds, rounded down (B-022).
+pub const DURATION_MS_NEVER: u64 = 922_337_203_685_477;
+
+/// `max_size_in_megabytes` of a queue that says nothing (B-022). Without a tier only a size that was asked for is held.
+pub const MAX_SIZE_MEGABYTES_DEFAULT: u64 = 1_024;
+/// Largest `max_size_in_megabytes`, so that bytes fit 48 bits.
+pub const MAX_SIZE_MEGABYTES_MAX: u64 = 1 << 26;
+/// Largest `max_message_size_in_kilobytes` (B-054).
+pub const MESSAGE_SIZE_KILOBYTES_MAX: u64 = (MESSAGE_SIZE_BYTES_MAX as u64) >> 10;
+
+/// Seconds a namespace waits for a receive that is under way when it closes.
+pub const CLOSE_WAIT_SECONDS_MAX: u64 = 5;

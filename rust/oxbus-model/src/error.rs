@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong, said so that the caller knows what to do next.
+//!
+//! Kinds are few and public; the text is for people. An edge (Python, AMQP, HTTP) maps every kind of
+//! [`ErrorKind::ALL`] and proves it by a test.
+
+use std::fmt;
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller can do about it.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The lock expired, was released, or belongs to another entity. Receive the message again.
+    MessageLockLost,
+    /// No message answers to that number. Peek to see which do.
+    MessageNotFound,
+    /// This message object was settled before. Receive the next one.
+    MessageAlreadySettled,
+    /// No entity has that name. Create it first.
+    EntityNotFound,
+    /// An entity has that name. Choose another, or update that one.
+    EntityAlreadyExists,
+    /// The entity's status forbids the call. Set its status to active first.
+    EntityDisabled,
+    /// The message or batch is larger than the limit. Send less at once.
+    MessageSizeExceeded,
+    /// The entity or the namespace is full. Receive and complete, then send again.
+    QuotaExceeded,
+    /// The broker asks for a pause. Wait, then make the same call again.
+    ServerBusy,
+    /// The partition's store is out of service. Wait until it is healed, or send without a key.
+    PartitionUnavailable,
+    /// The time for the call is over. Its effect is unknown if it was a send.
+    Timeout,
+    /// The call cannot work on this entity or this message, now or later. Change the call.
+    InvalidOperation,
+    /// This version does not have that yet.
+    NotSupported,
+    /// A value is out of its range or of the wrong form. Change the value.
+    InvalidArgument,
+    /// Session id and partition key are both set and differ. Set one of them, or both to the same text.
+    KeyMismatch,
+    /// The handle was closed. Open a new one.
+    Closed,
+    /// Another process owns the store.
+    NamespaceInUse,
+    /// Stored bytes fail their checks. Stop and restore from a copy.
+    Corrupt,
+    /// The handle was made before a fork. Open the namespace in the child.
+    Forked,
+}
+
+impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 19] = [
+        Self::MessageLockLost,
+        Self::MessageNotFound,
+        Self::MessageAlreadySettled,
+        Self::EntityNotFound,
+        Self::EntityAlreadyExists,
+        Self::EntityDisabled,
+        Self::MessageSizeExceeded,
+        Self::QuotaExceeded,
+        Self::ServerBusy,
+        Self::PartitionUnavailable,
+        Self::Timeout,
+        Self::InvalidOperation,
+        Self::NotSupported,
+        Self::InvalidArgument,
+        Self::KeyMismatch,
+        Self::Closed,
+        Self::NamespaceInUse,
+        Self::Corrupt,
+        Self::Forked,
+    ];
+
+    /// True when the same call may work later without a change.
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Self::QuotaExceeded | Self::ServerBusy | Self::PartitionUnavailable | Self::Timeout
+        )
+    }
+}
+
+/// An error: its kind, and a text that says what happened and what to do.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    detail: String,
+}
+
+impl Error {
+    /// An error of `kind`; `detail` is lower case, specific, values last.
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Its text.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Error {}

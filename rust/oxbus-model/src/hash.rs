@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which partition a key lives in.
+//!
+//! `partition_of(key, n) = (XXH64(key, seed 42) as i64).rem_euclid(n)`, which is what Spark SQL computes for
+//! `pmod(xxhash64(cast(key as binary)), n)`; the remainder is of the *signed* hash, so an unsigned modulo
+//! would disagree wherever `n` is not a power of two (docs/decisions/0001-partition-hash.md).
+//! XXH64 can be attacked: nothing that an attacker could use may rest on it.
+
+use xxhash_rust::xxh64::xxh64;
+
+/// Seed of the partition hash: Spark's.
+pub const SEED: u64 = 42;
+
+/// The partition hash of a key.
+#[inline]
+pub fn hash(key: &[u8]) -> i64 {
+    xxh64(key, SEED) as i64
+}
+
+/// The partition of `key` among `partitions`, which must be at least 1.
+///
+/// # Panics
+/// When `partitions` is 0.
+#[inline]
+pub fn partition_of(key: &[u8], partitions: u32) -> u32 {
+    let hash = hash(key);
+    if partitions.is_power_of_two() {
+        // The low bits of two's complement are the euclidean remainder.
+        (hash as u64 & u64::from(partitions - 1)) as u32
+    } else {
+        hash.rem_euclid(i64::from(partitions)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hash, partition_of};
+    use proptest::prelude::*;
+
+    #[test]
+    fn vectors_of_the_decision_page() {
+        assert_eq!(hash(b""), -7_444_071_767_201_028_348);
+        assert_eq!(hash(b"a"), -8_582_455_328_737_087_284);
+        assert_eq!(hash("日本語".as_bytes()), -619_341_062_884_681_239);
+        assert_eq!(partition_of(b"", 16), 4);
+        assert_eq!(partition_of(b"key-1", 16), 15);
+    }
+
+    proptest! {
+        #[test]
+        fn a_power_of_two_takes_the_short_cut_to_the_same_answer(key: Vec<u8>, shift in 0u32..31) {
+            let partitions = 1u32 << shift;
+            let remainder = hash(&key).rem_euclid(i64::from(partitions));
+            prop_assert_eq!(i64::from(partition_of(&key, partitions)), remainder);
+        }
+    }
+}

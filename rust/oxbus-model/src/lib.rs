@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The words of a message bus as types.
+//!
+//! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
+//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `options`, `caps`, `lock`, `error`.
+
+pub mod caps;
+pub mod error;
+pub mod hash;
+pub mod lock;
+pub mod message;
+pub mod name;
+pub mod options;
+pub mod sequence;
+pub mod time;
+
+pub use error::{Error, ErrorKind, Result};
+pub use lock::{LockToken, TokenKey};
+pub use sequence::{Counter, PartitionId, SequenceNumber};
+pub use time::{Clock, Ticks, Timestamp};

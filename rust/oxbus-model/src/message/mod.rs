@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A message as fields, and its bytes in a store.
+//!
+//! [`Fields`] borrows: it is what a sender hands in and what a reader gets back, without copies.
+//!
+//! ```text
+//! 0      format 4 bits = 1 | body kind 4 bits
+//! 1..3   presence, u16 little-endian: one bit per field below, in this order
+//! then   message id assigned by the sender 16 bytes · message id · session id · partition key · subject ·
+//!        correlation id · content type · to · reply to · reply-to session id          each: varint length, UTF-8
+//!        time to live varint ms · scheduled enqueue time varint ms
+//!        application properties: varint length, bytes (see `properties`)
+//! rest   body
+//! ```
+//!
+//! Holds always: `decode(encode(fields)) == fields`.
+
+mod id;
+pub mod properties;
+mod varint;
+
+pub use id::{AssignedId, MessageId};
+pub use properties::{Properties, PropertiesBuilder, Value};
+
+use crate::caps::KEY_CHARS_MAX;
+use crate::{Error, ErrorKind, Result, Timestamp};
+use varint::Reader;
+
+const FORMAT: u8 = 1;
+
+/// The body of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// Bytes: an AMQP data section.
+    Data(&'a [u8]),
+    /// No body: an AMQP null value.
+    Null,
+}
+
+impl Default for Body<'_> {
+    fn default() -> Self {
+        Self::Data(&[])
+    }
+}
+
+impl<'a> Body<'a> {
+    /// The bytes of a data body; none for null.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Data(bytes) => bytes,
+            Self::Null => &[],
+        }
+    }
+}
+
+/// A message, borrowed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Fields<'a> {
+    /// What the message carries.
+    pub body: Body<'a>,
+    /// Identity given by the application or assigned by the sender.
+    pub message_id: Option<MessageId<'a>>,
+    /// Session, and partition key (B-063).
+    pub session_id: Option<&'a str>,
+    /// Partition key (B-062).
+    pub partition_key: Option<&'a str>,
+    /// Subject, also called label.
+    pub subject: Option<&'a str>,
+    /// Correlation id.
+    pub correlation_id: Option<&'a str>,
+    /// Content type.
+    pub content_type: Option<&'a str>,
+    /// Destination as the application sees it.
+    pub to: Option<&'a str>,
+    /// Where answers go.
+    pub reply_to: Option<&'a str>,
+    /// Session of the answers.
+    pub reply_to_session_id: Option<&'a str>,
+    /// Milliseconds from enqueue to expiry (B-246).
+    pub time_to_live_ms: Option<u64>,
+    /// Not receivable before this time (B-232).
+    pub scheduled_enqueue_time: Option<Timestamp>,
+    /// Application properties, encoded; `None` differs from an empty set.
+    pub application_properties: Option<Properties<'a>>,
+}
+
+impl<'a> Fields<'a> {
+    /// The key that chooses the partition: session id, else partition key (B-063). Both set must be equal (B-064).
+    pub fn key(&self) -> Result<Option<&'a str>> {
+        match (self.session_id, self.partition_key) {
+            (Some(session_id), Some(key)) if session_id != key => {
+                Err(key_mismatch(session_id, key))
+            }
+            (session_id, key) => Ok(session_id.or(key)),
+        }
+    }
+
+    /// Refuses ids and keys over their limit (B-047).
+    pub fn check(&self) -> Result<()> {
+        let message_id = match self.message_id {
+            Some(MessageId::Given(id)) => Some(id),
+            _ => None,
+        };
+        check_key_length("message_id", message_id)?;
+        check_key_length("session_id", self.session_id)?;
+        check_key_length("partition_key", self.partition_key)?;
+        check_key_length("reply_to_session_id", self.reply_to_session_id)
+    }
+
+    fn texts(&self) -> [(u16, Option<&'a str>); 9] {
+        let given = match self.message_id {
+            Some(MessageId::Given(id)) => Some(id),
+            _ => None,
+        };
+        [
+            (1 << 1, given),
+            (1 << 2, self.session_id),
+            (1 << 3, self.partition_key),
+            (1 << 4, self.subject),
+            (1 << 5, self.correlation_id),
+            (1 << 6, self.content_type),
+            (1 << 7, self.to),
+            (1 << 8, self.reply_to),
+            (1 << 9, self.reply_to_session_id),
+        ]
+    }
+
+    /// Bytes of the encoded message: also its size against limits and quotas (B-053).
+    pub fn encoded_len(&self) -> usize {
+        let mut len = 3 + self.body.bytes().len();
+        if matches!(self.message_id, Some(MessageId::Assigned(_))) {
+            len += AssignedId::LEN;
+        }
+        for (_, text) in self.texts() {
+            len += text.map_or(0, |text| varint::len(text.len() as u64) + text.len());
+        }
+        len += self.time_to_live_ms.map_or(0, varint::len);
+        len += self
+            .scheduled_enqueue_time
+            .map_or(0, |time| varint::len(time.0));
+        len + self.application_properties.map_or(0, |it| {
+            varint::len(it.as_bytes().len() as u64) + it.as_bytes().len()
+        })
+    }
+
+    /// Writes the message into `out`, which is exactly [`Fields::encoded_len`] long.
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    pub fn encode(&self, out: &mut [u8]) {
+        let (body_kind, body) = match self.body {
+            Body::Data(bytes) => (0, bytes),
+            Body::Null => (1, &[][..]),
+        };
+        let mut at = 3;
+        let mut presence = 0u16;
+        if let Some(MessageId::Assigned(id)) = self.message_id {
+            presence |= 1;
+            out[at..at + AssignedId::LEN].copy_from_slice(&id.0);
+            at += AssignedId::LEN;
+        }
+        for (bit, text) in self.texts() {
+            if let Some(text) = text {
+                presence |= bit;
+                at = varint::put_bytes(out, at, text.as_bytes());
+            }
+        }
+        if let Some(ms) = self.time_to_live_ms {
+            presence |= 1 << 10;
+            at = varint::put(out, at, ms);
+        }
+        if let Some(time) = self.scheduled_enqueue_time {
+            presence |= 1 << 11;
+            at = varint::put(out, at, time.0);
+        }
+        if let Some(properties) = self.application_properties {
+            presence |= 1 << 12;
+            at = varint::put_bytes(out, at, properties.as_bytes());
+        }
+        out[0] = FORMAT << 4 | body_kind;
+        out[1..3].copy_from_slice(&presence.to_le_bytes());
+        out[at..].copy_from_slice(body);
+    }
+
+    /// Reads a message back. Bytes that [`Fields::encode`] did not write are an error, never a guess.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self> {
+        Self::read(bytes).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Corrupt,
+                "stored message does not decode; restore it from a copy",
+            )
+        })
+    }
+
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (&head, rest) = bytes.split_first()?;
+        if head >> 4 != FORMAT {
+            return None;
+        }
+        let (presence, rest) = rest.split_first_chunk::<2>()?;
+        let presence = u16::from_le_bytes(*presence);
+        let mut reader = Reader(rest);
+        let has = |bit: u32| presence & (1 << bit) != 0;
+        let mut fields = Self::default();
+        if has(0) {
+            let id = reader.take(AssignedId::LEN as u64)?;
+            fields.message_id = Some(MessageId::Assigned(AssignedId(id.try_into().ok()?)));
+        }
+        if has(1) {
+            fields.message_id = Some(MessageId::Given(reader.text()?));
+        }
+        let mut text = |bit: u32| {
+            if has(bit) {
+                reader.text().map(Some)
+            } else {
+                Some(None)
+            }
+        };
+        fields.session_id = text(2)?;
+        fields.partition_key = text(3)?;
+        fields.subject = text(4)?;
+        fields.correlation_id = text(5)?;
+        fields.content_type = text(6)?;
+        fields.to = text(7)?;
+        fields.reply_to = text(8)?;
+        fields.reply_to_session_id = text(9)?;
+        if has(10) {
+            fields.time_to_live_ms = Some(reader.varint()?);
+        }
+        if has(11) {
+            fields.scheduled_enqueue_time = Some(Timestamp(reader.varint()?));
+        }
+        if has(12) {
+            let len = reader.varint()?;
+            fields.application_properties = Some(Properties::new(reader.take(len)?)?);
+        }
+        fields.body = match head & 0xf {
+            0 => Body::Data(reader.0),
+            1 if reader.0.is_empty() => Body::Null,
+            _ => return None,
+        };
+        Some(fields)
+    }
+}
+
+/// The error of B-064.
+pub fn key_mismatch(session_id: &str, partition_key: &str) -> Error {
+    let detail = format!(
+        "session_id and partition_key are both set and differ; set one of them, or both to the same text: \
+         session_id=`{session_id}` partition_key=`{partition_key}`"
+    );
+    Error::new(ErrorKind::KeyMismatch, detail)
+}
+
+/// Refuses an id or key of more than 128 characters (B-047).
+pub fn check_key_length(name: &str, text: Option<&str>) -> Result<()> {
+    let Some(text) = text else { return Ok(()) };
+    // Bytes bound characters from above, so the count runs only for long texts.
+    if text.len() > KEY_CHARS_MAX {
+        let chars = text.chars().count();
+        if chars > KEY_CHARS_MAX {
+            let detail = format!(
+                "{name} cannot be longer than {KEY_CHARS_MAX} characters; shorten or hash it: {chars} characters"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

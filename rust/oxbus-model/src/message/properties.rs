@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Application properties: typed values under text keys (B-429), encoded as a run of entries.
+//!
+//! ```text
+//! entry = varint key length, key UTF-8, type u8, value
+//! value = null · bool u8 · int i64 · double f64 · text (varint length) · bytes (varint length) · uuid 16 · time i64 ms
+//! ```
+//! Keys are unique; the order is that of insertion.
+
+use super::varint::Reader;
+
+/// A property value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// Present without a value.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A 64-bit integer.
+    Int(i64),
+    /// A double.
+    Double(f64),
+    /// Text.
+    Text(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// A UUID, big-endian.
+    Uuid([u8; 16]),
+    /// Milliseconds since 1970 in UTC.
+    Time(i64),
+}
+
+/// Encoded properties, checked to be well-formed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Properties<'a>(&'a [u8]);
+
+impl<'a> Properties<'a> {
+    /// Checks the bytes; `None` when they are not what [`PropertiesBuilder`] writes.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        while !reader.0.is_empty() {
+            entry(&mut reader)?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The encoded bytes.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Key and value, in order of insertion.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        let mut reader = Reader(self.0);
+        std::iter::from_fn(move || entry(&mut reader))
+    }
+
+    /// The value under `key`.
+    pub fn get(self, key: &str) -> Option<Value<'a>> {
+        self.iter()
+            .find_map(|(name, value)| (name == key).then_some(value))
+    }
+}
+
+fn entry<'a>(reader: &mut Reader<'a>) -> Option<(&'a str, Value<'a>)> {
+    let key = reader.text()?;
+    let kind = reader.take(1)?[0];
+    let mut eight = || reader.take(8)?.try_into().ok();
+    let value = match kind {
+        0 => Value::Null,
+        1 => Value::Bool(reader.take(1)?[0] != 0),
+        2 => Value::Int(i64::from_le_bytes(eight()?)),
+        3 => Value::Double(f64::from_le_bytes(eight()?)),
+        4 => Value::Text(reader.text()?),
+        5 => Value::Bytes(reader.bytes()?),
+        6 => Value::Uuid(reader.take(16)?.try_into().ok()?),
+        7 => Value::Time(i64::from_le_bytes(eight()?)),
+        _ => return None,
+    };
+    Some((key, value))
+}
+
+/// Writes properties.
+#[derive(Debug, Default)]
+pub struct PropertiesBuilder(Vec<u8>);
+
+impl PropertiesBuilder {
+    /// Appends an entry whose key is not there yet.
+    pub fn push(&mut self, key: &str, value: Value<'_>) {
+        self.text(key.as_bytes());
+        let (kind, fixed): (u8, &[u8]) = match &value {
+            Value::Null => (0, &[]),
+            Value::Bool(it) => (1, &[u8::from(*it)]),
+            Value::Int(it) => (2, &it.to_le_bytes()),
+            Value::Double(it) => (3, &it.to_le_bytes()),
+            Value::Text(_) => (4, &[]),
+            Value::Bytes(_) => (5, &[]),
+            Value::Uuid(it) => (6, it),
+            Value::Time(it) => (7, &it.to_le_bytes()),
+        };
+        self.0.push(kind);
+        self.0.extend_from_slice(fixed);
+        match value {
+            Value::Text(it) => self.text(it.as_bytes()),
+            Value::Bytes(it) => self.text(it),
+            _ => {}
+        }
+    }
+
+    /// `stored` with `changes` added or put in place of entries of the same key (B-166).
+    pub fn merge<'a>(
+        stored: Option<Properties<'a>>,
+        changes: &[(&'a str, Value<'a>)],
+    ) -> Self {
+        let mut entries: Vec<(&str, Value<'_>)> =
+            stored.into_iter().flat_map(Properties::iter).collect();
+        for &(key, value) in changes {
+            match entries.iter_mut().find(|(name, _)| *name == key) {
+                Some(entry) => entry.1 = value,
+                None => entries.push((key, value)),
+            }
+        }
+        let mut builder = Self::default();
+        for (key, value) in entries {
+            builder.push(key, value);
+        }
+        builder
+    }
+
+    /// Forgets what was written, keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// What was written.
+    pub fn properties(&self) -> Properties<'_> {
+        Properties(&self.0)
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        let start = self.0.len();
+        let len = super::varint::len(bytes.len() as u64);
+        self.0.resize(start + len, 0);
+        super::varint::put(&mut self.0, start, bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+}

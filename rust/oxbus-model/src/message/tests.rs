@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+use proptest::option::of;
+use proptest::prelude::*;
+
+use super::*;
+
+fn value() -> impl Strategy<Value = OwnedValue> {
+    prop_oneof![
+        Just(OwnedValue::Null),
+        any::<bool>().prop_map(OwnedValue::Bool),
+        any::<i64>().prop_map(OwnedValue::Int),
+        (-1e300f64..1e300).prop_map(OwnedValue::Double),
+        ".{0,40}".prop_map(OwnedValue::Text),
+        any::<Vec<u8>>().prop_map(OwnedValue::Bytes),
+        any::<[u8; 16]>().prop_map(OwnedValue::Uuid),
+        any::<i64>().prop_map(OwnedValue::Time),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum OwnedValue {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Uuid([u8; 16]),
+    Time(i64),
+}
+
+impl OwnedValue {
+    fn borrow(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(it) => Value::Bool(*it),
+            Self::Int(it) => Value::Int(*it),
+            Self::Double(it) => Value::Double(*it),
+            Self::Text(it) => Value::Text(it),
+            Self::Bytes(it) => Value::Bytes(it),
+            Self::Uuid(it) => Value::Uuid(*it),
+            Self::Time(it) => Value::Time(*it),
+        }
+    }
+}
+
+fn encoded(fields: &Fields<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; fields.encoded_len()];
+    fields.encode(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(
+        body in of(any::<Vec<u8>>()),
+        id in of(prop_oneof![".{0,20}".prop_map(Ok), any::<[u8; 16]>().prop_map(Err)]),
+        texts in any::<[Option<String>; 8]>(),
+        ttl: Option<u64>,
+        scheduled: Option<u64>,
+        properties in of(prop::collection::btree_map(".{0,10}", value(), 0..5)),
+    ) {
+        let mut builder = PropertiesBuilder::default();
+        for (key, value) in properties.iter().flatten() {
+            builder.push(key, value.borrow());
+        }
+        let fields = Fields {
+            body: body.as_deref().map_or(Body::Null, Body::Data),
+            message_id: id.as_ref().map(|id| match id {
+                Ok(text) => MessageId::Given(text),
+                Err(bytes) => MessageId::Assigned(AssignedId(*bytes)),
+            }),
+            session_id: texts[0].as_deref(),
+            partition_key: texts[1].as_deref(),
+            subject: texts[2].as_deref(),
+            correlation_id: texts[3].as_deref(),
+            content_type: texts[4].as_deref(),
+            to: texts[5].as_deref(),
+            reply_to: texts[6].as_deref(),
+            reply_to_session_id: texts[7].as_deref(),
+            time_to_live_ms: ttl,
+            scheduled_enqueue_time: scheduled.map(Timestamp),
+            application_properties: properties.is_some().then(|| builder.properties()),
+        };
+        let bytes = encoded(&fields);
+        let read = Fields::decode(&bytes).expect("just written");
+        prop_assert_eq!(read, fields);
+        for (key, value) in properties.iter().flatten() {
+            prop_assert_eq!(builder.properties().get(key), Some(value.borrow()));
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_decode_or_fail_without_a_panic(bytes: Vec<u8>) {
+        if let Ok(fields) = Fields::decode(&bytes) {
+            prop_assert!(fields.encoded_len() <= bytes.len() + 20);
+        }
+    }
+
+    #[test]
+    fn a_truncated_message_never_gains_fields(subject in ".{1,30}", cut in 0usize..40) {
+        let bytes = encoded(&Fields { subject: Some(&subject), ..Fields::default() });
+        let cut = cut.min(bytes.len() - 1);
+        prop_assert!(Fields::decode(&bytes[..cut]).is_err());
+    }
+}
+
+#[test]
+fn the_key_is_the_session_id_then_the_partition_key() {
+    let both = |session_id, partition_key| {
+        Fields {
+            session_id,
+            partition_key,
+            ..Fields::default()
+        }
+        .key()
+    };
+    assert_eq!(both(None, None).expect("no key"), None);
+    assert_eq!(both(None, Some("p")).expect("key"), Some("p"));
+    assert_eq!(both(Some("s"), None).expect("key"), Some("s"));
+    assert_eq!(both(Some("s"), Some("s")).expect("key"), Some("s"));
+    assert_eq!(
+        both(Some("s"), Some("p")).expect_err("differ").kind(),
+        ErrorKind::KeyMismatch
+    );
+}
+
+#[test]
+fn a_change_replaces_the_value_of_its_key_and_keeps_the_others() {
+    let mut stored = PropertiesBuilder::default();
+    stored.push("a", Value::Int(1));
+    stored.push("b", Value::Text("x"));
+    let merged = PropertiesBuilder::merge(
+        Some(stored.properties()),
+        [("b", Value::Bool(true)), ("c", Value::Null)],
+    );
+    let entries: Vec<_> = merged.properties().iter().collect();
+    assert_eq!(
+        entries,
+        [
+            ("a", Value::Int(1)),
+            ("b", Value::Bool(true)),
+            ("c", Value::Null)
+        ]
+    );
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lengths and times as LEB128: seven bits per byte, low bits first.
+
+/// Bytes that `value` takes.
+pub(crate) fn len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Writes `value` at `at`; returns the place behind it.
+pub(crate) fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
+    while value >= 0x80 {
+        out[at] = value as u8 | 0x80;
+        value >>= 7;
+        at += 1;
+    }
+    out[at] = value as u8;
+    at + 1
+}
+
+/// Writes length and bytes at `at`; returns the place behind them.
+pub(crate) fn put_bytes(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+    let at = put(out, at, bytes.len() as u64);
+    out[at..at + bytes.len()].copy_from_slice(bytes);
+    at + bytes.len()
+}
+
+/// Takes values from the front of a slice; `None` when it is too short or malformed.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn take(&mut self, len: u64) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.varint()?;
+        self.take(len)
+    }
+
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+}

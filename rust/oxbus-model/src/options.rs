@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Settings of a queue: what the caller may say, what holds, and the ranges (B-022 … B-031).
+
+use crate::caps::{
+    DURATION_MS_NEVER, LOCK_DURATION_MS_DEFAULT, LOCK_DURATION_MS_MAX, LOCK_DURATION_MS_MIN,
+    MAX_DELIVERY_COUNT_DEFAULT, MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT,
+    MAX_SIZE_MEGABYTES_MAX, MESSAGE_SIZE_BYTES_MAX, MESSAGE_SIZE_KILOBYTES_MAX,
+    TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// What a status lets through (B-396).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EntityStatus {
+    /// Everything.
+    #[default]
+    Active,
+    /// Nothing.
+    Disabled,
+    /// Receives.
+    SendDisabled,
+    /// Sends.
+    ReceiveDisabled,
+}
+
+impl EntityStatus {
+    /// May messages be sent?
+    pub fn sends(self) -> bool {
+        matches!(self, Self::Active | Self::ReceiveDisabled)
+    }
+
+    /// May messages be received?
+    pub fn receives(self) -> bool {
+        matches!(self, Self::Active | Self::SendDisabled)
+    }
+}
+
+/// Which clock a message in a receive cache is under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LockPolicy {
+    /// The lock starts at hand-out; cached messages are unlocked and go back when somebody else waits.
+    #[default]
+    Fresh,
+    /// The lock starts when the message is taken from its partition, as in the service (B-126, B-134).
+    Faithful,
+}
+
+/// Whether a receiver settles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReceiveMode {
+    /// Lock, then settle (B-146).
+    #[default]
+    PeekLock,
+    /// Gone when received.
+    ReceiveAndDelete,
+}
+
+/// Settings of a queue, complete and valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// One cell in each partition of the namespace, or one cell in all. Fixed at creation (B-008).
+    pub enable_partitioning: bool,
+    /// Milliseconds a message lock lasts.
+    pub lock_duration_ms: u64,
+    /// Deliveries before a message is dead-lettered.
+    pub max_delivery_count: u32,
+    /// Milliseconds until a message that says nothing expires; `None` for never.
+    pub default_time_to_live_ms: Option<u64>,
+    /// Expired messages go to the dead-letter queue.
+    pub dead_lettering_on_message_expiration: bool,
+    /// Megabytes each partition may hold; `None` without a bound.
+    pub max_size_megabytes: Option<u64>,
+    /// Kilobytes one message may have; `None` for the largest that exists.
+    pub max_message_size_kilobytes: Option<u64>,
+    /// What is let through.
+    pub status: EntityStatus,
+    /// Free text of the user.
+    pub user_metadata: String,
+    /// Kept and shown; batching has no cost to switch off here.
+    pub enable_batched_operations: bool,
+    /// Kept and shown; memory is as express as it gets.
+    pub enable_express: bool,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            enable_partitioning: false,
+            lock_duration_ms: LOCK_DURATION_MS_DEFAULT,
+            max_delivery_count: MAX_DELIVERY_COUNT_DEFAULT,
+            default_time_to_live_ms: None,
+            dead_lettering_on_message_expiration: false,
+            max_size_megabytes: None,
+            max_message_size_kilobytes: None,
+            status: EntityStatus::Active,
+            user_metadata: String::new(),
+            enable_batched_operations: true,
+            enable_express: false,
+        }
+    }
+}
+
+impl QueueSettings {
+    /// Refuses what is out of range, naming the option, its range and the value.
+    pub fn check(&self) -> Result<()> {
+        in_range(
+            "lock_duration",
+            self.lock_duration_ms,
+            LOCK_DURATION_MS_MIN,
+            LOCK_DURATION_MS_MAX,
+            "ms",
+        )?;
+        in_range(
+            "max_delivery_count",
+            self.max_delivery_count.into(),
+            1,
+            MAX_DELIVERY_COUNT_MAX.into(),
+            "deliveries",
+        )?;
+        if let Some(ms) = self.default_time_to_live_ms {
+            in_range(
+                "default_message_time_to_live",
+                ms,
+                TIME_TO_LIVE_MS_MIN,
+                DURATION_MS_NEVER,
+                "ms",
+            )?;
+        }
+        if let Some(megabytes) = self.max_size_megabytes {
+            in_range(
+                "max_size_in_megabytes",
+                megabytes,
+                1,
+                MAX_SIZE_MEGABYTES_MAX,
+                "MiB",
+            )?;
+        }
+        if let Some(kilobytes) = self.max_message_size_kilobytes {
+            in_range(
+                "max_message_size_in_kilobytes",
+                kilobytes,
+                1,
+                MESSAGE_SIZE_KILOBYTES_MAX,
+                "KiB",
+            )?;
+        }
+        let chars = self.user_metadata.chars().count();
+        in_range(
+            "user_metadata",
+            chars as u64,
+            0,
+            USER_METADATA_CHARS_MAX as u64,
+            "characters",
+        )
+    }
+
+    /// Refuses a change of what is fixed at creation (B-008).
+    pub fn check_change(&self, next: &Self) -> Result<()> {
+        if self.enable_partitioning != next.enable_partitioning {
+            let detail = "Partitioning can't be changed for Queue/Topic. Create a queue of another name and move the messages.";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        next.check()
+    }
+
+    /// Megabytes to show.
+    pub fn shown_max_size_megabytes(&self) -> u64 {
+        self.max_size_megabytes
+            .unwrap_or(MAX_SIZE_MEGABYTES_DEFAULT)
+    }
+
+    /// Bytes one message may have.
+    pub fn message_size_bytes_max(&self) -> usize {
+        self.max_message_size_kilobytes
+            .map_or(MESSAGE_SIZE_BYTES_MAX, |kilobytes| {
+                (kilobytes as usize) << 10
+            })
+    }
+}
+
+/// Refuses a value outside `min..=max`.
+pub fn in_range(name: &str, value: u64, min: u64, max: u64, unit: &str) -> Result<()> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    let detail = format!("{name} is out of range; use {min} to {max} {unit}: {value} {unit}");
+    Err(Error::new(ErrorKind::InvalidArgument, detail))
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The C data interface: taking arrays out of capsules and putting them in.
+//!
+//! Names and life cycle: Arrow PyCapsule interface. An importer moves the structure out of the capsule and leaves a
+//! released one behind; a capsule that nobody imported releases it itself.
+
+#![expect(unsafe_code, reason = "the C data interface is made of raw pointers")]
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, make_array};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyList};
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// Arrays of one type, as they came.
+pub(super) struct Imported {
+    pub(super) data_type: DataType,
+    pub(super) chunks: Vec<ArrayRef>,
+}
+
+pub(super) fn failed(error: &ArrowError) -> PyErr {
+    PyValueError::new_err(format!("the Arrow data cannot be read; check what made it: {error}"))
+}
+
+/// Takes the arrays out of an object with one of the two interfaces; `None` when it has neither.
+pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    if object.hasattr("__arrow_c_array__")? {
+        let pair = object.call_method0("__arrow_c_array__")?;
+        let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
+        let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+        let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+        // SAFETY: the capsules bear the names that the interface gives to initialised structures of these types, and
+        // both live until the end of this function; the array is moved out, so its capsule finds it released.
+        let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+        let array = make_array(data.map_err(|error| failed(&error))?);
+        return Ok(Some(Imported { data_type: array.data_type().clone(), chunks: vec![array] }));
+    }
+    if object.hasattr("__arrow_c_stream__")? {
+        let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
+        let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+        // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the
+        // end of this function; the stream is moved out, so its capsule finds it released.
+        let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(|error| failed(&error))?;
+        let data_type = reader.field().data_type().clone();
+        let chunks = reader.collect::<Result<Vec<ArrayRef>, ArrowError>>().map_err(|error| failed(&error))?;
+        return Ok(Some(Imported { data_type, chunks }));
+    }
+    Ok(None)
+}
+
+/// An Arrow array of partition ids.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct ArrowArray(Int32Array);
+
+impl ArrowArray {
+    pub(crate) fn new(ids: Int32Array) -> Self {
+        Self(ids)
+    }
+
+    pub(crate) fn of_ids(ids: Vec<Option<i32>>) -> Self {
+        Self(Int32Array::from(ids))
+    }
+}
+
+#[pymethods]
+impl ArrowArray {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn to_pylist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.0.iter().collect::<Vec<Option<i32>>>())
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        // The interface lets a producer ignore the wish for another type.
+        let _ = requested_schema;
+        let (array, schema) = to_ffi(&self.0.to_data()).map_err(|error| failed(&error))?;
+        Ok((PyCapsule::new_with_value(py, schema, SCHEMA)?, PyCapsule::new_with_value(py, array, ARRAY)?))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ArrowArray(int32, length={})", self.0.len())
+    }
+}
+
+/// Received messages as Arrow columns.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct ArrowTable {
+    schema: SchemaRef,
+    batch: RecordBatch,
+}
+
+impl ArrowTable {
+    pub(super) fn new(batch: RecordBatch) -> Self {
+        Self { schema: batch.schema(), batch }
+    }
+}
+
+#[pymethods]
+impl ArrowTable {
+    fn __len__(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(&self, py: Python<'py>, requested_schema: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let reader = RecordBatchIterator::new([Ok(self.batch.clone())], Arc::clone(&self.schema));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
+    }
+
+    fn __repr__(&self) -> String {
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        format!("ArrowTable(rows={}, columns=[{}])", self.batch.num_rows(), names.join(", "))
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Columns of text, bytes and times, whatever Arrow type carries them, read row by row in place.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Int64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, Int64Array, LargeBinaryArray, LargeStringArray, MapArray, StringArray,
+    StringViewArray,
+};
+use arrow_schema::{DataType, TimeUnit};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Bytes or text.
+pub(super) enum Bytes {
+    Binary(BinaryArray),
+    LargeBinary(LargeBinaryArray),
+    BinaryView(BinaryViewArray),
+    FixedSizeBinary(FixedSizeBinaryArray),
+    Text(StringArray),
+    LargeText(LargeStringArray),
+    TextView(StringViewArray),
+    Dictionary(Vec<usize>, ArrayRef, Box<Bytes>),
+}
+
+/// What a column may hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    BytesOrText,
+}
+
+impl Bytes {
+    /// The column, if its type is of that kind.
+    pub(super) fn new(array: &ArrayRef, kind: Kind) -> Option<Self> {
+        let bytes = kind == Kind::BytesOrText;
+        Some(match array.data_type() {
+            DataType::Utf8 => Self::Text(array.as_string::<i32>().clone()),
+            DataType::LargeUtf8 => Self::LargeText(array.as_string::<i64>().clone()),
+            DataType::Utf8View => Self::TextView(array.as_string_view().clone()),
+            DataType::Binary if bytes => Self::Binary(array.as_binary::<i32>().clone()),
+            DataType::LargeBinary if bytes => Self::LargeBinary(array.as_binary::<i64>().clone()),
+            DataType::BinaryView if bytes => Self::BinaryView(array.as_binary_view().clone()),
+            DataType::FixedSizeBinary(_) if bytes => Self::FixedSizeBinary(array.as_fixed_size_binary().clone()),
+            DataType::Dictionary(_, _) => {
+                let dictionary = array.as_any_dictionary();
+                let values = Self::new(dictionary.values(), kind)?;
+                Self::Dictionary(dictionary.normalized_keys(), array.clone(), Box::new(values))
+            }
+            _ => return None,
+        })
+    }
+
+    /// The bytes of a row; `None` for null.
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> Option<&[u8]> {
+        macro_rules! of {
+            ($array:expr) => {
+                $array.is_valid(row).then(|| $array.value(row).as_ref())
+            };
+        }
+        match self {
+            Self::Binary(array) => of!(array),
+            Self::LargeBinary(array) => of!(array),
+            Self::BinaryView(array) => of!(array),
+            Self::FixedSizeBinary(array) => of!(array),
+            Self::Text(array) => of!(array),
+            Self::LargeText(array) => of!(array),
+            Self::TextView(array) => of!(array),
+            Self::Dictionary(keys, array, values) => array.is_valid(row).then(|| values.get(keys[row])).flatten(),
+        }
+    }
+
+    /// The text of a row of a column of kind text; `None` for null.
+    #[inline]
+    pub(super) fn text(&self, row: usize) -> Option<&str> {
+        macro_rules! of {
+            ($array:expr) => {
+                $array.is_valid(row).then(|| $array.value(row))
+            };
+        }
+        match self {
+            Self::Text(array) => of!(array),
+            Self::LargeText(array) => of!(array),
+            Self::TextView(array) => of!(array),
+            Self::Dictionary(keys, array, values) => array.is_valid(row).then(|| values.text(keys[row])).flatten(),
+            Self::Binary(_) | Self::LargeBinary(_) | Self::BinaryView(_) | Self::FixedSizeBinary(_) => None,
+        }
+    }
+}
+
+/// Times or durations in whole units.
+pub(super) struct Times {
+    values: Int64Array,
+    per_ms: (i64, i64),
+}
+
+impl Times {
+    /// The column, if it holds timestamps (`durations` false) or durations.
+    pub(super) fn new(array: &ArrayRef, durations: bool) -> Option<Self> {
+        let unit = match (array.data_type(), durations) {
+            (DataType::Timestamp(unit, _), false) | (DataType::Duration(unit), true) => *unit,
+            _ => return None,
+        };
+        macro_rules! values {
+            ($timestamp:ty, $duration:ty) => {
+                if durations {
+                    array.as_primitive::<$duration>().reinterpret_cast::<Int64Type>()
+                } else {
+                    array.as_primitive::<$timestamp>().reinterpret_cast::<Int64Type>()
+                }
+            };
+        }
+        // Milliseconds are the values times the first and divided by the second number.
+        let (values, per_ms) = match unit {
+            TimeUnit::Second => (values!(TimestampSecondType, DurationSecondType), (1000, 1)),
+            TimeUnit::Millisecond => (values!(TimestampMillisecondType, DurationMillisecondType), (1, 1)),
+            TimeUnit::Microsecond => (values!(TimestampMicrosecondType, DurationMicrosecondType), (1, 1000)),
+            TimeUnit::Nanosecond => (values!(TimestampNanosecondType, DurationNanosecondType), (1, 1_000_000)),
+        };
+        Some(Self { values, per_ms })
+    }
+
+    /// The milliseconds of a row; `None` for null.
+    pub(super) fn ms(&self, row: usize) -> Option<i64> {
+        let (times, divided) = self.per_ms;
+        self.values.is_valid(row).then(|| self.values.value(row).saturating_mul(times).div_euclid(divided))
+    }
+}
+
+/// Text under text.
+pub(super) struct TextMap {
+    map: MapArray,
+    keys: Bytes,
+    values: Bytes,
+}
+
+impl TextMap {
+    /// The column, if it is a map of text to text.
+    pub(super) fn new(array: &ArrayRef) -> Option<Self> {
+        let map = array.as_map_opt()?.clone();
+        let keys = Bytes::new(map.keys(), Kind::Text)?;
+        let values = Bytes::new(map.values(), Kind::Text)?;
+        Some(Self { map, keys, values })
+    }
+
+    /// The entries of a row; `None` for null.
+    pub(super) fn entries(&self, row: usize) -> Option<impl Iterator<Item = (&str, Option<&str>)>> {
+        if !self.map.is_valid(row) {
+            return None;
+        }
+        let offsets = self.map.value_offsets();
+        let range = offsets[row] as usize..offsets[row + 1] as usize;
+        Some(range.map(|entry| (self.keys.text(entry).unwrap_or(""), self.values.text(entry))))
+    }
+}
+
+/// The error of a column that has another type than it should.
+pub(super) fn wrong_type(name: &str, expected: &str, got: &DataType) -> PyErr {
+    PyValueError::new_err(format!("column `{name}` has the wrong type; use {expected}: {got}"))
+}

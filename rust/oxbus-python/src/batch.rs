@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ServiceBusMessageBatch`: messages that are stored together or not at all.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use oxbus_broker::clock::random_bytes;
+use oxbus_broker::client::Batch;
+use oxbus_model::caps::{BATCH_SIZE_BYTES_DEFAULT, MESSAGE_SIZE_BYTES_MAX};
+use oxbus_model::message::AssignedId;
+use oxbus_model::options::in_range;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+use crate::message::ServiceBusMessage;
+
+/// A batch.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct ServiceBusMessageBatch {
+    batch: Mutex<Batch>,
+    id_prefix: u64,
+}
+
+impl ServiceBusMessageBatch {
+    pub(crate) fn with_max(max_size_in_bytes: Option<usize>, limit: usize) -> PyResult<Self> {
+        let max = match max_size_in_bytes {
+            Some(max) => {
+                in_range("max_size_in_bytes", max as u64, 1, limit as u64, "bytes").or_raise()?;
+                max
+            }
+            None => BATCH_SIZE_BYTES_DEFAULT.min(limit),
+        };
+        Ok(Self { batch: Mutex::new(Batch::new(max)), id_prefix: u64::from_ne_bytes(random_bytes().or_raise()?) })
+    }
+
+    /// The messages, to be sent; the batch keeps them, as in the SDK.
+    pub(crate) fn messages(&self) -> Batch {
+        self.guard().clone()
+    }
+
+    fn guard(&self) -> MutexGuard<'_, Batch> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds a message to a batch; one without an id gets one.
+pub(crate) fn push(batch: &mut Batch, message: &Bound<'_, PyAny>, assign: impl FnOnce() -> AssignedId) -> PyResult<()> {
+    let py = message.py();
+    let message = message.cast::<ServiceBusMessage>().map_err(|_| not_a_message(message))?;
+    let mut message = message.try_borrow_mut()?;
+    crate::sender::check_outgoing(&message)?;
+    message.ensure_id(assign);
+    message.with_fields(py, |fields| batch.push(fields).or_raise())
+}
+
+pub(crate) fn not_a_message(value: &Bound<'_, PyAny>) -> PyErr {
+    let name = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("only ServiceBusMessage objects, lists of them, and batches can be sent; wrap the value in ServiceBusMessage: {name}"))
+}
+
+#[pymethods]
+impl ServiceBusMessageBatch {
+    #[new]
+    #[pyo3(signature = (max_size_in_bytes=None))]
+    fn new(max_size_in_bytes: Option<usize>) -> PyResult<Self> {
+        Self::with_max(max_size_in_bytes, MESSAGE_SIZE_BYTES_MAX)
+    }
+
+    fn add_message(&self, message: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut batch = self.guard();
+        let count = batch.len() as u64;
+        push(&mut batch, message, || AssignedId::new(self.id_prefix, count))
+    }
+
+    #[getter]
+    fn max_size_in_bytes(&self) -> usize {
+        self.guard().size_bytes_max()
+    }
+
+    #[getter]
+    fn size_in_bytes(&self) -> usize {
+        self.guard().size_bytes()
+    }
+
+    fn __len__(&self) -> usize {
+        self.guard().len()
+    }
+
+    fn __repr__(&self) -> String {
+        let batch = self.guard();
+        format!("ServiceBusMessageBatch(max_size_in_bytes={}, message_count={})", batch.size_bytes_max(), batch.len())
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Times, waits and numbers: from Python values to those of the model and back.
+
+use std::time::Duration;
+
+use oxbus_broker::clock::Alarm;
+use oxbus_model::Timestamp;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::imports;
+
+/// `datetime.timezone.utc`.
+fn utc(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    imports::timezone(py)?.getattr("utc")
+}
+
+/// An aware datetime in UTC.
+pub(crate) fn datetime(py: Python<'_>, time: Timestamp) -> PyResult<Bound<'_, PyAny>> {
+    let whole = imports::datetime(py)?.call_method1("fromtimestamp", ((time.0 / 1000) as i64, utc(py)?))?;
+    let ms = time.0 % 1000;
+    if ms == 0 { Ok(whole) } else { whole.call_method1("__add__", (timedelta(py, ms)?,)) }
+}
+
+/// A timedelta of milliseconds.
+pub(crate) fn timedelta(py: Python<'_>, ms: u64) -> PyResult<Bound<'_, PyAny>> {
+    const MS_PER_DAY: u64 = 86_400_000;
+    imports::timedelta(py)?.call1((ms / MS_PER_DAY, 0, 0, ms % MS_PER_DAY))
+}
+
+/// Milliseconds since 1970 of a datetime; one without a time zone counts as UTC.
+pub(crate) fn datetime_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let py = value.py();
+    if !value.is_instance(imports::datetime(py)?)? {
+        return Err(PyTypeError::new_err(format!("expected a datetime, got {}", value.get_type().name()?)));
+    }
+    let aware = if value.getattr("tzinfo")?.is_none() {
+        let keywords = pyo3::types::PyDict::new(py);
+        keywords.set_item("tzinfo", utc(py)?)?;
+        value.call_method("replace", (), Some(&keywords))?
+    } else {
+        value.clone()
+    };
+    let epoch = imports::datetime(py)?.call1((1970, 1, 1, 0, 0, 0, 0, utc(py)?))?;
+    timedelta_ms(&aware.call_method1("__sub__", (epoch,))?)
+}
+
+/// Milliseconds of a timedelta, rounded down.
+pub(crate) fn timedelta_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let py = value.py();
+    if !value.is_instance(imports::timedelta(py)?)? {
+        return Err(PyTypeError::new_err(format!("expected a timedelta, got {}", value.get_type().name()?)));
+    }
+    let part = |name: &str| value.getattr(name)?.extract::<i64>();
+    Ok(part("days")? * 86_400_000 + part("seconds")? * 1000 + part("microseconds")?.div_euclid(1000))
+}
+
+/// A datetime that the model can hold.
+pub(crate) fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Timestamp> {
+    let ms = datetime_ms(value)?;
+    u64::try_from(ms)
+        .ok()
+        .filter(|ms| *ms < Timestamp::NEVER.0)
+        .map(Timestamp)
+        .ok_or_else(|| PyValueError::new_err("the time is out of range; use a time after 1970-01-01"))
+}
+
+/// The end of a wait in seconds; `None` waits for ever.
+pub(crate) fn alarm(name: &str, seconds: Option<f64>) -> PyResult<Alarm> {
+    Ok(Alarm::after(seconds.map(|seconds| wait(name, seconds)).transpose()?))
+}
+
+/// A wait in seconds, at least 0.
+pub(crate) fn wait(name: &str, seconds: f64) -> PyResult<Duration> {
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!("{name} cannot be negative; use 0 for no wait: {seconds}")));
+    }
+    Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// Refuses a timeout that is not more than 0, as the SDK does.
+pub(crate) fn check_timeout(timeout: Option<f64>) -> PyResult<()> {
+    match timeout {
+        Some(seconds) if seconds.is_nan() || seconds <= 0.0 => {
+            Err(PyValueError::new_err(format!("timeout must be greater than 0; leave it out for the default: {seconds}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One number or several.
+#[derive(FromPyObject)]
+pub(crate) enum OneOrMany<T> {
+    /// One.
+    One(T),
+    /// Several.
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    pub(crate) fn into_vec(self) -> Vec<T> {
+        match self {
+            Self::One(value) => vec![value],
+            Self::Many(values) => values,
+        }
+    }
+}

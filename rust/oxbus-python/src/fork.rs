@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fork: a child process refuses the handles of its parent instead of hanging on their locks.
+//!
+//! A handle notes the count of forks at its birth. The kernel of the matter is one atomic that only the child's
+//! fork handler writes. A forked handle is also never dropped in the child: dropping takes locks that a thread
+//! of the parent may have held at the fork.
+
+#![expect(unsafe_code, reason = "pthread_atfork has no safe form")]
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxbus_model::{Error, ErrorKind};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::error::raise;
+
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn forked_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Registers the fork handler, once per process.
+pub(crate) fn watch() -> PyResult<()> {
+    static REGISTERED: std::sync::Once = std::sync::Once::new();
+    let mut result = 0;
+    REGISTERED.call_once(|| {
+        // SAFETY: the handler is a plain function of this library, which is never unloaded; it only adds to an
+        // atomic, which is async-signal-safe.
+        result = unsafe { libc::pthread_atfork(None, None, Some(forked_in_child)) };
+    });
+    if result == 0 {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(format!("the fork handler could not be registered; free memory and import again: errno={result}")))
+}
+
+/// A value of this process: a forked child can neither use nor drop it.
+pub(crate) struct Owned<T> {
+    value: ManuallyDrop<T>,
+    born: u64,
+}
+
+impl<T> Owned<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: ManuallyDrop::new(value), born: FORKS.load(Ordering::Relaxed) }
+    }
+
+    fn is_forked(&self) -> bool {
+        FORKS.load(Ordering::Relaxed) != self.born
+    }
+
+    /// The value, or `ForkedProcessError` in a forked child.
+    #[inline]
+    pub(crate) fn get(&self) -> PyResult<&T> {
+        if self.is_forked() { Err(forked()) } else { Ok(&self.value) }
+    }
+}
+
+#[cold]
+fn forked() -> PyErr {
+    let detail = "this handle was made before the process forked; open the namespace in the child process";
+    raise(&Error::new(ErrorKind::Forked, detail))
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if !self.is_forked() {
+            // SAFETY: `value` is dropped here only, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Python objects that are looked up once.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+macro_rules! once {
+    ($(#[$doc:meta])* $name:ident, $module:literal, $attribute:literal) => {
+        $(#[$doc])*
+        pub(crate) fn $name(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+            static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            let found = CELL.get_or_try_init(py, || PyResult::Ok(py.import($module)?.getattr($attribute)?.unbind()))?;
+            Ok(found.bind(py))
+        }
+    };
+}
+
+once!(
+    /// `datetime.datetime`.
+    datetime, "datetime", "datetime"
+);
+once!(
+    /// `datetime.timedelta`.
+    timedelta, "datetime", "timedelta"
+);
+once!(
+    /// `datetime.timezone`.
+    timezone, "datetime", "timezone"
+);
+once!(
+    /// `uuid.UUID`.
+    uuid, "uuid", "UUID"
+);
+once!(
+    /// `oxbus._enums.ServiceBusMessageState`.
+    message_state, "oxbus._enums", "ServiceBusMessageState"
+);
+once!(
+    /// `oxbus._enums.AmqpMessageBodyType`.
+    body_type, "oxbus._enums", "AmqpMessageBodyType"
+);
+once!(
+    /// `threading.current_thread`.
+    current_thread, "threading", "current_thread"
+);
+once!(
+    /// `threading.main_thread`.
+    main_thread, "threading", "main_thread"
+);
+
+/// `oxbus.exceptions`.
+pub(crate) fn exceptions(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import("oxbus.exceptions")
+}

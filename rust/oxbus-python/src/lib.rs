@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The extension module `oxbus._oxbus`: conversion and registration only, one file per Python class.
+//!
+//! Each verb has four steps: take owned values, leave the interpreter where it may block, run, map the error.
+
+mod admin;
+mod arrow;
+mod batch;
+mod clock;
+mod convert;
+mod error;
+mod fork;
+mod hash;
+mod imports;
+mod message;
+mod namespace;
+mod properties;
+mod received;
+mod receiver;
+mod sender;
+mod settle;
+mod waiting;
+
+use pyo3::prelude::*;
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The native part of oxbus.
+#[pymodule(gil_used = false)]
+mod _oxbus {
+    #[pymodule_export]
+    use super::arrow::ArrowArray;
+    #[pymodule_export]
+    use super::arrow::ArrowTable;
+    #[pymodule_export]
+    use super::batch::ServiceBusMessageBatch;
+    #[pymodule_export]
+    use super::clock::ManualClock;
+    #[pymodule_export]
+    use super::hash::{partition_id, partition_ids};
+    #[pymodule_export]
+    use super::message::ServiceBusMessage;
+    #[pymodule_export]
+    use super::namespace::{Namespace, PartitionHealth};
+    #[pymodule_export]
+    use super::received::ServiceBusReceivedMessage;
+    #[pymodule_export]
+    use super::receiver::ServiceBusReceiver;
+    #[pymodule_export]
+    use super::sender::ServiceBusSender;
+    #[pymodule_export]
+    use super::waiting::_wake_waiting;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::fork::watch()
+    }
+}

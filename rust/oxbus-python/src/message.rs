@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ServiceBusMessage`: a message to send, and the base of those received.
+
+use oxbus_model::Timestamp;
+use oxbus_model::message::{AssignedId, Body, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
+use oxbus_store::Record;
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
+
+use crate::error::OrRaise;
+use crate::{convert, imports, properties};
+
+/// The body of a message to send.
+enum OutgoingBody {
+    Bytes(Py<PyBytes>),
+    Text(Py<PyString>),
+    Null,
+}
+
+/// What few messages have.
+#[derive(Default)]
+struct Details {
+    session_id: Option<Py<PyString>>,
+    message_id: Option<Py<PyString>>,
+    partition_key: Option<Py<PyString>>,
+    subject: Option<Py<PyString>>,
+    correlation_id: Option<Py<PyString>>,
+    content_type: Option<Py<PyString>>,
+    to: Option<Py<PyString>>,
+    reply_to: Option<Py<PyString>>,
+    reply_to_session_id: Option<Py<PyString>>,
+    application_properties: Option<Py<PyAny>>,
+    scheduled_enqueue_time: Option<Timestamp>,
+    time_to_live_ms: Option<u64>,
+}
+
+/// A message to send.
+struct Outgoing {
+    body: OutgoingBody,
+    assigned_id: Option<AssignedId>,
+    details: Option<Box<Details>>,
+}
+
+enum Content {
+    Outgoing(Outgoing),
+    Stored(Record),
+}
+
+/// A message.
+#[pyclass(subclass, module = "oxbus")]
+pub(crate) struct ServiceBusMessage {
+    content: Content,
+}
+
+type Text<'py> = Option<Bound<'py, PyString>>;
+
+impl ServiceBusMessage {
+    pub(crate) fn stored(record: Record) -> Self {
+        Self { content: Content::Stored(record) }
+    }
+
+    /// The stored bytes of a received message.
+    pub(crate) fn record(&self) -> Option<&Record> {
+        match &self.content {
+            Content::Stored(record) => Some(record),
+            Content::Outgoing(_) => None,
+        }
+    }
+
+    /// Gives a message without an id the one that `assign` makes.
+    pub(crate) fn ensure_id(&mut self, assign: impl FnOnce() -> AssignedId) {
+        if let Content::Outgoing(outgoing) = &mut self.content
+            && outgoing.assigned_id.is_none()
+            && outgoing.details.as_ref().is_none_or(|details| details.message_id.is_none())
+        {
+            outgoing.assigned_id = Some(assign());
+        }
+    }
+
+    /// Runs `run` on the message as fields.
+    pub(crate) fn with_fields<R>(&self, py: Python<'_>, run: impl FnOnce(&Fields<'_>) -> PyResult<R>) -> PyResult<R> {
+        let outgoing = match &self.content {
+            Content::Stored(record) => return run(&Fields::decode(record).or_raise()?),
+            Content::Outgoing(outgoing) => outgoing,
+        };
+        let mut fields = Fields { message_id: outgoing.assigned_id.map(MessageId::Assigned), ..Fields::default() };
+        fields.body = match &outgoing.body {
+            OutgoingBody::Bytes(bytes) => Body::Data(bytes.as_bytes(py)),
+            OutgoingBody::Text(text) => Body::Data(text.to_str(py)?.as_bytes()),
+            OutgoingBody::Null => Body::Null,
+        };
+        let Some(details) = &outgoing.details else { return run(&fields) };
+        macro_rules! set {
+            ($($name:ident),*) => { $(if let Some(text) = &details.$name { fields.$name = Some(text.to_str(py)?); })* };
+        }
+        set!(session_id, partition_key, subject, correlation_id, content_type, to, reply_to, reply_to_session_id);
+        if let Some(id) = &details.message_id {
+            fields.message_id = Some(MessageId::Given(id.to_str(py)?));
+        }
+        fields.time_to_live_ms = details.time_to_live_ms;
+        fields.scheduled_enqueue_time = details.scheduled_enqueue_time;
+        let encoded: PropertiesBuilder;
+        if let Some(mapping) = &details.application_properties {
+            encoded = properties::encode(mapping.bind(py))?;
+            fields.application_properties = Some(encoded.properties());
+        }
+        run(&fields)
+    }
+
+    fn outgoing(&mut self) -> PyResult<&mut Outgoing> {
+        match &mut self.content {
+            Content::Outgoing(outgoing) => Ok(outgoing),
+            Content::Stored(_) => {
+                Err(PyAttributeError::new_err("a received message cannot be changed; make a new ServiceBusMessage from its body"))
+            }
+        }
+    }
+
+    fn details(&mut self) -> PyResult<&mut Details> {
+        Ok(self.outgoing()?.details.get_or_insert_default())
+    }
+
+    /// A text property of an outgoing message, or of a stored one.
+    fn text<'py>(
+        &self,
+        py: Python<'py>,
+        outgoing: impl FnOnce(&Details) -> &Option<Py<PyString>>,
+        stored: impl for<'a> FnOnce(&Fields<'a>) -> Option<&'a str>,
+    ) -> PyResult<Text<'py>> {
+        match &self.content {
+            Content::Outgoing(message) => {
+                Ok(message.details.as_ref().and_then(|details| outgoing(details).as_ref().map(|text| text.bind(py).clone())))
+            }
+            Content::Stored(record) => Ok(stored(&Fields::decode(record).or_raise()?).map(|text| PyString::new(py, text))),
+        }
+    }
+
+    fn fields_of_stored<R>(&self, read: impl FnOnce(&Fields<'_>) -> R) -> PyResult<Option<R>> {
+        self.record().map(|record| Ok(read(&Fields::decode(record).or_raise()?))).transpose()
+    }
+}
+
+fn checked<'py>(name: &str, text: Text<'py>) -> PyResult<Option<Py<PyString>>> {
+    if let Some(text) = &text {
+        check_key_length(name, Some(text.to_str()?)).or_raise()?;
+    }
+    Ok(text.map(Bound::unbind))
+}
+
+fn check_keys(py: Python<'_>, session_id: Option<&Py<PyString>>, partition_key: Option<&Py<PyString>>) -> PyResult<()> {
+    if let (Some(session_id), Some(key)) = (session_id, partition_key) {
+        let (session_id, key) = (session_id.to_str(py)?, key.to_str(py)?);
+        if session_id != key {
+            return Err(key_mismatch(session_id, key)).or_raise();
+        }
+    }
+    Ok(())
+}
+
+fn time_to_live_ms(value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    // The SDK takes whole seconds as a number, too.
+    let ms = match value.extract::<i64>() {
+        Ok(seconds) => seconds.saturating_mul(1000),
+        Err(_) => convert::timedelta_ms(value)?,
+    };
+    u64::try_from(ms)
+        .ok()
+        .filter(|ms| *ms > 0)
+        .ok_or_else(|| PyValueError::new_err("time_to_live must be greater than 0; leave it out for a message that never expires"))
+}
+
+fn mapping(value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    if value.cast::<PyMapping>().is_ok() {
+        return Ok(value.unbind());
+    }
+    Err(PyTypeError::new_err(format!("application_properties must be a dict or None: {}", value.get_type().name()?)))
+}
+
+macro_rules! text_property {
+    ($($name:ident, $set:ident, $check:expr;)*) => {
+        #[pymethods]
+        impl ServiceBusMessage {
+            $(
+                #[getter]
+                fn $name<'py>(&self, py: Python<'py>) -> PyResult<Text<'py>> {
+                    self.text(py, |details| &details.$name, |fields| fields.$name)
+                }
+
+                #[setter]
+                fn $set(&mut self, py: Python<'_>, value: Text<'_>) -> PyResult<()> {
+                    let check: fn(&str, Text<'_>) -> PyResult<Option<Py<PyString>>> = $check;
+                    let value = check(stringify!($name), value)?;
+                    let details = self.details()?;
+                    let held = std::mem::replace(&mut details.$name, value);
+                    let checked = check_keys(py, details.session_id.as_ref(), details.partition_key.as_ref());
+                    if checked.is_err() {
+                        details.$name = held;
+                    }
+                    checked
+                }
+            )*
+        }
+    };
+}
+
+text_property! {
+    session_id, set_session_id, checked;
+    partition_key, set_partition_key, checked;
+    reply_to_session_id, set_reply_to_session_id, checked;
+    subject, set_subject, |_, text| Ok(text.map(Bound::unbind));
+    correlation_id, set_correlation_id, |_, text| Ok(text.map(Bound::unbind));
+    content_type, set_content_type, |_, text| Ok(text.map(Bound::unbind));
+    to, set_to, |_, text| Ok(text.map(Bound::unbind));
+    reply_to, set_reply_to, |_, text| Ok(text.map(Bound::unbind));
+}
+
+#[pymethods]
+impl ServiceBusMessage {
+    #[new]
+    #[pyo3(signature = (
+        body, *, application_properties=None, session_id=None, message_id=None, scheduled_enqueue_time_utc=None, time_to_live=None,
+        content_type=None, correlation_id=None, subject=None, partition_key=None, to=None, reply_to=None, reply_to_session_id=None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the SDK's signature")]
+    fn new(
+        py: Python<'_>,
+        body: Bound<'_, PyAny>,
+        application_properties: Option<Bound<'_, PyAny>>,
+        session_id: Text<'_>,
+        message_id: Text<'_>,
+        scheduled_enqueue_time_utc: Option<Bound<'_, PyAny>>,
+        time_to_live: Option<Bound<'_, PyAny>>,
+        content_type: Text<'_>,
+        correlation_id: Text<'_>,
+        subject: Text<'_>,
+        partition_key: Text<'_>,
+        to: Text<'_>,
+        reply_to: Text<'_>,
+        reply_to_session_id: Text<'_>,
+    ) -> PyResult<Self> {
+        let body = match body.cast_into::<PyBytes>() {
+            Ok(bytes) => OutgoingBody::Bytes(bytes.unbind()),
+            Err(error) => match error.into_inner().cast_into::<PyString>() {
+                Ok(text) => OutgoingBody::Text(text.unbind()),
+                Err(error) => {
+                    let other = error.into_inner();
+                    if !other.is_none() {
+                        let detail = format!("the body of a message must be str, bytes or None: {}", other.get_type().name()?);
+                        return Err(PyTypeError::new_err(detail));
+                    }
+                    OutgoingBody::Null
+                }
+            },
+        };
+        let texts = [&session_id, &message_id, &content_type, &correlation_id, &subject, &partition_key, &to, &reply_to, &reply_to_session_id];
+        let plain = texts.iter().all(|text| text.is_none())
+            && application_properties.is_none()
+            && scheduled_enqueue_time_utc.is_none()
+            && time_to_live.is_none();
+        if plain {
+            return Ok(Self { content: Content::Outgoing(Outgoing { body, assigned_id: None, details: None }) });
+        }
+        let details = Details {
+            session_id: checked("session_id", session_id)?,
+            message_id: checked("message_id", message_id)?,
+            partition_key: checked("partition_key", partition_key)?,
+            subject: subject.map(Bound::unbind),
+            correlation_id: correlation_id.map(Bound::unbind),
+            content_type: content_type.map(Bound::unbind),
+            to: to.map(Bound::unbind),
+            reply_to: reply_to.map(Bound::unbind),
+            reply_to_session_id: checked("reply_to_session_id", reply_to_session_id)?,
+            application_properties: application_properties.map(mapping).transpose()?,
+            scheduled_enqueue_time: scheduled_enqueue_time_utc.as_ref().map(convert::timestamp).transpose()?,
+            time_to_live_ms: time_to_live.as_ref().map(time_to_live_ms).transpose()?,
+        };
+        check_keys(py, details.session_id.as_ref(), details.partition_key.as_ref())?;
+        let outgoing = Outgoing { body, assigned_id: None, details: Some(Box::new(details)) };
+        Ok(Self { content: Content::Outgoing(outgoing) })
+    }
+
+    #[getter]
+    fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyIterator>>> {
+        let section = match &self.content {
+            Content::Outgoing(Outgoing { body: OutgoingBody::Bytes(bytes), .. }) => bytes.bind(py).clone(),
+            _ => {
+                let bytes = self.with_fields(py, |fields| {
+                    Ok(match fields.body {
+                        Body::Data(bytes) => Some(PyBytes::new(py, bytes)),
+                        Body::Null => None,
+                    })
+                })?;
+                let Some(bytes) = bytes else { return Ok(None) };
+                bytes
+            }
+        };
+        PyList::new(py, [section])?.try_iter().map(Some)
+    }
+
+    #[getter]
+    fn body_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let is_null = match &self.content {
+            Content::Outgoing(outgoing) => matches!(outgoing.body, OutgoingBody::Null),
+            Content::Stored(record) => Fields::decode(record).or_raise()?.body == Body::Null,
+        };
+        imports::body_type(py)?.getattr(if is_null { "VALUE" } else { "DATA" })
+    }
+
+    #[getter]
+    fn application_properties<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match &self.content {
+            Content::Outgoing(outgoing) => {
+                let held = outgoing.details.as_ref().and_then(|details| details.application_properties.as_ref());
+                Ok(held.map(|held| held.bind(py).clone()))
+            }
+            Content::Stored(record) => {
+                let fields = Fields::decode(record).or_raise()?;
+                fields.application_properties.map(|it| Ok(properties::decode(py, it)?.into_any())).transpose()
+            }
+        }
+    }
+
+    #[setter]
+    fn set_application_properties(&mut self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        let value = value.map(mapping).transpose()?;
+        self.details()?.application_properties = value;
+        Ok(())
+    }
+
+    #[getter]
+    fn message_id<'py>(&self, py: Python<'py>) -> PyResult<Text<'py>> {
+        if let Content::Outgoing(outgoing) = &self.content {
+            if let Some(given) = outgoing.details.as_ref().and_then(|details| details.message_id.as_ref()) {
+                return Ok(Some(given.bind(py).clone()));
+            }
+            return Ok(outgoing.assigned_id.map(|id| PyString::new(py, &MessageId::Assigned(id).to_string())));
+        }
+        let id = self.fields_of_stored(|fields| fields.message_id.map(|id| PyString::new(py, &id.to_string())))?;
+        Ok(id.flatten())
+    }
+
+    #[setter]
+    fn set_message_id(&mut self, value: Text<'_>) -> PyResult<()> {
+        let value = checked("message_id", value)?;
+        let outgoing = self.outgoing()?;
+        outgoing.assigned_id = None;
+        outgoing.details.get_or_insert_default().message_id = value;
+        Ok(())
+    }
+
+    #[getter]
+    fn scheduled_enqueue_time_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let time = match &self.content {
+            Content::Outgoing(outgoing) => outgoing.details.as_ref().and_then(|details| details.scheduled_enqueue_time),
+            Content::Stored(_) => self.fields_of_stored(|fields| fields.scheduled_enqueue_time)?.flatten(),
+        };
+        time.map(|time| convert::datetime(py, time)).transpose()
+    }
+
+    #[setter]
+    fn set_scheduled_enqueue_time_utc(&mut self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        let value = value.as_ref().map(convert::timestamp).transpose()?;
+        self.details()?.scheduled_enqueue_time = value;
+        Ok(())
+    }
+
+    #[getter]
+    fn time_to_live<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let ms = match &self.content {
+            Content::Outgoing(outgoing) => outgoing.details.as_ref().and_then(|details| details.time_to_live_ms),
+            Content::Stored(_) => self.fields_of_stored(|fields| fields.time_to_live_ms)?.flatten(),
+        };
+        ms.map(|ms| convert::timedelta(py, ms)).transpose()
+    }
+
+    #[setter]
+    fn set_time_to_live(&mut self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        let value = value.as_ref().map(time_to_live_ms).transpose()?;
+        self.details()?.time_to_live_ms = value;
+        Ok(())
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.with_fields(py, |fields| Ok(PyBytes::new(py, fields.body.bytes())))
+    }
+
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        self.with_fields(py, |fields| match fields.body {
+            Body::Null => Ok("None".to_owned()),
+            Body::Data(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        })
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let name = slf.get_type().name()?;
+        let mut shown = format!("{name}(body={}", slf.str()?.repr()?);
+        let mut names = vec!["message_id", "session_id", "partition_key", "subject", "correlation_id", "content_type"];
+        names.extend(["to", "reply_to", "reply_to_session_id", "time_to_live", "scheduled_enqueue_time_utc", "application_properties"]);
+        if slf.hasattr("sequence_number")? {
+            names.extend(["sequence_number", "delivery_count", "enqueued_time_utc", "locked_until_utc"]);
+        }
+        for name in names {
+            let value = slf.getattr(name)?;
+            if !value.is_none() {
+                shown.push_str(&format!(", {name}={}", value.repr()?));
+            }
+        }
+        // As in the SDK, a message shows at most 1,024 characters of itself.
+        let mut shown: String = shown.chars().take(1_023).collect();
+        shown.push(')');
+        Ok(shown)
+    }
+}

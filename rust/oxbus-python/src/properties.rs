@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Application properties: from a Python mapping and back.
+
+use oxbus_model::message::{Properties, PropertiesBuilder, Value};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyMapping, PyString};
+
+use crate::{convert, imports};
+
+/// Encodes a mapping; keys are text (bytes in UTF-8 are taken too).
+pub(crate) fn encode(mapping: &Bound<'_, PyAny>) -> PyResult<PropertiesBuilder> {
+    let mapping = mapping.cast::<PyMapping>().map_err(|_| {
+        PyTypeError::new_err("application properties must be a dict of text keys to bool, int, float, str, bytes, datetime, UUID or None")
+    })?;
+    let mut builder = PropertiesBuilder::default();
+    for item in mapping.items()? {
+        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        with_key(&key, |key| push(&mut builder, key, &value))?;
+    }
+    Ok(builder)
+}
+
+fn with_key<R>(key: &Bound<'_, PyAny>, run: impl FnOnce(&str) -> PyResult<R>) -> PyResult<R> {
+    if let Ok(text) = key.cast::<PyString>() {
+        return run(text.to_str()?);
+    }
+    if let Ok(bytes) = key.cast::<PyBytes>()
+        && let Ok(text) = std::str::from_utf8(bytes.as_bytes())
+    {
+        return run(text);
+    }
+    Err(PyTypeError::new_err(format!("an application property has a key that is not text; use str: {}", key.repr()?)))
+}
+
+fn push(builder: &mut PropertiesBuilder, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = value.py();
+    if value.is_none() {
+        builder.push(key, Value::Null);
+    } else if let Ok(value) = value.cast::<PyString>() {
+        builder.push(key, Value::Text(value.to_str()?));
+    } else if let Ok(value) = value.cast::<PyBool>() {
+        builder.push(key, Value::Bool(value.is_true()));
+    } else if let Ok(value) = value.cast::<PyInt>() {
+        let int = value.extract().map_err(|_| {
+            PyValueError::new_err(format!("an application property does not fit 64 bits; send it as text: key=`{key}`"))
+        })?;
+        builder.push(key, Value::Int(int));
+    } else if let Ok(value) = value.cast::<PyFloat>() {
+        builder.push(key, Value::Double(value.value()));
+    } else if let Ok(value) = value.cast::<PyBytes>() {
+        builder.push(key, Value::Bytes(value.as_bytes()));
+    } else if value.is_instance(imports::uuid(py)?)? {
+        builder.push(key, Value::Uuid(value.getattr("bytes")?.extract()?));
+    } else if value.is_instance(imports::datetime(py)?)? {
+        builder.push(key, Value::Time(convert::datetime_ms(value)?));
+    } else {
+        let detail = format!(
+            "an application property has a type that cannot be sent; use bool, int, float, str, bytes, datetime, UUID or None: \
+             key=`{key}` type={}",
+            value.get_type().name()?
+        );
+        return Err(PyTypeError::new_err(detail));
+    }
+    Ok(())
+}
+
+/// The dict of encoded properties.
+pub(crate) fn decode<'py>(py: Python<'py>, properties: Properties<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (key, value) in properties.iter() {
+        match value {
+            Value::Null => dict.set_item(key, py.None())?,
+            Value::Bool(it) => dict.set_item(key, it)?,
+            Value::Int(it) => dict.set_item(key, it)?,
+            Value::Double(it) => dict.set_item(key, it)?,
+            Value::Text(it) => dict.set_item(key, it)?,
+            Value::Bytes(it) => dict.set_item(key, PyBytes::new(py, it))?,
+            Value::Uuid(it) => dict.set_item(key, uuid(py, "bytes", &it)?)?,
+            Value::Time(it) => {
+                let epoch = convert::datetime(py, oxbus_model::Timestamp(0))?;
+                let delta = imports::timedelta(py)?.call1((0, 0, 0, it))?;
+                dict.set_item(key, epoch.call_method1("__add__", (delta,))?)?;
+            }
+        }
+    }
+    Ok(dict)
+}
+
+/// A `uuid.UUID` of 16 bytes; `keyword` is `bytes` or `bytes_le`.
+pub(crate) fn uuid<'py>(py: Python<'py>, keyword: &str, bytes: &[u8; 16]) -> PyResult<Bound<'py, PyAny>> {
+    let keywords = PyDict::new(py);
+    keywords.set_item(keyword, PyBytes::new(py, bytes))?;
+    imports::uuid(py)?.call((), Some(&keywords))
+}

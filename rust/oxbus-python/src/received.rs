@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ServiceBusReceivedMessage`: a message that was received, fetched or peeked.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use oxbus_broker::client::{Browsed, Delivery, SettleKey};
+use oxbus_broker::entity::Queue;
+use oxbus_broker::{Receiver, record};
+use oxbus_model::message::{Fields, Value};
+use oxbus_model::options::ReceiveMode;
+use oxbus_model::{Error, ErrorKind, SequenceNumber, Timestamp};
+use oxbus_store::{LockKey, Phase};
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use pyo3::types::PyString;
+
+use crate::error::{OrRaise, raise};
+use crate::fork::Owned;
+use crate::message::ServiceBusMessage;
+use crate::{convert, imports, properties};
+
+/// What the holder of a message may do with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holding {
+    Locked,
+    Taken,
+    Peeked,
+}
+
+/// A received message.
+#[pyclass(extends = ServiceBusMessage, frozen, module = "oxbus")]
+pub(crate) struct ServiceBusReceivedMessage {
+    receiver: Owned<Arc<Receiver>>,
+    at: SettleKey,
+    holding: Holding,
+    state: u8,
+    delivery_count: u32,
+    enqueued_at: Timestamp,
+    expires_at: Timestamp,
+    /// Milliseconds since 1970; moves with a renewal.
+    locked_until: AtomicU64,
+    settled: AtomicBool,
+    auto_renew_error: Mutex<Option<Py<PyAny>>>,
+}
+
+const ACTIVE: u8 = 0;
+const DEFERRED: u8 = 1;
+const SCHEDULED: u8 = 2;
+
+impl ServiceBusReceivedMessage {
+    /// The Python object of a message that was handed out.
+    pub(crate) fn of_delivery<'py>(py: Python<'py>, receiver: &Owned<Arc<Receiver>>, delivery: Delivery) -> PyResult<Bound<'py, Self>> {
+        let Delivery { index, claimed, locked_until } = delivery;
+        let shared = receiver.get()?;
+        let message = Self {
+            at: SettleKey { index, key: claimed.key },
+            holding: if shared.mode() == ReceiveMode::PeekLock { Holding::Locked } else { Holding::Taken },
+            state: if claimed.deferred { DEFERRED } else { ACTIVE },
+            delivery_count: claimed.delivery_count,
+            enqueued_at: claimed.enqueued_at,
+            expires_at: claimed.expires_at,
+            locked_until: AtomicU64::new(locked_until.map_or(0, |time| time.0)),
+            settled: AtomicBool::new(false),
+            auto_renew_error: Mutex::new(None),
+            receiver: receiver.sibling(Arc::clone(shared)),
+        };
+        Bound::new(py, PyClassInitializer::from(ServiceBusMessage::stored(claimed.record)).add_subclass(message))
+    }
+
+    /// The Python object of a message that was looked at.
+    pub(crate) fn of_browsed<'py>(py: Python<'py>, receiver: &Owned<Arc<Receiver>>, browsed: Browsed) -> PyResult<Bound<'py, Self>> {
+        let Browsed { index, message } = browsed;
+        let shown = Self {
+            at: SettleKey { index, key: LockKey { counter: message.counter, generation: 0 } },
+            holding: Holding::Peeked,
+            state: match message.phase {
+                Phase::Deferred | Phase::DeferredLocked => DEFERRED,
+                Phase::Scheduled => SCHEDULED,
+                Phase::Ready | Phase::Cached | Phase::Locked => ACTIVE,
+            },
+            delivery_count: message.delivery_count,
+            enqueued_at: message.enqueued_at,
+            expires_at: message.expires_at,
+            locked_until: AtomicU64::new(0),
+            settled: AtomicBool::new(false),
+            auto_renew_error: Mutex::new(None),
+            receiver: receiver.sibling(Arc::clone(receiver.get()?)),
+        };
+        Bound::new(py, PyClassInitializer::from(ServiceBusMessage::stored(message.record)).add_subclass(shown))
+    }
+
+    /// How `receiver` names this message's hold, if it may settle it.
+    pub(crate) fn settle_key(&self, receiver: &Receiver) -> PyResult<SettleKey> {
+        let shared = self.receiver.get()?;
+        match self.holding {
+            Holding::Locked => {}
+            Holding::Taken => {
+                let detail = "a message received in RECEIVE_AND_DELETE mode is gone already and has nothing to settle; use PEEK_LOCK";
+                return Err(raise(&Error::new(ErrorKind::InvalidArgument, detail)));
+            }
+            Holding::Peeked => {
+                let detail = "a peeked message has no lock and cannot be settled; receive it first";
+                return Err(raise(&Error::new(ErrorKind::InvalidArgument, detail)));
+            }
+        }
+        if self.settled.load(Ordering::Acquire) {
+            let detail = format!("this message was settled before; receive the next one: sequence_number={}", self.number());
+            return Err(raise(&Error::new(ErrorKind::MessageAlreadySettled, detail)));
+        }
+        if !Arc::ptr_eq(shared.queue(), receiver.queue()) || shared.sub_queue() != receiver.sub_queue() {
+            let detail = format!(
+                "the message belongs to another entity; settle it with a receiver of its own queue: its queue=`{}` this queue=`{}`",
+                shared.queue().name().as_str(),
+                receiver.queue().name().as_str()
+            );
+            return Err(raise(&Error::new(ErrorKind::MessageLockLost, detail)));
+        }
+        Ok(self.at)
+    }
+
+    /// Notes that the message is settled.
+    pub(crate) fn set_settled(&self) {
+        self.settled.store(true, Ordering::Release);
+    }
+
+    /// Notes a new end of the lock.
+    pub(crate) fn set_locked_until(&self, time: Timestamp) {
+        self.locked_until.store(time.0, Ordering::Release);
+    }
+
+    pub(crate) fn number(&self) -> SequenceNumber {
+        Queue::sequence_number(self.at.index, self.at.key.counter)
+    }
+
+    fn text<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Option<Bound<'py, PyString>>> {
+        let base = slf.as_super().borrow();
+        let Some(record) = base.record() else { return Ok(None) };
+        let fields = Fields::decode(record).or_raise()?;
+        Ok(match fields.application_properties.and_then(|properties| properties.get(name)) {
+            Some(Value::Text(text)) => Some(PyString::new(slf.py(), text)),
+            _ => None,
+        })
+    }
+}
+
+#[pymethods]
+impl ServiceBusReceivedMessage {
+    #[getter]
+    fn sequence_number(&self) -> u64 {
+        self.number().0
+    }
+
+    #[getter]
+    fn partition_id(&self) -> PyResult<Option<u16>> {
+        Ok(self.receiver.get()?.queue().shown_partition(self.at.index).map(|partition| partition.0))
+    }
+
+    #[getter]
+    fn enqueued_sequence_number(&self) -> Option<u64> {
+        // On a plain queue there is no earlier point of submission (B-115).
+        None
+    }
+
+    #[getter]
+    fn enqueued_time_utc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        convert::datetime(py, self.enqueued_at)
+    }
+
+    #[getter]
+    fn expires_at_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        (self.expires_at != Timestamp::NEVER).then(|| convert::datetime(py, self.expires_at)).transpose()
+    }
+
+    #[getter]
+    fn delivery_count(&self) -> u32 {
+        self.delivery_count
+    }
+
+    #[getter]
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        imports::message_state(py)?.call1((self.state,))
+    }
+
+    #[getter]
+    fn lock_token<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.holding != Holding::Locked {
+            return Ok(None);
+        }
+        // The 16 bytes read as a .NET GUID, as on the wire (B-150).
+        let token = self.receiver.get()?.token(self.at);
+        properties::uuid(py, "bytes_le", &token.0).map(Some)
+    }
+
+    #[getter]
+    fn locked_until_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let until = self.locked_until.load(Ordering::Acquire);
+        (until > 0 && self.holding == Holding::Locked).then(|| convert::datetime(py, Timestamp(until))).transpose()
+    }
+
+    #[getter]
+    fn dead_letter_reason<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyString>>> {
+        Self::text(slf, record::DEAD_LETTER_REASON)
+    }
+
+    #[getter]
+    fn dead_letter_error_description<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyString>>> {
+        Self::text(slf, record::DEAD_LETTER_DESCRIPTION)
+    }
+
+    #[getter]
+    fn dead_letter_source(&self) -> Option<String> {
+        // Set only on messages forwarded out of a dead-letter queue (B-264), which this version does not have.
+        None
+    }
+
+    #[getter]
+    fn _lock_expired(&self) -> PyResult<bool> {
+        let now = self.receiver.get()?.queue().now();
+        Ok(self.holding != Holding::Locked || self.locked_until.load(Ordering::Acquire) <= now.0)
+    }
+
+    #[getter]
+    fn _settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    #[getter]
+    fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|error| error.clone_ref(py))
+    }
+
+    #[setter]
+    fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
+        *self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ServiceBusSender`.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use oxbus_broker::client::Batch;
+use oxbus_broker::{Namespace, Sender};
+use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
+use oxbus_model::{Error, ErrorKind, SequenceNumber};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arrow;
+use crate::batch::{ServiceBusMessageBatch, not_a_message, push};
+use crate::convert::{OneOrMany, check_timeout, timestamp};
+use crate::error::{OrRaise, raise};
+use crate::fork::Owned;
+use crate::message::ServiceBusMessage;
+
+/// A sender. It looks its queue up at its first use, as the SDK connects at the first use.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct ServiceBusSender {
+    namespace: Owned<Namespace>,
+    queue_name: String,
+    client_identifier: String,
+    sender: Owned<OnceLock<Sender>>,
+    closed: AtomicBool,
+    sent: AtomicBool,
+}
+
+/// Messages of this size and below are sent without leaving the interpreter: leaving costs more.
+const BATCH_IN_PLACE_MAX: usize = 256;
+
+/// Refuses a received message: it carries its own number and lock (B-175).
+pub(crate) fn check_outgoing(message: &ServiceBusMessage) -> PyResult<()> {
+    if message.record().is_none() {
+        return Ok(());
+    }
+    let detail = "a received message cannot be sent again; make a new ServiceBusMessage from its body and properties";
+    Err(raise(&Error::new(ErrorKind::InvalidOperation, detail)))
+}
+
+impl ServiceBusSender {
+    pub(crate) fn new(namespace: Owned<Namespace>, queue_name: String, client_identifier: String) -> Self {
+        Self {
+            sender: namespace.sibling(OnceLock::new()),
+            namespace,
+            queue_name,
+            client_identifier,
+            closed: AtomicBool::new(false),
+            sent: AtomicBool::new(false),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn open(&self) -> PyResult<&Sender> {
+        let cell = self.sender.get()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the sender was closed; get a new one from the client")).or_raise();
+        }
+        if let Some(sender) = cell.get() {
+            return Ok(sender);
+        }
+        let sender = self.namespace.get()?.sender(&self.queue_name).or_raise()?;
+        Ok(cell.get_or_init(|| sender))
+    }
+
+    fn send_one(&self, py: Python<'_>, sender: &Sender, message: &Bound<'_, ServiceBusMessage>) -> PyResult<()> {
+        let mut message = message.try_borrow_mut()?;
+        check_outgoing(&message)?;
+        message.ensure_id(|| sender.assign_id());
+        message.with_fields(py, |fields| sender.send(fields).or_raise())?;
+        Ok(())
+    }
+
+    fn collect(sender: &Sender, messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
+        if let Ok(list) = messages.cast::<PyList>() {
+            let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX).with_capacity(list.len());
+            for message in list.iter() {
+                push(&mut batch, &message, || sender.assign_id())?;
+            }
+            return Ok(batch);
+        }
+        let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX);
+        for message in messages.try_iter().map_err(|_| not_a_message(messages))? {
+            push(&mut batch, &message?, || sender.assign_id())?;
+        }
+        Ok(batch)
+    }
+
+    fn send_batch(py: Python<'_>, sender: &Sender, batch: Batch) -> PyResult<Vec<SequenceNumber>> {
+        if batch.len() <= BATCH_IN_PLACE_MAX { sender.send_batch(batch).or_raise() } else { py.detach(|| sender.send_batch(batch)).or_raise() }
+    }
+}
+
+fn check_durability(durability: Option<&str>) -> PyResult<()> {
+    match durability {
+        None | Some("memory") => Ok(()),
+        Some("os" | "fsync") => {
+            let detail = "durability `os` and `fsync` need a durable namespace, which this version does not have; leave durability out";
+            Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
+        }
+        Some(other) => {
+            Err(Error::new(ErrorKind::InvalidArgument, format!("unknown durability; leave it out, or use `memory`: `{other}`"))).or_raise()
+        }
+    }
+}
+
+#[pymethods]
+impl ServiceBusSender {
+    #[pyo3(signature = (message, *, timeout=60.0, durability=None))]
+    fn send_messages(&self, message: &Bound<'_, PyAny>, timeout: Option<f64>, durability: Option<&str>) -> PyResult<()> {
+        let py = message.py();
+        let sender = self.open()?;
+        check_timeout(timeout)?;
+        check_durability(durability)?;
+        if let Ok(one) = message.cast::<ServiceBusMessage>() {
+            self.send_one(py, sender, one)?;
+        } else if let Ok(batch) = message.cast::<ServiceBusMessageBatch>() {
+            Self::send_batch(py, sender, batch.get().messages())?;
+        } else {
+            let batch = Self::collect(sender, message)?;
+            Self::send_batch(py, sender, batch)?;
+        }
+        self.sent.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[pyo3(signature = (messages, schedule_time_utc, *, timeout=60.0))]
+    fn schedule_messages(&self, messages: &Bound<'_, PyAny>, schedule_time_utc: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<Vec<u64>> {
+        let py = messages.py();
+        let sender = self.open()?;
+        check_timeout(timeout)?;
+        let due = timestamp(schedule_time_utc)?;
+        let mut batch = if messages.cast::<ServiceBusMessage>().is_ok() {
+            Self::collect(sender, PyList::new(py, [messages])?.as_any())?
+        } else {
+            Self::collect(sender, messages)?
+        };
+        batch.schedule_all(due).or_raise()?;
+        let numbers = py.detach(|| sender.send_batch(batch)).or_raise()?;
+        Ok(numbers.into_iter().map(|number| number.0).collect())
+    }
+
+    #[pyo3(signature = (sequence_numbers, *, timeout=60.0))]
+    fn cancel_scheduled_messages(&self, py: Python<'_>, sequence_numbers: OneOrMany<u64>, timeout: Option<f64>) -> PyResult<()> {
+        let sender = self.open()?;
+        check_timeout(timeout)?;
+        let numbers: Vec<SequenceNumber> = sequence_numbers.into_vec().into_iter().map(SequenceNumber).collect();
+        py.detach(|| sender.cancel_scheduled(&numbers)).or_raise()
+    }
+
+    #[pyo3(signature = (max_size_in_bytes=None))]
+    fn create_message_batch(&self, max_size_in_bytes: Option<usize>) -> PyResult<ServiceBusMessageBatch> {
+        ServiceBusMessageBatch::with_max(max_size_in_bytes, self.open()?.queue().message_size_bytes_max())
+    }
+
+    /// See the stub.
+    fn send_arrow<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let stored = arrow::send(self.open()?, data)?;
+        self.sent.store(true, Ordering::Relaxed);
+        Ok(stored)
+    }
+
+    fn close(&self) -> PyResult<()> {
+        if let Ok(cell) = self.sender.get()
+            && let Some(sender) = cell.get()
+        {
+            sender.close();
+        }
+        self.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    #[getter]
+    fn client_identifier(&self) -> &str {
+        &self.client_identifier
+    }
+
+    #[getter]
+    fn last_durability(&self) -> Option<&'static str> {
+        self.sent.load(Ordering::Relaxed).then_some("memory")
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().open()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Option<Py<PyAny>>, exc_value: Option<Py<PyAny>>, traceback: Option<Py<PyAny>>) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ServiceBusSender(queue_name={:?})", self.queue_name)
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The settling half of `ServiceBusReceiver`.
+
+use oxbus_broker::client::{SettleKey, Settlement};
+use oxbus_model::message::Value;
+use oxbus_model::{Error, ErrorKind, LockToken};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::arrow;
+use crate::convert;
+use crate::error::{OrRaise, raise, raise_with};
+use crate::properties;
+use crate::received::ServiceBusReceivedMessage;
+use crate::receiver::ServiceBusReceiver;
+
+type Message<'py> = Bound<'py, ServiceBusReceivedMessage>;
+
+/// The call of a settlement, owned.
+enum Call<'a> {
+    Complete,
+    Abandon(Option<&'a Bound<'a, PyAny>>),
+    Defer(Option<&'a Bound<'a, PyAny>>),
+    DeadLetter { reason: Option<&'a str>, description: Option<&'a str> },
+}
+
+impl Call<'_> {
+    /// Runs `run` with the settlement.
+    fn with<R>(&self, run: impl FnOnce(Settlement<'_>) -> PyResult<R>) -> PyResult<R> {
+        let changes = |mapping: Option<&Bound<'_, PyAny>>| mapping.map(properties::encode).transpose();
+        match self {
+            Self::Complete => run(Settlement::Complete),
+            Self::DeadLetter { reason, description } => {
+                run(Settlement::DeadLetter { reason: *reason, description: *description, changes: &[] })
+            }
+            Self::Abandon(mapping) | Self::Defer(mapping) => {
+                let encoded = changes(*mapping)?;
+                let entries: Vec<(&str, Value<'_>)> = encoded.iter().flat_map(|it| it.properties().iter()).collect();
+                run(if matches!(self, Self::Abandon(_)) { Settlement::Abandon(&entries) } else { Settlement::Defer(&entries) })
+            }
+        }
+    }
+}
+
+fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Message<'py>> {
+    value.cast::<ServiceBusReceivedMessage>().map_err(|_| {
+        let name = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!("only a received message can be settled; pass what receive_messages returned: {name}"))
+    })
+}
+
+/// The error of a call that settled all but some messages.
+fn some_lost(numbers: &[u64]) -> PyErr {
+    let shown: Vec<String> = numbers.iter().take(10).map(u64::to_string).collect();
+    let more = if numbers.len() > 10 { ", …" } else { "" };
+    let detail = format!(
+        "{} messages were not settled because their locks are lost, the others were; receive them again: sequence_numbers={}{more}",
+        numbers.len(),
+        shown.join(", ")
+    );
+    raise_with(&Error::new(ErrorKind::MessageLockLost, detail), |keywords| keywords.set_item("sequence_numbers", numbers.to_vec()))
+}
+
+impl ServiceBusReceiver {
+    fn settle(&self, value: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
+        let receiver = self.open()?.get()?;
+        let message = message(value)?.get();
+        let at = message.settle_key(receiver)?;
+        call.with(|settlement| receiver.settle(at, settlement).or_raise())?;
+        message.set_settled();
+        Ok(())
+    }
+
+    /// Settles what can be settled; then names what could not.
+    fn settle_all(&self, messages: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
+        let messages: Vec<Bound<'_, PyAny>> = messages.try_iter()?.collect::<PyResult<_>>()?;
+        let receiver = self.open()?.get()?;
+        // Everything that is wrong with the call is found before the first message is settled.
+        let mut keys = Vec::with_capacity(messages.len());
+        for value in &messages {
+            keys.push(message(value)?.get().settle_key(receiver)?);
+        }
+        let lost: Vec<usize> = call.with(|settlement| match settlement {
+            Settlement::Complete => receiver.complete_many(&keys).or_raise(),
+            other => {
+                let mut lost = Vec::new();
+                for (position, key) in keys.iter().enumerate() {
+                    match receiver.settle(*key, other) {
+                        Ok(()) => {}
+                        Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(position),
+                        Err(error) => return Err(raise(&error)),
+                    }
+                }
+                Ok(lost)
+            }
+        })?;
+        let mut lost_here = lost.iter().peekable();
+        for (position, value) in messages.iter().enumerate() {
+            if lost_here.next_if(|next| **next == position).is_none() {
+                message(value)?.get().set_settled();
+            }
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let numbers: Vec<u64> = lost.iter().map(|&position| Ok(message(&messages[position])?.get().number().0)).collect::<PyResult<_>>()?;
+        Err(some_lost(&numbers))
+    }
+}
+
+#[pymethods]
+impl ServiceBusReceiver {
+    fn complete_message(&self, message: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.settle(message, &Call::Complete)
+    }
+
+    #[pyo3(signature = (message, *, properties_to_modify=None))]
+    fn abandon_message(&self, message: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.settle(message, &Call::Abandon(properties_to_modify))
+    }
+
+    #[pyo3(signature = (message, *, properties_to_modify=None))]
+    fn defer_message(&self, message: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.settle(message, &Call::Defer(properties_to_modify))
+    }
+
+    #[pyo3(signature = (message, reason=None, error_description=None))]
+    fn dead_letter_message(&self, message: &Bound<'_, PyAny>, reason: Option<&str>, error_description: Option<&str>) -> PyResult<()> {
+        self.settle(message, &Call::DeadLetter { reason, description: error_description })
+    }
+
+    fn complete_messages(&self, messages: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.settle_all(messages, &Call::Complete)
+    }
+
+    #[pyo3(signature = (messages, *, properties_to_modify=None))]
+    fn abandon_messages(&self, messages: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.settle_all(messages, &Call::Abandon(properties_to_modify))
+    }
+
+    #[pyo3(signature = (messages, *, properties_to_modify=None))]
+    fn defer_messages(&self, messages: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.settle_all(messages, &Call::Defer(properties_to_modify))
+    }
+
+    #[pyo3(signature = (messages, reason=None, error_description=None))]
+    fn dead_letter_messages(&self, messages: &Bound<'_, PyAny>, reason: Option<&str>, error_description: Option<&str>) -> PyResult<()> {
+        self.settle_all(messages, &Call::DeadLetter { reason, description: error_description })
+    }
+
+    #[pyo3(signature = (message, *, timeout=60.0))]
+    fn renew_message_lock<'py>(&self, py: Python<'py>, message: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        convert::check_timeout(timeout)?;
+        let receiver = self.open()?.get()?;
+        let message = self::message(message)?.get();
+        let until = receiver.renew(message.settle_key(receiver)?).or_raise()?;
+        message.set_locked_until(until);
+        convert::datetime(py, until)
+    }
+
+    /// See the stub.
+    fn settle_arrow(&self, py: Python<'_>, batch: &Bound<'_, PyAny>, outcome: &str) -> PyResult<()> {
+        let settlement = match outcome {
+            "complete" => Settlement::Complete,
+            "abandon" => Settlement::Abandon(&[]),
+            "defer" => Settlement::Defer(&[]),
+            "dead_letter" => Settlement::DeadLetter { reason: None, description: None, changes: &[] },
+            other => {
+                let detail = format!("unknown outcome; use `complete`, `abandon`, `defer` or `dead_letter`: `{other}`");
+                return Err(PyValueError::new_err(detail));
+            }
+        };
+        let receiver = self.open()?.get()?;
+        let (numbers, tokens) = arrow::lock_tokens(batch)?;
+        let lost = py.detach(|| -> oxbus_model::Result<Vec<usize>> {
+            let mut lost = Vec::new();
+            let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
+            let mut rows = Vec::with_capacity(tokens.len());
+            for (row, token) in tokens.iter().enumerate() {
+                match receiver.open_token(LockToken(*token)) {
+                    Some(key) => {
+                        keys.push(key);
+                        rows.push(row);
+                    }
+                    None => lost.push(row),
+                }
+            }
+            if matches!(settlement, Settlement::Complete) {
+                lost.extend(receiver.complete_many(&keys)?.into_iter().map(|position| rows[position]));
+            } else {
+                for (key, row) in keys.iter().zip(rows) {
+                    match receiver.settle(*key, settlement) {
+                        Ok(()) => {}
+                        Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(row),
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            lost.sort_unstable();
+            Ok(lost)
+        });
+        let lost = lost.or_raise()?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        Err(some_lost(&lost.iter().map(|&row| numbers.get(row).copied().unwrap_or(0)).collect::<Vec<u64>>()))
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting without holding the interpreter, with Ctrl-C and with a clean exit.
+//!
+//! The main thread waits in slices and looks for signals in between; other threads wait in one piece.
+//! At interpreter exit `_wake_waiting` ends all waits. A daemon thread must not touch the interpreter from then on,
+//! so it stays parked until the process ends; every other thread returns to Python, which is waiting to join it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use oxbus_broker::client::{Delivery, Received};
+use oxbus_broker::clock::Alarm;
+use oxbus_broker::namespace::WakeHandle;
+use oxbus_broker::Receiver;
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+use crate::imports;
+
+/// Between two looks for signals in the main thread.
+const SIGNAL_SLICE: Duration = Duration::from_millis(50);
+/// A wait in one piece; bounded only because a duration is.
+const ONE_PIECE: Duration = Duration::from_secs(3600);
+
+static EXITING: AtomicBool = AtomicBool::new(false);
+static NAMESPACES: Mutex<Vec<WakeHandle>> = Mutex::new(Vec::new());
+
+/// Lets the exit of the interpreter wake the receivers of a namespace.
+pub(crate) fn register(handle: WakeHandle) {
+    let mut namespaces = NAMESPACES.lock().unwrap_or_else(PoisonError::into_inner);
+    namespaces.retain(WakeHandle::is_alive);
+    namespaces.push(handle);
+}
+
+/// Ends every receive that waits.
+#[pyfunction]
+pub(crate) fn _wake_waiting(py: Python<'_>) {
+    EXITING.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        let namespaces = std::mem::take(&mut *NAMESPACES.lock().unwrap_or_else(PoisonError::into_inner));
+        namespaces.iter().for_each(WakeHandle::wake_all);
+    });
+}
+
+/// Who waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiter {
+    Main,
+    Daemon,
+    Other,
+}
+
+fn waiter(py: Python<'_>) -> PyResult<Waiter> {
+    let current = imports::current_thread(py)?.call0()?;
+    if current.is(&imports::main_thread(py)?.call0()?) {
+        return Ok(Waiter::Main);
+    }
+    Ok(if current.getattr("daemon")?.is_truthy()? { Waiter::Daemon } else { Waiter::Other })
+}
+
+/// Receives up to `max` messages, waiting until `alarm` while there is none. Empty when the wait ends.
+pub(crate) fn receive(py: Python<'_>, receiver: &Receiver, max: usize, alarm: impl FnOnce() -> PyResult<Alarm>) -> PyResult<Vec<Delivery>> {
+    // A small receive that finds something is done before leaving the interpreter would pay.
+    if max <= 16 {
+        if let Some(deliveries) = receiver.receive_now(max).or_raise()? {
+            return Ok(deliveries);
+        }
+    }
+    let alarm = alarm()?;
+    let waiter = waiter(py)?;
+    let slice = if waiter == Waiter::Main { SIGNAL_SLICE } else { ONE_PIECE };
+    loop {
+        let received = py.detach(|| {
+            let received = receiver.receive_until(max, alarm, slice, || EXITING.load(Ordering::SeqCst));
+            if waiter == Waiter::Daemon && EXITING.load(Ordering::SeqCst) {
+                loop {
+                    std::thread::park();
+                }
+            }
+            received
+        });
+        match received.or_raise()? {
+            Received::Messages(deliveries) => return Ok(deliveries),
+            Received::Nothing => return Ok(Vec::new()),
+            Received::Slice => {
+                py.check_signals()?;
+                if EXITING.load(Ordering::SeqCst) {
+                    return Ok(Vec::new());
+                }
+            }
+        }
+    }
+}
