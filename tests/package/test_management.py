@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models and durations of the administration client; what they mean to a queue is in contract/test_entity.py."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import isodate
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oxbus.management import (
+    AccessRights,
+    AuthorizationRule,
+    MessageCountDetails,
+    NamespaceType,
+    QueueProperties,
+    ServiceBusAdministrationClient,
+)
+from oxbus.management._durations import NEVER, NEVER_MS, to_milliseconds, to_timedelta
+from oxbus.management._paging import ITEMS_PER_PAGE, ItemPaged
+
+if TYPE_CHECKING:
+    from oxbus import Namespace
+
+
+@pytest.fixture
+def admin(oxbus_namespace: Namespace) -> ServiceBusAdministrationClient:
+    """An administration client of an empty namespace."""
+    return ServiceBusAdministrationClient(oxbus_namespace)
+
+
+@given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=100_000)))
+def test_iso_text_and_timedelta_mean_the_same(duration: timedelta) -> None:
+    """Whatever ISO 8601 text the SDK's library writes is read back to the millisecond."""
+    duration -= duration % timedelta(milliseconds=1)
+    text = isodate.duration_isoformat(duration)
+    assert to_milliseconds("d", text) == to_milliseconds("d", duration) == duration // timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("never", [timedelta.max, NEVER, "P10675199DT2H48M5.4775807S", "P999999999999D"])
+def test_longest_duration_has_no_end(never: timedelta | str) -> None:
+    """The service's maximum and anything beyond it cross as "never" and come back as the service's maximum (B-022)."""
+    assert to_milliseconds("d", never) == NEVER_MS
+    assert to_timedelta(NEVER_MS) == NEVER == isodate.parse_duration("P10675199DT2H48M5.4775807S")
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "P1", "1M", "PT1", "P1Y", "P1M", "-PT1S", "P1DT", "PT1H1D", "PT٣S"])
+def test_malformed_duration_is_a_value_error(text: str) -> None:
+    """Years and months have no fixed length, and a guess would be worse than an error."""
+    with pytest.raises(ValueError, match="lock_duration"):
+        to_milliseconds("lock_duration", text)
+
+
+@pytest.mark.parametrize("seconds", [60, 60.0, b"PT1M"])
+def test_duration_of_another_type_is_a_type_error(admin: ServiceBusAdministrationClient, seconds: object) -> None:
+    """A bare number says no unit."""
+    with pytest.raises(TypeError, match="lock_duration"):
+        admin.create_queue("orders", lock_duration=seconds)  # type: ignore[arg-type]
+    assert list(admin.list_queues()) == []
+
+
+def test_properties_read_and_write_like_a_mapping(admin: ServiceBusAdministrationClient) -> None:
+    """Attributes and items are the same, and names that do not exist are refused."""
+    queue = admin.create_queue("orders", lock_duration="PT30S")
+    assert queue["lock_duration"] == queue.lock_duration == queue.get("lock_duration") == timedelta(seconds=30)
+    assert len(queue) == len(list(queue.keys())) == len(list(queue.values())) == len(dict(queue.items()))
+    assert queue.has_key("status")
+    queue["max_delivery_count"] = 3
+    queue.update({"user_metadata": "mine"})
+    assert (queue.max_delivery_count, queue.user_metadata) == (3, "mine")
+    del queue["user_metadata"]
+    assert queue.user_metadata is None
+    with pytest.raises(KeyError):
+        queue["max_delivery_counts"] = 3
+    with pytest.raises(KeyError):
+        queue.update({"max_delivery_count": 4, "unknown": 1})
+    assert queue.max_delivery_count == 3
+    with pytest.raises(AttributeError):
+        queue.max_delivery_counts = 3  # type: ignore[attr-defined]
+
+
+def test_update_takes_properties_or_a_whole_mapping(admin: ServiceBusAdministrationClient) -> None:
+    """What `get_queue` returned can be given back, changed or not; a mapping that lacks an option is refused."""
+    admin.create_queue("orders")
+    before = admin.get_queue("orders")
+    admin.update_queue(before)
+    assert admin.get_queue("orders") == before
+    admin.update_queue({**before, "max_delivery_count": 7})
+    assert admin.get_queue("orders").max_delivery_count == 7
+    with pytest.raises(TypeError, match="lock_duration"):
+        admin.update_queue({"name": "orders", "max_delivery_count": 8})
+    assert admin.get_queue("orders").max_delivery_count == 7
+    assert isinstance(before, QueueProperties)
+
+
+def test_lists_come_by_item_and_by_page() -> None:
+    """Pages have up to 100 items (B-457), and a list is fetched when it is first looked at."""
+    fetched = []
+
+    def fetch() -> list[int]:
+        fetched.append(True)
+        return list(range(2 * ITEMS_PER_PAGE + 1))
+
+    items = ItemPaged(fetch)
+    assert fetched == []
+    assert next(items) == 0
+    assert sum(1 for _ in items) == 2 * ITEMS_PER_PAGE
+    assert [len(list(page)) for page in items.by_page()] == [ITEMS_PER_PAGE, ITEMS_PER_PAGE, 1]
+    assert [len(list(page)) for page in items.by_page("150")] == [51]
+    with pytest.raises(ValueError, match="continuation_token"):
+        items.by_page("-1")
+
+
+def test_small_models_hold_what_they_are_given() -> None:
+    """They are plain data."""
+    rule = AuthorizationRule(key_name="root", rights=[AccessRights.SEND])
+    assert (rule.key_name, rule.rights, rule.type) == ("root", [AccessRights.SEND], None)
+    assert MessageCountDetails(active_message_count=2).active_message_count == 2
+
+
+def test_counts_come_as_one_value_too(admin: ServiceBusAdministrationClient) -> None:
+    """`message_count_details` is the service's own set of counts."""
+    admin.create_queue("orders")
+    assert admin.get_queue_runtime_properties("orders").message_count_details == MessageCountDetails(
+        active_message_count=0,
+        dead_letter_message_count=0,
+        scheduled_message_count=0,
+        transfer_dead_letter_message_count=0,
+        transfer_message_count=0,
+    )
+
+
+def test_namespace_properties_say_what_is_known(admin: ServiceBusAdministrationClient) -> None:
+    """A namespace in memory has a name and a kind, and no tier."""
+    properties = admin.get_namespace_properties()
+    assert (properties.name, properties["namespace_type"]) == ("memory", NamespaceType.MESSAGING)
+    assert properties.messaging_sku is None
+    named = ServiceBusAdministrationClient.from_connection_string("Endpoint=memory://Parity-Five")
+    assert named.get_namespace_properties().name == "parity-five"
+
+
+def test_closing_the_client_leaves_the_namespace_open(admin: ServiceBusAdministrationClient) -> None:
+    """There is no connection to close."""
+    with admin:
+        admin.create_queue("orders")
+    admin.close()
+    assert [queue.name for queue in admin.list_queues()] == ["orders"]
+
+
+def test_client_takes_a_namespace_only() -> None:
+    """A host name, as the SDK takes, is a TypeError that names the other way."""
+    with pytest.raises(TypeError, match="from_connection_string"):
+        ServiceBusAdministrationClient("bus.example.net")  # type: ignore[arg-type]
