@@ -75,13 +75,13 @@ demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partiti
 
 .PHONY: test
 test: setup dev wheel ## Run every Rust and Python test, those with Spark included
-	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-python
+	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-python --exclude oxbus-bench
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: check
 check: setup dev ## Formats, lints, types, stubs, layers
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	cargo clippy $(CARGO_FLAGS) --workspace --exclude oxbus-bench --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -105,7 +105,7 @@ bench: setup dev ## Measure ours and the peers in one run (CASE=...); results go
 
 .PHONY: bench-store
 bench-store: ## Measure the slot log against its mutex twin (criterion)
-	cargo bench $(CARGO_FLAGS) -p oxbus-store
+	cargo bench $(CARGO_FLAGS) -p oxbus-bench
 
 .PHONY: loom
 loom: ## Try every interleaving of the lock-free parts
