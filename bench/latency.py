@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cases.bus import open_bus
 from cases.case import expect
-from oxbus import ServiceBusMessage
+from oxbus import ServiceBusMessage, ServiceBusReceivedMessage
 from peers.peeklock import Message, PeekLockQueue
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def _ping(send: Callable[[], object], receive: Callable[[], bytes], samples: int
 def oxbus_times(samples: int = SAMPLES) -> list[float]:
     """Ours; the completion of one message falls into the pause before the next."""
     bus = open_bus()
-    held = []
+    held: list[ServiceBusReceivedMessage] = []
 
     def receive() -> bytes:
         for message in held:
             bus.receiver.complete_message(message)
         held[:] = bus.receiver.receive_messages(max_wait_time=10)
-        return b"".join(held[0].body)
+        return b"".join(held[0].body or ())
 
     try:
         return _ping(lambda: bus.sender.send_messages(ServiceBusMessage(BODY)), receive, samples)

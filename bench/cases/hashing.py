@@ -45,9 +45,11 @@ def _check(_state: Any, answer: Any) -> None:
 
 
 def _ceiling(keys: pa.Array) -> Any:
+    compiled = ceiling.load()
+    assert compiled is not None  # the case exists only then
     _, offsets, data = keys.buffers()
     out = np.empty(len(keys), np.int32)
-    ceiling.load().partition_ids(offsets.address, data.address, len(keys), out.ctypes.data, PARTITIONS)
+    compiled.partition_ids(offsets.address, data.address, len(keys), out.ctypes.data, PARTITIONS)
     return pa.array(out)
 
 

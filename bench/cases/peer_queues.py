@@ -133,6 +133,10 @@ def _peek_case(bench_id: str, bodies: list[bytes], run: Any, check: Any, ready: 
     return Case(bench_id, "PeekLock in Python", len(bodies), lambda: ready(Peer(PeekLockQueue(), bodies)), run, check)
 
 
+def _simple_case(bench_id: str, bodies: list[bytes]) -> Case:
+    return Case(bench_id, "queue.SimpleQueue", len(bodies), lambda: bodies, _simple_cycle, _simple_check)
+
+
 def _ceiling_case(bench_id: str, bodies: list[bytes], run: Any) -> list[Case]:
     compiled = ceiling.load()
     if compiled is None:
@@ -150,7 +154,7 @@ def cases(messages: int) -> list[Case]:
         cycle, hundred = f"send_receive_complete/{payload}/single", f"send_receive_complete/{payload}/batch_100"
         found += [
             _peek_case(cycle, bodies, _peek_cycle_single, _peek_check_drained),
-            Case(cycle, "queue.SimpleQueue", messages, lambda bodies=bodies: bodies, _simple_cycle, _simple_check),
+            _simple_case(cycle, bodies),
             *_ceiling_case(cycle, bodies, _ceiling_cycle_single),
             _peek_case(hundred, bodies, _peek_cycle_by_hundred, _peek_check_drained),
             *_ceiling_case(hundred, bodies, _ceiling_cycle_by_hundred),

@@ -68,7 +68,7 @@ def _cycle_by_hundred(bus: Bus) -> int:
 def _check_sent(bus: Bus, _answer: None) -> None:
     expect("messages in the queue", bus.left(), len(bus.bodies))
     first = bus.receiver.peek_messages(1)
-    expect("a body", b"".join(first[0].body) in bus.bodies[:1000], wanted=True)
+    expect("a body", b"".join(first[0].body or ()) in bus.bodies[:1000], wanted=True)
 
 
 def _check_drained(bus: Bus, count: int) -> None:

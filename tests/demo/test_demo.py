@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from oxbus.demo import run as demo
 from oxbus.demo.encoding import PARTITIONS, SCHEMA
+from oxbus.demo.flights import InputMissingError
 from oxbus.demo.report import Report, print_report
 from oxbus.demo.run import EncodedFlights
 from rich.console import Console
@@ -268,7 +269,7 @@ def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     """Without the flights the demo says what to install and ends with 2."""
 
     def run(_progress: Progress) -> Report:
-        raise demo.InputMissingError("pip install it")
+        raise InputMissingError("pip install it")
 
     monkeypatch.setattr(demo, "run", run)
     assert demo.main() == 2

@@ -50,7 +50,7 @@ def found(keys: Any, partitions: int) -> list[int | None]:
     """What oxbus answers, read back through Arrow."""
     answer = pa.array(oxbus.partition_ids(keys, partitions))
     assert answer.type == pa.int32()
-    return answer.to_pylist()
+    return list(answer.to_pylist())
 
 
 @pytest.mark.parametrize(("key", "signed"), VECTORS)

@@ -99,4 +99,5 @@ def _as_arrow_stream(flights: list[Row]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed

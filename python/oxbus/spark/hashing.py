@@ -46,15 +46,14 @@ def partition_id(column: Column | str, partitions: SupportsIndex = 16) -> Column
     """
     count = operator.index(partitions)
     if not 1 <= count <= _PARTITIONS_MAX:
-        msg = f"partitions must be between 1 and {_PARTITIONS_MAX}; got {count}"
-        raise ValueError(msg)
+        raise ValueError(f"partitions must be between 1 and {_PARTITIONS_MAX}; got {count}")
     if isinstance(column, str):
         key = sf.col(column)
     elif isinstance(column, Column):
         key = column
     else:
-        msg = f"column must be a Column or the name of a column; got {type(column).__name__}"
-        raise TypeError(msg)
+        # Types rule this out, callers without a type checker do not.
+        raise TypeError(f"column must be a Column or the name of a column; got {type(column).__name__}")
 
     key_type = sf.typeof(key)  # a constant once resolved: the check costs nothing per row
     is_hashable = (key_type == "binary") | sf.startswith(key_type, sf.lit("string")) | (key_type == "void")

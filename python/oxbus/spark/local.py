@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -57,7 +58,21 @@ def local_session(name: str, master: str = "local[2]") -> Iterator[SparkSession]
         try:
             yield spark
         finally:
-            spark.stop()
+            _end(spark)
+
+
+def _end(spark: SparkSession) -> None:
+    """Stop Spark and its Java machine; PySpark on its own leaves the machine running until Python exits."""
+    gateway = SparkContext._gateway
+    spark.stop()
+    if gateway is None:
+        return
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # the machine ends when its input does
+        process.wait()
 
 
 @contextlib.contextmanager
