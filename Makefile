@@ -19,7 +19,7 @@ READY_EXTENSION := $(VENV)/.ready-extension
 CARGO_FLAGS ?=
 # Extra arguments for pytest, for example: make test PYTEST_ARGS="tests/contract -x"
 PYTEST_ARGS ?=
-# Seed of `make sim`; empty means a fresh one, which the run prints.
+# Seed of `make sim`; empty means a fresh one. The run prints it.
 SEED ?=
 # Case of `make bench`, a pytest -k expression; empty means all.
 CASE ?=
@@ -118,7 +118,8 @@ asan: ## Run the store's tests under AddressSanitizer (needs the nightly toolcha
 
 .PHONY: sim
 sim: ## Simulate against the reference model (SEED=...)
-	$(if $(SEED),OXBUS_SIM_SEED=$(SEED)) cargo test $(CARGO_FLAGS) -p oxbus-sim --release -- --nocapture
+	@seed="$(or $(SEED),$$RANDOM$$RANDOM)"; echo "seed $$seed; run it again: make sim SEED=$$seed"; \
+		PROPTEST_RNG_SEED=$$seed cargo test $(CARGO_FLAGS) -p oxbus-sim --release
 
 .PHONY: audit
 audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what we depend on
