@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSender
     from oxbus.testing import ManualClock
 
+# P10675199DT2H48M5.4775807S, the longest duration of the service: there is no end.
+NEVER = timedelta(days=10_675_199, hours=2, minutes=48, seconds=5, microseconds=477_581)
 DEFAULTS = {
     "lock_duration": timedelta(minutes=1),
     "max_size_in_megabytes": 1024,
     "requires_duplicate_detection": False,
     "requires_session": False,
-    "default_message_time_to_live": timedelta.max,
+    "default_message_time_to_live": NEVER,
     "dead_lettering_on_message_expiration": False,
     "duplicate_detection_history_time_window": timedelta(minutes=10),
     "max_delivery_count": 10,
@@ -41,7 +43,7 @@ DEFAULTS = {
     "enable_batched_operations": True,
     "enable_partitioning": False,
     "enable_express": False,
-    "auto_delete_on_idle": timedelta.max,
+    "auto_delete_on_idle": NEVER,
 }
 
 OTHER_VALUES: dict[str, Any] = {

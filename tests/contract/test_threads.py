@@ -31,9 +31,10 @@ receiver = client.get_queue_receiver("q")
 """
 
 INTERRUPTED = """
-import sys
-print("waiting", flush=True)
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
+    print("waiting", flush=True)
     {wait}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -113,6 +114,23 @@ def test_senders_of_many_threads(
         assert [str(m) for m in messages if m.partition_key == name] == [f"{number:03}" for number in range(500)]
 
 
+def output_after_signal(script: str, number: signal.Signals) -> list[str]:
+    """Run a script after `OPEN`, send it a signal when it says that it waits, and return what it printed then."""
+    process = subprocess.Popen([sys.executable, "-c", OPEN + script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
+        return output.split()
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 @pytest.mark.parametrize(
     "wait",
@@ -125,22 +143,14 @@ def test_senders_of_many_threads(
 )
 def test_control_c_ends_a_wait(wait: str) -> None:
     """Ctrl-C while the main thread waits raises KeyboardInterrupt, and the receiver stays usable (R-30)."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OPEN + INTERRUPTED.format(wait=wait)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "waiting\n"
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=20)
-    assert output.split() == ["interrupted", "1"]
-    assert process.returncode == 0
+    assert output_after_signal(INTERRUPTED.format(wait=wait), signal.SIGINT) == ["interrupted", "1"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 def test_other_signal_handlers_run_while_waiting() -> None:
     """A Python signal handler runs during a wait and the wait goes on (R-30)."""
     script = """
-import signal, sys
+import signal
 def on_signal(*_):
     print("handled", flush=True)
     client.get_queue_sender("q").send_messages(ServiceBusMessage(b"x"))
@@ -148,10 +158,4 @@ signal.signal(signal.SIGUSR1, on_signal)
 print("waiting", flush=True)
 print(len(receiver.receive_messages(max_wait_time=600)), flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", OPEN + script], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "waiting\n"
-        process.send_signal(signal.SIGUSR1)
-        output, _ = process.communicate(timeout=20)
-    assert output.split() == ["handled", "1"]
-    assert process.returncode == 0
+    assert output_after_signal(script, signal.SIGUSR1) == ["handled", "1"]
