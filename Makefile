@@ -19,6 +19,8 @@ READY_EXTENSION := $(VENV)/.ready-extension
 CARGO_FLAGS ?=
 # Extra arguments for pytest, for example: make test PYTEST_ARGS="tests/contract -x"
 PYTEST_ARGS ?=
+# Where cargo builds.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Seed of `make sim`; empty means a fresh one. The run prints it.
 SEED ?=
 # Case of `make bench`, a pytest -k expression; empty means all.
@@ -109,12 +111,12 @@ bench-store: ## Measure the slot log against its mutex twin (criterion)
 
 .PHONY: loom
 loom: ## Try every interleaving of the lock-free parts
-	RUSTFLAGS="--cfg loom" cargo test $(CARGO_FLAGS) -p oxbus-store --release --lib --target-dir target/loom loom
+	RUSTFLAGS="--cfg loom" cargo test $(CARGO_FLAGS) -p oxbus-store --release --lib --target-dir $(TARGET)/loom loom
 
 .PHONY: asan
 asan: ## Run the store's tests under AddressSanitizer (needs the nightly toolchain)
 	RUSTFLAGS="-Zsanitizer=address" cargo +nightly test $(CARGO_FLAGS) -p oxbus-store --lib \
-		--target $(HOST_TARGET) --target-dir target/asan
+		--target $(HOST_TARGET) --target-dir $(TARGET)/asan
 
 .PHONY: sim
 sim: ## Simulate against the reference model (SEED=...)

@@ -33,7 +33,12 @@ pub struct NamespaceOptions {
 
 impl Default for NamespaceOptions {
     fn default() -> Self {
-        Self { partitions: PARTITIONS_DEFAULT, lock_policy: LockPolicy::default(), memory_limit_bytes: None, clock: None }
+        Self {
+            partitions: PARTITIONS_DEFAULT,
+            lock_policy: LockPolicy::default(),
+            memory_limit_bytes: None,
+            clock: None,
+        }
     }
 }
 
@@ -76,21 +81,31 @@ impl Core {
         if self.open.load(Ordering::Acquire) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Closed, "the namespace was closed; open it again and make new handles"))
+        Err(Error::new(
+            ErrorKind::Closed,
+            "the namespace was closed; open it again and make new handles",
+        ))
     }
 
     /// Refuses a send of `bytes` that would take the messages over the memory limit. Counts exactly only near it.
     pub fn check_memory(&self, bytes: usize) -> Result<()> {
-        let Some(limit) = self.memory_limit_bytes else { return Ok(()) };
+        let Some(limit) = self.memory_limit_bytes else {
+            return Ok(());
+        };
         let bytes = bytes as u64;
         let bound = self.stored_bytes_bound.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if bound <= limit {
             return Ok(());
         }
         let queues: Vec<Arc<Queue>> = self.queues().values().cloned().collect();
-        let stored: u64 = queues.iter().flat_map(|queue| queue.cells()).map(|(_, cell)| cell.stored_bytes()).sum();
+        let stored: u64 = queues
+            .iter()
+            .flat_map(|queue| queue.cells())
+            .map(|(_, cell)| cell.stored_bytes())
+            .sum();
         let fits = stored + bytes <= limit;
-        self.stored_bytes_bound.store(if fits { stored + bytes } else { stored }, Ordering::Relaxed);
+        self.stored_bytes_bound
+            .store(if fits { stored + bytes } else { stored }, Ordering::Relaxed);
         if fits {
             return Ok(());
         }
@@ -153,13 +168,20 @@ pub struct Namespace {
 impl Namespace {
     /// Opens an empty namespace in memory.
     pub fn in_memory(options: NamespaceOptions) -> Result<Self> {
-        let NamespaceOptions { partitions, lock_policy, memory_limit_bytes, clock } = options;
+        let NamespaceOptions {
+            partitions,
+            lock_policy,
+            memory_limit_bytes,
+            clock,
+        } = options;
         if partitions == 0 || partitions > PARTITIONS_MAX {
             let detail = format!("partitions is out of range; use 1 to {PARTITIONS_MAX}: {partitions}");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         let core = Arc::new(Core {
-            clock: clock.clone().map_or_else(|| Arc::new(SystemClock) as Arc<dyn Clock>, |clock| clock),
+            clock: clock
+                .clone()
+                .map_or_else(|| Arc::new(SystemClock) as Arc<dyn Clock>, |clock| clock),
             token_key: TokenKey(random_bytes()?),
             lock_policy,
             memory_limit_bytes,
@@ -174,8 +196,15 @@ impl Namespace {
             clock.on_advance(&wake);
             wake
         });
-        let shards = (0..partitions).map(|id| Arc::new(Shard::new(PartitionId(id)))).collect();
-        Ok(Self { core, shards, incarnations: Arc::default(), _on_advance: on_advance })
+        let shards = (0..partitions)
+            .map(|id| Arc::new(Shard::new(PartitionId(id))))
+            .collect();
+        Ok(Self {
+            core,
+            shards,
+            incarnations: Arc::default(),
+            _on_advance: on_advance,
+        })
     }
 
     /// Number of partitions.
@@ -212,7 +241,10 @@ impl Namespace {
         settings.check()?;
         let mut queues = self.core.queues_for_change();
         if queues.contains_key(name.key()) {
-            let detail = format!("an entity of that name exists; choose another name or update that one: `{}`", name.as_str());
+            let detail = format!(
+                "an entity of that name exists; choose another name or update that one: `{}`",
+                name.as_str()
+            );
             return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
         }
         let shards: Box<[Arc<Shard>]> = if settings.enable_partitioning {
@@ -232,9 +264,16 @@ impl Namespace {
     /// The queue of that name.
     pub fn queue(&self, name: &str) -> Result<Arc<Queue>> {
         self.core.check_open()?;
-        self.core.queues().get(&EntityName::key_of(name)).cloned().ok_or_else(|| {
-            Error::new(ErrorKind::EntityNotFound, format!("no queue of that name; create it with create_queue: `{name}`"))
-        })
+        self.core
+            .queues()
+            .get(&EntityName::key_of(name))
+            .cloned()
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::EntityNotFound,
+                    format!("no queue of that name; create it with create_queue: `{name}`"),
+                )
+            })
     }
 
     /// Changes the settings of a queue; `change` edits a copy of those that hold.
@@ -247,7 +286,10 @@ impl Namespace {
         let mut next = (*held).clone();
         change(&mut next)?;
         held.check_change(&next)?;
-        check_health((0..usize::from(queue.partitions())).map(|index| queue.shard(index)), "update")?;
+        check_health(
+            (0..usize::from(queue.partitions())).map(|index| queue.shard(index)),
+            "update",
+        )?;
         queue.apply(next);
         Ok(())
     }
@@ -257,7 +299,10 @@ impl Namespace {
         let queue = self.queue(name)?;
         let mut queues = self.core.queues_for_change();
         queue.check_alive()?;
-        check_health((0..usize::from(queue.partitions())).map(|index| queue.shard(index)), "delete")?;
+        check_health(
+            (0..usize::from(queue.partitions())).map(|index| queue.shard(index)),
+            "delete",
+        )?;
         queues.remove(queue.name().key());
         queue.remove();
         Ok(())
@@ -286,7 +331,13 @@ impl Namespace {
 
     /// Health of every partition.
     pub fn partition_health(&self) -> Vec<PartitionHealth> {
-        self.shards.iter().map(|shard| PartitionHealth { partition: shard.id(), fault: shard.health().fault() }).collect()
+        self.shards
+            .iter()
+            .map(|shard| PartitionHealth {
+                partition: shard.id(),
+                fault: shard.health().fault(),
+            })
+            .collect()
     }
 
     /// Makes a partition fail after that many operations on it. For tests.
@@ -308,7 +359,10 @@ impl Namespace {
     fn shard(&self, partition: PartitionId) -> Result<&Arc<Shard>> {
         self.core.check_open()?;
         self.shards.get(usize::from(partition.0)).ok_or_else(|| {
-            let detail = format!("partition_id is out of range; use 0 to {}: {partition}", self.partitions() - 1);
+            let detail = format!(
+                "partition_id is out of range; use 0 to {}: {partition}",
+                self.partitions() - 1
+            );
             Error::new(ErrorKind::InvalidArgument, detail)
         })
     }
@@ -318,7 +372,11 @@ impl Namespace {
 fn check_health<'a>(shards: impl IntoIterator<Item = &'a Arc<Shard>>, what: &str) -> Result<()> {
     for shard in shards {
         if let Some(fault) = shard.health().fault() {
-            let detail = format!("cannot {what} the queue: {}; heal the partition and try again: partition={}", fault.reason(), shard.id());
+            let detail = format!(
+                "cannot {what} the queue: {}; heal the partition and try again: partition={}",
+                fault.reason(),
+                shard.id()
+            );
             return Err(Error::new(ErrorKind::PartitionUnavailable, detail));
         }
     }

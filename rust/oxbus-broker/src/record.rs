@@ -24,9 +24,18 @@ pub fn with_properties(record: &Record, changes: &[(&str, Value<'_>)]) -> Result
 }
 
 /// The same message with the reason and the description of its dead-lettering, where they are given.
-pub fn with_dead_letter(record: &Record, reason: Option<&str>, description: Option<&str>, changes: &[(&str, Value<'_>)]) -> Result<Record> {
+pub fn with_dead_letter(
+    record: &Record,
+    reason: Option<&str>,
+    description: Option<&str>,
+    changes: &[(&str, Value<'_>)],
+) -> Result<Record> {
     let mut all = changes.to_vec();
     all.extend(reason.map(|text| (DEAD_LETTER_REASON, Value::Text(text))));
     all.extend(description.map(|text| (DEAD_LETTER_DESCRIPTION, Value::Text(text))));
-    if all.is_empty() { Ok(record.clone()) } else { with_properties(record, &all) }
+    if all.is_empty() {
+        Ok(record.clone())
+    } else {
+        with_properties(record, &all)
+    }
 }

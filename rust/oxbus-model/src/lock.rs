@@ -71,10 +71,7 @@ impl LockToken {
 }
 
 fn head(fields: TokenFields) -> u128 {
-    debug_assert!(
-        fields.generation < 1 << GENERATION_BITS,
-        "a generation has 20 bits"
-    );
+    debug_assert!(fields.generation < 1 << GENERATION_BITS, "a generation has 20 bits");
     let partition = u128::from(fields.partition.0) << Counter::BITS;
     let message = (partition | u128::from(fields.counter.0)) << GENERATION_BITS;
     (message | u128::from(fields.generation)) << EPOCH_BITS | u128::from(fields.epoch)

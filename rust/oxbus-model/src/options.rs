@@ -3,9 +3,8 @@
 
 use crate::caps::{
     DURATION_MS_NEVER, LOCK_DURATION_MS_DEFAULT, LOCK_DURATION_MS_MAX, LOCK_DURATION_MS_MIN,
-    MAX_DELIVERY_COUNT_DEFAULT, MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT,
-    MAX_SIZE_MEGABYTES_MAX, MESSAGE_SIZE_BYTES_MAX, MESSAGE_SIZE_KILOBYTES_MAX,
-    TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
+    MAX_DELIVERY_COUNT_DEFAULT, MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT, MAX_SIZE_MEGABYTES_MAX,
+    MESSAGE_SIZE_BYTES_MAX, MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -56,6 +55,7 @@ pub enum ReceiveMode {
 }
 
 /// Settings of a queue, complete and valid.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own in the service, too")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
     /// One cell in each partition of the namespace, or one cell in all. Fixed at creation (B-008).
@@ -127,13 +127,7 @@ impl QueueSettings {
             )?;
         }
         if let Some(megabytes) = self.max_size_megabytes {
-            in_range(
-                "max_size_in_megabytes",
-                megabytes,
-                1,
-                MAX_SIZE_MEGABYTES_MAX,
-                "MiB",
-            )?;
+            in_range("max_size_in_megabytes", megabytes, 1, MAX_SIZE_MEGABYTES_MAX, "MiB")?;
         }
         if let Some(kilobytes) = self.max_message_size_kilobytes {
             in_range(
@@ -157,7 +151,8 @@ impl QueueSettings {
     /// Refuses a change of what is fixed at creation (B-008).
     pub fn check_change(&self, next: &Self) -> Result<()> {
         if self.enable_partitioning != next.enable_partitioning {
-            let detail = "Partitioning can't be changed for Queue/Topic. Create a queue of another name and move the messages.";
+            let detail =
+                "Partitioning can't be changed for Queue/Topic. Create a queue of another name and move the messages.";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         next.check()
@@ -165,16 +160,13 @@ impl QueueSettings {
 
     /// Megabytes to show.
     pub fn shown_max_size_megabytes(&self) -> u64 {
-        self.max_size_megabytes
-            .unwrap_or(MAX_SIZE_MEGABYTES_DEFAULT)
+        self.max_size_megabytes.unwrap_or(MAX_SIZE_MEGABYTES_DEFAULT)
     }
 
     /// Bytes one message may have.
     pub fn message_size_bytes_max(&self) -> usize {
         self.max_message_size_kilobytes
-            .map_or(MESSAGE_SIZE_BYTES_MAX, |kilobytes| {
-                (kilobytes as usize) << 10
-            })
+            .map_or(MESSAGE_SIZE_BYTES_MAX, |kilobytes| (kilobytes as usize) << 10)
     }
 }
 

@@ -17,7 +17,10 @@ use crate::error::OrRaise;
 const NEVER: i64 = i64::MAX;
 
 fn not_yet(what: &str) -> Error {
-    Error::new(ErrorKind::NotSupported, format!("{what} is not in this version; leave it out"))
+    Error::new(
+        ErrorKind::NotSupported,
+        format!("{what} is not in this version; leave it out"),
+    )
 }
 
 fn option<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -25,7 +28,10 @@ fn option<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Boun
 }
 
 fn boolean(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value.cast::<PyBool>().map(|it| it.is_true()).map_err(|_| wrong_type(name, "a bool", value))
+    value
+        .cast::<PyBool>()
+        .map(|it| it.is_true())
+        .map_err(|_| wrong_type(name, "a bool", value))
 }
 
 fn number(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
@@ -37,11 +43,17 @@ fn number(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 fn text<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
-    Ok(value.cast::<pyo3::types::PyString>().map_err(|_| wrong_type(name, "a str", value))?.to_str()?)
+    Ok(value
+        .cast::<pyo3::types::PyString>()
+        .map_err(|_| wrong_type(name, "a str", value))?
+        .to_str()?)
 }
 
 fn wrong_type(name: &str, expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
-    let got = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let got = value
+        .get_type()
+        .name()
+        .map_or_else(|_| "?".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{name} must be {expected}: {got}"))
 }
 
@@ -51,7 +63,9 @@ fn status(value: &str) -> PyResult<EntityStatus> {
         "disabled" => Ok(EntityStatus::Disabled),
         "senddisabled" => Ok(EntityStatus::SendDisabled),
         "receivedisabled" => Ok(EntityStatus::ReceiveDisabled),
-        _ => Err(PyValueError::new_err(format!("status cannot be set to this; use Active, Disabled, SendDisabled or ReceiveDisabled: `{value}`"))),
+        _ => Err(PyValueError::new_err(format!(
+            "status cannot be set to this; use Active, Disabled, SendDisabled or ReceiveDisabled: `{value}`"
+        ))),
     }
 }
 
@@ -169,14 +183,25 @@ pub(crate) fn describe<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResu
     dict.set_item("name", &queue.name)?;
     dict.set_item("lock_duration", settings.lock_duration_ms)?;
     dict.set_item("max_delivery_count", settings.max_delivery_count)?;
-    dict.set_item("default_message_time_to_live", settings.default_time_to_live_ms.map_or(NEVER, |ms| ms as i64))?;
+    dict.set_item(
+        "default_message_time_to_live",
+        settings.default_time_to_live_ms.map_or(NEVER, |ms| ms as i64),
+    )?;
     dict.set_item("max_size_in_megabytes", settings.shown_max_size_megabytes())?;
-    dict.set_item("max_message_size_in_kilobytes", settings.max_message_size_kilobytes.unwrap_or(MESSAGE_SIZE_KILOBYTES_MAX))?;
+    dict.set_item(
+        "max_message_size_in_kilobytes",
+        settings
+            .max_message_size_kilobytes
+            .unwrap_or(MESSAGE_SIZE_KILOBYTES_MAX),
+    )?;
     dict.set_item("enable_partitioning", settings.enable_partitioning)?;
     dict.set_item("requires_session", false)?;
     dict.set_item("requires_duplicate_detection", false)?;
     dict.set_item("duplicate_detection_history_time_window", DUPLICATE_WINDOW_MS)?;
-    dict.set_item("dead_lettering_on_message_expiration", settings.dead_lettering_on_message_expiration)?;
+    dict.set_item(
+        "dead_lettering_on_message_expiration",
+        settings.dead_lettering_on_message_expiration,
+    )?;
     dict.set_item("enable_batched_operations", settings.enable_batched_operations)?;
     dict.set_item("enable_express", settings.enable_express)?;
     dict.set_item("status", status_name(settings.status))?;
@@ -201,7 +226,10 @@ fn set_counts(dict: &Bound<'_, PyDict>, counts: &PartitionCounts) -> PyResult<()
     dict.set_item("transfer_message_count", 0)?;
     dict.set_item("transfer_dead_letter_message_count", 0)?;
     // Service Bus counts a message once, wherever it is (B-391).
-    dict.set_item("total_message_count", counts.active + counts.dead_letter + counts.scheduled)?;
+    dict.set_item(
+        "total_message_count",
+        counts.active + counts.dead_letter + counts.scheduled,
+    )?;
     dict.set_item("locked_message_count", counts.locked)?;
     dict.set_item("deferred_message_count", counts.deferred)
 }

@@ -3,8 +3,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use oxbus_broker::clock::random_bytes;
 use oxbus_broker::client::Batch;
+use oxbus_broker::clock::random_bytes;
 use oxbus_model::caps::{BATCH_SIZE_BYTES_DEFAULT, MESSAGE_SIZE_BYTES_MAX};
 use oxbus_model::message::AssignedId;
 use oxbus_model::options::in_range;
@@ -30,7 +30,10 @@ impl ServiceBusMessageBatch {
             }
             None => BATCH_SIZE_BYTES_DEFAULT.min(limit),
         };
-        Ok(Self { batch: Mutex::new(Batch::new(max)), id_prefix: u64::from_ne_bytes(random_bytes().or_raise()?) })
+        Ok(Self {
+            batch: Mutex::new(Batch::new(max)),
+            id_prefix: u64::from_ne_bytes(random_bytes().or_raise()?),
+        })
     }
 
     /// The messages, to be sent; the batch keeps them, as in the SDK.
@@ -46,7 +49,9 @@ impl ServiceBusMessageBatch {
 /// Adds a message to a batch; one without an id gets one.
 pub(crate) fn push(batch: &mut Batch, message: &Bound<'_, PyAny>, assign: impl FnOnce() -> AssignedId) -> PyResult<()> {
     let py = message.py();
-    let message = message.cast::<ServiceBusMessage>().map_err(|_| not_a_message(message))?;
+    let message = message
+        .cast::<ServiceBusMessage>()
+        .map_err(|_| not_a_message(message))?;
     let mut message = message.try_borrow_mut()?;
     crate::sender::check_outgoing(&message)?;
     message.ensure_id(assign);
@@ -54,8 +59,13 @@ pub(crate) fn push(batch: &mut Batch, message: &Bound<'_, PyAny>, assign: impl F
 }
 
 pub(crate) fn not_a_message(value: &Bound<'_, PyAny>) -> PyErr {
-    let name = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("only ServiceBusMessage objects, lists of them, and batches can be sent; wrap the value in ServiceBusMessage: {name}"))
+    let name = value
+        .get_type()
+        .name()
+        .map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!(
+        "only ServiceBusMessage objects, lists of them, and batches can be sent; wrap the value in ServiceBusMessage: {name}"
+    ))
 }
 
 #[pymethods]
@@ -88,6 +98,10 @@ impl ServiceBusMessageBatch {
 
     fn __repr__(&self) -> String {
         let batch = self.guard();
-        format!("ServiceBusMessageBatch(max_size_in_bytes={}, message_count={})", batch.size_bytes_max(), batch.len())
+        format!(
+            "ServiceBusMessageBatch(max_size_in_bytes={}, message_count={})",
+            batch.size_bytes_max(),
+            batch.len()
+        )
     }
 }

@@ -30,12 +30,16 @@ impl ManualClock {
     #[pyo3(signature = (start=None))]
     fn new(start: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
         let start = start.as_ref().map_or(Ok(START), convert::timestamp)?;
-        Ok(Self { clock: Arc::new(oxbus_broker::ManualClock::new(start)) })
+        Ok(Self {
+            clock: Arc::new(oxbus_broker::ManualClock::new(start)),
+        })
     }
 
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         if seconds.is_nan() || seconds < 0.0 || seconds > 1e10 {
-            return Err(PyValueError::new_err(format!("a clock moves forward only, by at most 1e10 seconds: {seconds}")));
+            return Err(PyValueError::new_err(format!(
+                "a clock moves forward only, by at most 1e10 seconds: {seconds}"
+            )));
         }
         let ms = (seconds * 1000.0).round() as u64;
         py.detach(|| self.clock.advance(ms));

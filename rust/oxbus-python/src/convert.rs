@@ -19,7 +19,11 @@ fn utc(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 pub(crate) fn datetime(py: Python<'_>, time: Timestamp) -> PyResult<Bound<'_, PyAny>> {
     let whole = imports::datetime(py)?.call_method1("fromtimestamp", ((time.0 / 1000) as i64, utc(py)?))?;
     let ms = time.0 % 1000;
-    if ms == 0 { Ok(whole) } else { whole.call_method1("__add__", (timedelta(py, ms)?,)) }
+    if ms == 0 {
+        Ok(whole)
+    } else {
+        whole.call_method1("__add__", (timedelta(py, ms)?,))
+    }
 }
 
 /// A timedelta of milliseconds.
@@ -32,7 +36,10 @@ pub(crate) fn timedelta(py: Python<'_>, ms: u64) -> PyResult<Bound<'_, PyAny>> {
 pub(crate) fn datetime_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = value.py();
     if !value.is_instance(imports::datetime(py)?)? {
-        return Err(PyTypeError::new_err(format!("expected a datetime, got {}", value.get_type().name()?)));
+        return Err(PyTypeError::new_err(format!(
+            "expected a datetime, got {}",
+            value.get_type().name()?
+        )));
     }
     let aware = if value.getattr("tzinfo")?.is_none() {
         let keywords = pyo3::types::PyDict::new(py);
@@ -49,7 +56,10 @@ pub(crate) fn datetime_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
 pub(crate) fn timedelta_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = value.py();
     if !value.is_instance(imports::timedelta(py)?)? {
-        return Err(PyTypeError::new_err(format!("expected a timedelta, got {}", value.get_type().name()?)));
+        return Err(PyTypeError::new_err(format!(
+            "expected a timedelta, got {}",
+            value.get_type().name()?
+        )));
     }
     let part = |name: &str| value.getattr(name)?.extract::<i64>();
     Ok(part("days")? * 86_400_000 + part("seconds")? * 1000 + part("microseconds")?.div_euclid(1000))
@@ -73,7 +83,9 @@ pub(crate) fn alarm(name: &str, seconds: Option<f64>) -> PyResult<Alarm> {
 /// A wait in seconds, at least 0.
 pub(crate) fn wait(name: &str, seconds: f64) -> PyResult<Duration> {
     if seconds.is_nan() || seconds < 0.0 {
-        return Err(PyValueError::new_err(format!("{name} cannot be negative; use 0 for no wait: {seconds}")));
+        return Err(PyValueError::new_err(format!(
+            "{name} cannot be negative; use 0 for no wait: {seconds}"
+        )));
     }
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
@@ -81,9 +93,9 @@ pub(crate) fn wait(name: &str, seconds: f64) -> PyResult<Duration> {
 /// Refuses a timeout that is not more than 0, as the SDK does.
 pub(crate) fn check_timeout(timeout: Option<f64>) -> PyResult<()> {
     match timeout {
-        Some(seconds) if seconds.is_nan() || seconds <= 0.0 => {
-            Err(PyValueError::new_err(format!("timeout must be greater than 0; leave it out for the default: {seconds}")))
-        }
+        Some(seconds) if seconds.is_nan() || seconds <= 0.0 => Err(PyValueError::new_err(format!(
+            "timeout must be greater than 0; leave it out for the default: {seconds}"
+        ))),
         _ => Ok(()),
     }
 }

@@ -44,7 +44,9 @@ pub(crate) fn raise(error: &Error) -> PyErr {
 
 /// The exception of an error, with further keyword arguments.
 pub(crate) fn raise_with(error: &Error, extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> PyErr {
-    let Some(class) = class_name(error.kind()) else { return PyValueError::new_err(error.detail().to_owned()) };
+    let Some(class) = class_name(error.kind()) else {
+        return PyValueError::new_err(error.detail().to_owned());
+    };
     named(class, error.detail(), |keywords| {
         if let Some(condition) = condition(error.kind()) {
             keywords.set_item("condition", condition)?;

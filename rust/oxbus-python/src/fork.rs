@@ -34,7 +34,9 @@ pub(crate) fn watch() -> PyResult<()> {
     if result == 0 {
         return Ok(());
     }
-    Err(PyRuntimeError::new_err(format!("the fork handler could not be registered; free memory and import again: errno={result}")))
+    Err(PyRuntimeError::new_err(format!(
+        "the fork handler could not be registered; free memory and import again: errno={result}"
+    )))
 }
 
 /// A value of this process: a forked child can neither use nor drop it.
@@ -45,7 +47,10 @@ pub(crate) struct Owned<T> {
 
 impl<T> Owned<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value: ManuallyDrop::new(value), born: FORKS.load(Ordering::Relaxed) }
+        Self {
+            value: ManuallyDrop::new(value),
+            born: FORKS.load(Ordering::Relaxed),
+        }
     }
 
     fn is_forked(&self) -> bool {
@@ -55,7 +60,11 @@ impl<T> Owned<T> {
     /// The value, or `ForkedProcessError` in a forked child.
     #[inline]
     pub(crate) fn get(&self) -> PyResult<&T> {
-        if self.is_forked() { Err(forked()) } else { Ok(&self.value) }
+        if self.is_forked() {
+            Err(forked())
+        } else {
+            Ok(&self.value)
+        }
     }
 }
 

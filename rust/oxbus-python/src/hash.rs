@@ -28,7 +28,10 @@ fn partition_of_object(key: &Bound<'_, PyAny>, partitions: u32) -> PyResult<Opti
     } else if key.is_none() {
         return Ok(None);
     } else {
-        let detail = format!("a key must be str or bytes; convert it first, as it is to be read elsewhere: {}", key.get_type().name()?);
+        let detail = format!(
+            "a key must be str or bytes; convert it first, as it is to be read elsewhere: {}",
+            key.get_type().name()?
+        );
         return Err(PyTypeError::new_err(detail));
     };
     Ok(Some(id as i32))
@@ -39,7 +42,8 @@ fn partition_of_object(key: &Bound<'_, PyAny>, partitions: u32) -> PyResult<Opti
 #[pyo3(signature = (key, partitions=16))]
 pub(crate) fn partition_id(key: &Bound<'_, PyAny>, partitions: i64) -> PyResult<i32> {
     let partitions = check_partitions(partitions)?;
-    partition_of_object(key, partitions)?.ok_or_else(|| PyTypeError::new_err("a key must be str or bytes; a null key has no partition"))
+    partition_of_object(key, partitions)?
+        .ok_or_else(|| PyTypeError::new_err("a key must be str or bytes; a null key has no partition"))
 }
 
 /// See the stub.
@@ -51,9 +55,13 @@ pub(crate) fn partition_ids(keys: &Bound<'_, PyAny>, partitions: i64) -> PyResul
         return keys.py().detach(|| arrow::partition_ids(&arrays, partitions));
     }
     if keys.cast::<PyString>().is_ok() || keys.cast::<PyBytes>().is_ok() {
-        return Err(PyTypeError::new_err("keys must be several; use partition_id for one key"));
+        return Err(PyTypeError::new_err(
+            "keys must be several; use partition_id for one key",
+        ));
     }
-    let objects = keys.try_iter().map_err(|_| PyTypeError::new_err("keys must be an Arrow array, a list or a numpy array"))?;
+    let objects = keys
+        .try_iter()
+        .map_err(|_| PyTypeError::new_err("keys must be an Arrow array, a list or a numpy array"))?;
     let mut ids = Vec::with_capacity(keys.len().unwrap_or(0));
     for key in objects {
         ids.push(partition_of_object(&key?, partitions)?);

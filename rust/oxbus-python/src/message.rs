@@ -57,7 +57,9 @@ type Text<'py> = Option<Bound<'py, PyString>>;
 
 impl ServiceBusMessage {
     pub(crate) fn stored(record: Record) -> Self {
-        Self { content: Content::Stored(record) }
+        Self {
+            content: Content::Stored(record),
+        }
     }
 
     /// The stored bytes of a received message.
@@ -72,7 +74,10 @@ impl ServiceBusMessage {
     pub(crate) fn ensure_id(&mut self, assign: impl FnOnce() -> AssignedId) {
         if let Content::Outgoing(outgoing) = &mut self.content
             && outgoing.assigned_id.is_none()
-            && outgoing.details.as_ref().is_none_or(|details| details.message_id.is_none())
+            && outgoing
+                .details
+                .as_ref()
+                .is_none_or(|details| details.message_id.is_none())
         {
             outgoing.assigned_id = Some(assign());
         }
@@ -84,17 +89,31 @@ impl ServiceBusMessage {
             Content::Stored(record) => return run(&Fields::decode(record).or_raise()?),
             Content::Outgoing(outgoing) => outgoing,
         };
-        let mut fields = Fields { message_id: outgoing.assigned_id.map(MessageId::Assigned), ..Fields::default() };
+        let mut fields = Fields {
+            message_id: outgoing.assigned_id.map(MessageId::Assigned),
+            ..Fields::default()
+        };
         fields.body = match &outgoing.body {
             OutgoingBody::Bytes(bytes) => Body::Data(bytes.as_bytes(py)),
             OutgoingBody::Text(text) => Body::Data(text.to_str(py)?.as_bytes()),
             OutgoingBody::Null => Body::Null,
         };
-        let Some(details) = &outgoing.details else { return run(&fields) };
+        let Some(details) = &outgoing.details else {
+            return run(&fields);
+        };
         macro_rules! set {
             ($($name:ident),*) => { $(if let Some(text) = &details.$name { fields.$name = Some(text.to_str(py)?); })* };
         }
-        set!(session_id, partition_key, subject, correlation_id, content_type, to, reply_to, reply_to_session_id);
+        set!(
+            session_id,
+            partition_key,
+            subject,
+            correlation_id,
+            content_type,
+            to,
+            reply_to,
+            reply_to_session_id
+        );
         if let Some(id) = &details.message_id {
             fields.message_id = Some(MessageId::Given(id.to_str(py)?));
         }
@@ -111,9 +130,9 @@ impl ServiceBusMessage {
     fn outgoing(&mut self) -> PyResult<&mut Outgoing> {
         match &mut self.content {
             Content::Outgoing(outgoing) => Ok(outgoing),
-            Content::Stored(_) => {
-                Err(PyAttributeError::new_err("a received message cannot be changed; make a new ServiceBusMessage from its body"))
-            }
+            Content::Stored(_) => Err(PyAttributeError::new_err(
+                "a received message cannot be changed; make a new ServiceBusMessage from its body",
+            )),
         }
     }
 
@@ -129,15 +148,20 @@ impl ServiceBusMessage {
         stored: impl for<'a> FnOnce(&Fields<'a>) -> Option<&'a str>,
     ) -> PyResult<Text<'py>> {
         match &self.content {
-            Content::Outgoing(message) => {
-                Ok(message.details.as_ref().and_then(|details| outgoing(details).as_ref().map(|text| text.bind(py).clone())))
+            Content::Outgoing(message) => Ok(message
+                .details
+                .as_ref()
+                .and_then(|details| outgoing(details).as_ref().map(|text| text.bind(py).clone()))),
+            Content::Stored(record) => {
+                Ok(stored(&Fields::decode(record).or_raise()?).map(|text| PyString::new(py, text)))
             }
-            Content::Stored(record) => Ok(stored(&Fields::decode(record).or_raise()?).map(|text| PyString::new(py, text))),
         }
     }
 
     fn fields_of_stored<R>(&self, read: impl FnOnce(&Fields<'_>) -> R) -> PyResult<Option<R>> {
-        self.record().map(|record| Ok(read(&Fields::decode(record).or_raise()?))).transpose()
+        self.record()
+            .map(|record| Ok(read(&Fields::decode(record).or_raise()?)))
+            .transpose()
     }
 }
 
@@ -164,17 +188,19 @@ fn time_to_live_ms(value: &Bound<'_, PyAny>) -> PyResult<u64> {
         Ok(seconds) => seconds.saturating_mul(1000),
         Err(_) => convert::timedelta_ms(value)?,
     };
-    u64::try_from(ms)
-        .ok()
-        .filter(|ms| *ms > 0)
-        .ok_or_else(|| PyValueError::new_err("time_to_live must be greater than 0; leave it out for a message that never expires"))
+    u64::try_from(ms).ok().filter(|ms| *ms > 0).ok_or_else(|| {
+        PyValueError::new_err("time_to_live must be greater than 0; leave it out for a message that never expires")
+    })
 }
 
 fn mapping(value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     if value.cast::<PyMapping>().is_ok() {
         return Ok(value.unbind());
     }
-    Err(PyTypeError::new_err(format!("application_properties must be a dict or None: {}", value.get_type().name()?)))
+    Err(PyTypeError::new_err(format!(
+        "application_properties must be a dict or None: {}",
+        value.get_type().name()?
+    )))
 }
 
 macro_rules! text_property {
@@ -246,20 +272,39 @@ impl ServiceBusMessage {
                 Err(error) => {
                     let other = error.into_inner();
                     if !other.is_none() {
-                        let detail = format!("the body of a message must be str, bytes or None: {}", other.get_type().name()?);
+                        let detail = format!(
+                            "the body of a message must be str, bytes or None: {}",
+                            other.get_type().name()?
+                        );
                         return Err(PyTypeError::new_err(detail));
                     }
                     OutgoingBody::Null
                 }
             },
         };
-        let texts = [&session_id, &message_id, &content_type, &correlation_id, &subject, &partition_key, &to, &reply_to, &reply_to_session_id];
+        let texts = [
+            &session_id,
+            &message_id,
+            &content_type,
+            &correlation_id,
+            &subject,
+            &partition_key,
+            &to,
+            &reply_to,
+            &reply_to_session_id,
+        ];
         let plain = texts.iter().all(|text| text.is_none())
             && application_properties.is_none()
             && scheduled_enqueue_time_utc.is_none()
             && time_to_live.is_none();
         if plain {
-            return Ok(Self { content: Content::Outgoing(Outgoing { body, assigned_id: None, details: None }) });
+            return Ok(Self {
+                content: Content::Outgoing(Outgoing {
+                    body,
+                    assigned_id: None,
+                    details: None,
+                }),
+            });
         }
         let details = Details {
             session_id: checked("session_id", session_id)?,
@@ -272,18 +317,30 @@ impl ServiceBusMessage {
             reply_to: reply_to.map(Bound::unbind),
             reply_to_session_id: checked("reply_to_session_id", reply_to_session_id)?,
             application_properties: application_properties.map(mapping).transpose()?,
-            scheduled_enqueue_time: scheduled_enqueue_time_utc.as_ref().map(convert::timestamp).transpose()?,
+            scheduled_enqueue_time: scheduled_enqueue_time_utc
+                .as_ref()
+                .map(convert::timestamp)
+                .transpose()?,
             time_to_live_ms: time_to_live.as_ref().map(time_to_live_ms).transpose()?,
         };
         check_keys(py, details.session_id.as_ref(), details.partition_key.as_ref())?;
-        let outgoing = Outgoing { body, assigned_id: None, details: Some(Box::new(details)) };
-        Ok(Self { content: Content::Outgoing(outgoing) })
+        let outgoing = Outgoing {
+            body,
+            assigned_id: None,
+            details: Some(Box::new(details)),
+        };
+        Ok(Self {
+            content: Content::Outgoing(outgoing),
+        })
     }
 
     #[getter]
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyIterator>>> {
         let section = match &self.content {
-            Content::Outgoing(Outgoing { body: OutgoingBody::Bytes(bytes), .. }) => bytes.bind(py).clone(),
+            Content::Outgoing(Outgoing {
+                body: OutgoingBody::Bytes(bytes),
+                ..
+            }) => bytes.bind(py).clone(),
             _ => {
                 let bytes = self.with_fields(py, |fields| {
                     Ok(match fields.body {
@@ -311,12 +368,18 @@ impl ServiceBusMessage {
     fn application_properties<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match &self.content {
             Content::Outgoing(outgoing) => {
-                let held = outgoing.details.as_ref().and_then(|details| details.application_properties.as_ref());
+                let held = outgoing
+                    .details
+                    .as_ref()
+                    .and_then(|details| details.application_properties.as_ref());
                 Ok(held.map(|held| held.bind(py).clone()))
             }
             Content::Stored(record) => {
                 let fields = Fields::decode(record).or_raise()?;
-                fields.application_properties.map(|it| Ok(properties::decode(py, it)?.into_any())).transpose()
+                fields
+                    .application_properties
+                    .map(|it| Ok(properties::decode(py, it)?.into_any()))
+                    .transpose()
             }
         }
     }
@@ -331,10 +394,16 @@ impl ServiceBusMessage {
     #[getter]
     fn message_id<'py>(&self, py: Python<'py>) -> PyResult<Text<'py>> {
         if let Content::Outgoing(outgoing) = &self.content {
-            if let Some(given) = outgoing.details.as_ref().and_then(|details| details.message_id.as_ref()) {
+            if let Some(given) = outgoing
+                .details
+                .as_ref()
+                .and_then(|details| details.message_id.as_ref())
+            {
                 return Ok(Some(given.bind(py).clone()));
             }
-            return Ok(outgoing.assigned_id.map(|id| PyString::new(py, &MessageId::Assigned(id).to_string())));
+            return Ok(outgoing
+                .assigned_id
+                .map(|id| PyString::new(py, &MessageId::Assigned(id).to_string())));
         }
         let id = self.fields_of_stored(|fields| fields.message_id.map(|id| PyString::new(py, &id.to_string())))?;
         Ok(id.flatten())
@@ -352,7 +421,10 @@ impl ServiceBusMessage {
     #[getter]
     fn scheduled_enqueue_time_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let time = match &self.content {
-            Content::Outgoing(outgoing) => outgoing.details.as_ref().and_then(|details| details.scheduled_enqueue_time),
+            Content::Outgoing(outgoing) => outgoing
+                .details
+                .as_ref()
+                .and_then(|details| details.scheduled_enqueue_time),
             Content::Stored(_) => self.fields_of_stored(|fields| fields.scheduled_enqueue_time)?.flatten(),
         };
         time.map(|time| convert::datetime(py, time)).transpose()
@@ -395,10 +467,29 @@ impl ServiceBusMessage {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
         let mut shown = format!("{name}(body={}", slf.str()?.repr()?);
-        let mut names = vec!["message_id", "session_id", "partition_key", "subject", "correlation_id", "content_type"];
-        names.extend(["to", "reply_to", "reply_to_session_id", "time_to_live", "scheduled_enqueue_time_utc", "application_properties"]);
+        let mut names = vec![
+            "message_id",
+            "session_id",
+            "partition_key",
+            "subject",
+            "correlation_id",
+            "content_type",
+        ];
+        names.extend([
+            "to",
+            "reply_to",
+            "reply_to_session_id",
+            "time_to_live",
+            "scheduled_enqueue_time_utc",
+            "application_properties",
+        ]);
         if slf.hasattr("sequence_number")? {
-            names.extend(["sequence_number", "delivery_count", "enqueued_time_utc", "locked_until_utc"]);
+            names.extend([
+                "sequence_number",
+                "delivery_count",
+                "enqueued_time_utc",
+                "locked_until_utc",
+            ]);
         }
         for name in names {
             let value = slf.getattr(name)?;

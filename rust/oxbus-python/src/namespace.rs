@@ -33,8 +33,13 @@ pub(crate) struct PartitionHealth {
 #[pymethods]
 impl PartitionHealth {
     fn __repr__(&self) -> String {
-        let reason = self.reason.map_or_else(|| "None".to_owned(), |reason| format!("{reason:?}"));
-        format!("PartitionHealth(partition_id={}, status={:?}, reason={reason})", self.partition_id, self.status)
+        let reason = self
+            .reason
+            .map_or_else(|| "None".to_owned(), |reason| format!("{reason:?}"));
+        format!(
+            "PartitionHealth(partition_id={}, status={:?}, reason={reason})",
+            self.partition_id, self.status
+        )
     }
 }
 
@@ -46,14 +51,19 @@ pub(crate) struct Namespace {
 }
 
 fn not_yet(what: &str, instead: &str) -> Error {
-    Error::new(ErrorKind::NotSupported, format!("{what} is not in this version; {instead}"))
+    Error::new(
+        ErrorKind::NotSupported,
+        format!("{what} is not in this version; {instead}"),
+    )
 }
 
 fn lock_policy(name: &str) -> PyResult<LockPolicy> {
     match name {
         "fresh" => Ok(LockPolicy::Fresh),
         "faithful" => Ok(LockPolicy::Faithful),
-        _ => Err(PyValueError::new_err(format!("unknown lock_policy; use `fresh` or `faithful`: `{name}`"))),
+        _ => Err(PyValueError::new_err(format!(
+            "unknown lock_policy; use `fresh` or `faithful`: `{name}`"
+        ))),
     }
 }
 
@@ -68,35 +78,63 @@ fn check_options(
     peek_policy: &str,
 ) -> PyResult<()> {
     if path.is_some() {
-        return Err(not_yet("a durable store (path)", "leave path out for a namespace in memory")).or_raise();
+        return Err(not_yet(
+            "a durable store (path)",
+            "leave path out for a namespace in memory",
+        ))
+        .or_raise();
     }
     match durability {
         None | Some("memory") => {}
         Some("os" | "fsync") => {
-            return Err(not_yet("durability beyond `memory`", "leave durability out for a namespace in memory")).or_raise();
+            return Err(not_yet(
+                "durability beyond `memory`",
+                "leave durability out for a namespace in memory",
+            ))
+            .or_raise();
         }
-        Some(other) => return Err(PyValueError::new_err(format!("unknown durability; leave it out, or use `memory`: `{other}`"))),
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "unknown durability; leave it out, or use `memory`: `{other}`"
+            )));
+        }
     }
     match tier {
         None => {}
-        Some("basic" | "standard" | "premium") => return Err(not_yet("tier", "leave tier out for a namespace without quotas")).or_raise(),
+        Some("basic" | "standard" | "premium") => {
+            return Err(not_yet("tier", "leave tier out for a namespace without quotas")).or_raise();
+        }
         Some(other) => return Err(PyValueError::new_err(format!("unknown tier; leave it out: `{other}`"))),
     }
     match profile {
         "current" => {}
         "2019" | "2017" => return Err(not_yet("an older profile", "leave profile out")).or_raise(),
-        other => return Err(PyValueError::new_err(format!("unknown profile; use `current`: `{other}`"))),
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "unknown profile; use `current`: `{other}`"
+            )));
+        }
     }
     if config.is_some() {
-        return Err(not_yet("config", "create the queues with ServiceBusAdministrationClient")).or_raise();
+        return Err(not_yet(
+            "config",
+            "create the queues with ServiceBusAdministrationClient",
+        ))
+        .or_raise();
     }
     if partitions_owned.is_some() {
-        return Err(not_yet("partitions_owned", "leave it out: a namespace in memory owns all its partitions")).or_raise();
+        return Err(not_yet(
+            "partitions_owned",
+            "leave it out: a namespace in memory owns all its partitions",
+        ))
+        .or_raise();
     }
     match peek_policy {
         "merged" => Ok(()),
         "faithful" => Err(not_yet("peek_policy `faithful`", "use `merged`")).or_raise(),
-        other => Err(PyValueError::new_err(format!("unknown peek_policy; use `merged`: `{other}`"))),
+        other => Err(PyValueError::new_err(format!(
+            "unknown peek_policy; use `merged`: `{other}`"
+        ))),
     }
 }
 
@@ -150,7 +188,11 @@ impl Namespace {
             None => None,
             Some(clock) => match clock.cast::<ManualClock>() {
                 Ok(clock) => Some(clock.get().clock()),
-                Err(_) => return Err(PyTypeError::new_err("clock must be an oxbus.testing.ManualClock; leave it out for real time")),
+                Err(_) => {
+                    return Err(PyTypeError::new_err(
+                        "clock must be an oxbus.testing.ManualClock; leave it out for real time",
+                    ));
+                }
             },
         };
         let memory_limit_bytes = match memory_limit_bytes {
@@ -159,14 +201,26 @@ impl Namespace {
                 u64::try_from(limit)
                     .ok()
                     .and_then(NonZeroU64::new)
-                    .ok_or_else(|| PyValueError::new_err(format!("memory_limit_bytes must be greater than 0; leave it out for no limit: {limit}")))?
+                    .ok_or_else(|| {
+                        PyValueError::new_err(format!(
+                            "memory_limit_bytes must be greater than 0; leave it out for no limit: {limit}"
+                        ))
+                    })?
                     .get(),
             ),
         };
-        let options = NamespaceOptions { partitions, lock_policy: self::lock_policy(lock_policy)?, memory_limit_bytes, clock };
+        let options = NamespaceOptions {
+            partitions,
+            lock_policy: self::lock_policy(lock_policy)?,
+            memory_limit_bytes,
+            clock,
+        };
         let namespace = oxbus_broker::Namespace::in_memory(options).or_raise()?;
         waiting::register(namespace.wake_handle());
-        Ok(Self { namespace: Owned::new(namespace), handles: AtomicU64::new(0) })
+        Ok(Self {
+            namespace: Owned::new(namespace),
+            handles: AtomicU64::new(0),
+        })
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -213,13 +267,31 @@ impl Namespace {
         let dict = PyDict::new(py);
         dict.set_item("partitions", namespace.partitions())?;
         dict.set_item("queues", queues.len())?;
-        dict.set_item("messages", counts.iter().map(|it| it.active + it.scheduled + it.dead_letter).sum::<u64>())?;
+        dict.set_item(
+            "messages",
+            counts
+                .iter()
+                .map(|it| it.active + it.scheduled + it.dead_letter)
+                .sum::<u64>(),
+        )?;
         dict.set_item("message_bytes", counts.iter().map(|it| it.size_bytes).sum::<u64>())?;
-        dict.set_item("overhead_bytes", queues.iter().flat_map(|queue| queue.cells()).map(|(_, cell)| cell.overhead_bytes()).sum::<u64>())?;
+        dict.set_item(
+            "overhead_bytes",
+            queues
+                .iter()
+                .flat_map(|queue| queue.cells())
+                .map(|(_, cell)| cell.overhead_bytes())
+                .sum::<u64>(),
+        )?;
         Ok(dict)
     }
 
-    fn _create_queue<'py>(&self, py: Python<'py>, name: &str, options: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    fn _create_queue<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let mut settings = QueueSettings::default();
         Wishes::read(options)?.apply(&mut settings).or_raise()?;
         describe(py, &self.namespace.get()?.create_queue(name, settings).or_raise()?)
@@ -231,7 +303,10 @@ impl Namespace {
 
     fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = Wishes::read(options)?;
-        self.namespace.get()?.update_queue(name, |settings| wishes.apply(settings)).or_raise()
+        self.namespace
+            .get()?
+            .update_queue(name, |settings| wishes.apply(settings))
+            .or_raise()
     }
 
     fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
@@ -241,7 +316,10 @@ impl Namespace {
 
     fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let queues = self.namespace.get()?.list_queues().or_raise()?;
-        let dicts = queues.iter().map(|queue| describe(py, &queue.describe())).collect::<PyResult<Vec<_>>>()?;
+        let dicts = queues
+            .iter()
+            .map(|queue| describe(py, &queue.describe()))
+            .collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, dicts)
     }
 
@@ -250,8 +328,12 @@ impl Namespace {
     }
 
     fn _inject_fault(&self, partition_id: i64, fault: &str, after: i64) -> PyResult<()> {
-        let after = u64::try_from(after).map_err(|_| PyValueError::new_err(format!("after cannot be negative: {after}")))?;
-        self.namespace.get()?.inject_fault(partition(partition_id)?, Fault::parse(fault).or_raise()?, after).or_raise()
+        let after =
+            u64::try_from(after).map_err(|_| PyValueError::new_err(format!("after cannot be negative: {after}")))?;
+        self.namespace
+            .get()?
+            .inject_fault(partition(partition_id)?, Fault::parse(fault).or_raise()?, after)
+            .or_raise()
     }
 
     fn _heal(&self, partition_id: i64) -> PyResult<()> {
@@ -260,7 +342,11 @@ impl Namespace {
 
     #[pyo3(signature = (queue_name, client_identifier=None))]
     fn _sender(&self, queue_name: String, client_identifier: Option<String>) -> PyResult<ServiceBusSender> {
-        Ok(ServiceBusSender::new(self.share()?, queue_name, self.identifier(client_identifier, "sender")))
+        Ok(ServiceBusSender::new(
+            self.share()?,
+            queue_name,
+            self.identifier(client_identifier, "sender"),
+        ))
     }
 
     #[pyo3(signature = (
@@ -283,23 +369,40 @@ impl Namespace {
             None => SubQueue::Main,
             Some("deadletter") => SubQueue::DeadLetter,
             Some("transferdeadletter") => {
-                return Err(not_yet("the transfer dead-letter queue", "nothing is forwarded, so nothing is in it")).or_raise();
+                return Err(not_yet(
+                    "the transfer dead-letter queue",
+                    "nothing is forwarded, so nothing is in it",
+                ))
+                .or_raise();
             }
-            Some(other) => return Err(PyValueError::new_err(format!("unknown sub_queue; use `deadletter`: `{other}`"))),
+            Some(other) => {
+                return Err(PyValueError::new_err(format!(
+                    "unknown sub_queue; use `deadletter`: `{other}`"
+                )));
+            }
         };
         let mode = match receive_mode.to_ascii_lowercase().as_str() {
             "peeklock" => ReceiveMode::PeekLock,
             "receiveanddelete" => ReceiveMode::ReceiveAndDelete,
-            other => return Err(PyValueError::new_err(format!("unknown receive_mode; use `peeklock` or `receiveanddelete`: `{other}`"))),
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "unknown receive_mode; use `peeklock` or `receiveanddelete`: `{other}`"
+                )));
+            }
         };
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
         if mode == ReceiveMode::ReceiveAndDelete && auto_lock_renewer.is_some() {
-            return Err(PyValueError::new_err("a receiver in RECEIVE_AND_DELETE mode has no locks to renew; leave auto_lock_renewer out"));
+            return Err(PyValueError::new_err(
+                "a receiver in RECEIVE_AND_DELETE mode has no locks to renew; leave auto_lock_renewer out",
+            ));
         }
-        let prefetch = usize::try_from(prefetch_count)
-            .map_err(|_| PyValueError::new_err(format!("prefetch_count cannot be negative; use 0 for none: {prefetch_count}")))?;
+        let prefetch = usize::try_from(prefetch_count).map_err(|_| {
+            PyValueError::new_err(format!(
+                "prefetch_count cannot be negative; use 0 for none: {prefetch_count}"
+            ))
+        })?;
         let options = ReceiverOptions {
             sub_queue,
             mode,
@@ -308,7 +411,14 @@ impl Namespace {
             partition: partition_id.map(partition).transpose()?,
         };
         let identifier = self.identifier(client_identifier, "receiver");
-        Ok(ServiceBusReceiver::new(self.share()?, queue_name, identifier, options, max_wait_time, auto_lock_renewer))
+        Ok(ServiceBusReceiver::new(
+            self.share()?,
+            queue_name,
+            identifier,
+            options,
+            max_wait_time,
+            auto_lock_renewer,
+        ))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -329,6 +439,10 @@ impl Namespace {
 
     fn __repr__(&self) -> PyResult<String> {
         let namespace = self.namespace.get()?;
-        Ok(format!("Namespace(partitions={}, closed={})", namespace.partitions(), !namespace.is_open()))
+        Ok(format!(
+            "Namespace(partitions={}, closed={})",
+            namespace.partitions(),
+            !namespace.is_open()
+        ))
     }
 }

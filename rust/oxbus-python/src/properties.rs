@@ -30,7 +30,10 @@ fn with_key<R>(key: &Bound<'_, PyAny>, run: impl FnOnce(&str) -> PyResult<R>) ->
     {
         return run(text);
     }
-    Err(PyTypeError::new_err(format!("an application property has a key that is not text; use str: {}", key.repr()?)))
+    Err(PyTypeError::new_err(format!(
+        "an application property has a key that is not text; use str: {}",
+        key.repr()?
+    )))
 }
 
 fn push(builder: &mut PropertiesBuilder, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -43,7 +46,9 @@ fn push(builder: &mut PropertiesBuilder, key: &str, value: &Bound<'_, PyAny>) ->
         builder.push(key, Value::Bool(value.is_true()));
     } else if let Ok(value) = value.cast::<PyInt>() {
         let int = value.extract().map_err(|_| {
-            PyValueError::new_err(format!("an application property does not fit 64 bits; send it as text: key=`{key}`"))
+            PyValueError::new_err(format!(
+                "an application property does not fit 64 bits; send it as text: key=`{key}`"
+            ))
         })?;
         builder.push(key, Value::Int(int));
     } else if let Ok(value) = value.cast::<PyFloat>() {

@@ -50,12 +50,27 @@ const SCHEDULED: u8 = 2;
 
 impl ServiceBusReceivedMessage {
     /// The Python object of a message that was handed out.
-    pub(crate) fn of_delivery<'py>(py: Python<'py>, receiver: &Owned<Arc<Receiver>>, delivery: Delivery) -> PyResult<Bound<'py, Self>> {
-        let Delivery { index, claimed, locked_until } = delivery;
+    pub(crate) fn of_delivery<'py>(
+        py: Python<'py>,
+        receiver: &Owned<Arc<Receiver>>,
+        delivery: Delivery,
+    ) -> PyResult<Bound<'py, Self>> {
+        let Delivery {
+            index,
+            claimed,
+            locked_until,
+        } = delivery;
         let shared = receiver.get()?;
         let message = Self {
-            at: SettleKey { index, key: claimed.key },
-            holding: if shared.mode() == ReceiveMode::PeekLock { Holding::Locked } else { Holding::Taken },
+            at: SettleKey {
+                index,
+                key: claimed.key,
+            },
+            holding: if shared.mode() == ReceiveMode::PeekLock {
+                Holding::Locked
+            } else {
+                Holding::Taken
+            },
             state: if claimed.deferred { DEFERRED } else { ACTIVE },
             delivery_count: claimed.delivery_count,
             enqueued_at: claimed.enqueued_at,
@@ -65,14 +80,27 @@ impl ServiceBusReceivedMessage {
             auto_renew_error: Mutex::new(None),
             receiver: receiver.sibling(Arc::clone(shared)),
         };
-        Bound::new(py, PyClassInitializer::from(ServiceBusMessage::stored(claimed.record)).add_subclass(message))
+        Bound::new(
+            py,
+            PyClassInitializer::from(ServiceBusMessage::stored(claimed.record)).add_subclass(message),
+        )
     }
 
     /// The Python object of a message that was looked at.
-    pub(crate) fn of_browsed<'py>(py: Python<'py>, receiver: &Owned<Arc<Receiver>>, browsed: Browsed) -> PyResult<Bound<'py, Self>> {
+    pub(crate) fn of_browsed<'py>(
+        py: Python<'py>,
+        receiver: &Owned<Arc<Receiver>>,
+        browsed: Browsed,
+    ) -> PyResult<Bound<'py, Self>> {
         let Browsed { index, message } = browsed;
         let shown = Self {
-            at: SettleKey { index, key: LockKey { counter: message.counter, generation: 0 } },
+            at: SettleKey {
+                index,
+                key: LockKey {
+                    counter: message.counter,
+                    generation: 0,
+                },
+            },
             holding: Holding::Peeked,
             state: match message.phase {
                 Phase::Deferred | Phase::DeferredLocked => DEFERRED,
@@ -87,7 +115,10 @@ impl ServiceBusReceivedMessage {
             auto_renew_error: Mutex::new(None),
             receiver: receiver.sibling(Arc::clone(receiver.get()?)),
         };
-        Bound::new(py, PyClassInitializer::from(ServiceBusMessage::stored(message.record)).add_subclass(shown))
+        Bound::new(
+            py,
+            PyClassInitializer::from(ServiceBusMessage::stored(message.record)).add_subclass(shown),
+        )
     }
 
     /// How `receiver` names this message's hold, if it may settle it.
@@ -105,7 +136,10 @@ impl ServiceBusReceivedMessage {
             }
         }
         if self.settled.load(Ordering::Acquire) {
-            let detail = format!("this message was settled before; receive the next one: sequence_number={}", self.number());
+            let detail = format!(
+                "this message was settled before; receive the next one: sequence_number={}",
+                self.number()
+            );
             return Err(raise(&Error::new(ErrorKind::MessageAlreadySettled, detail)));
         }
         if !Arc::ptr_eq(shared.queue(), receiver.queue()) || shared.sub_queue() != receiver.sub_queue() {
@@ -137,10 +171,15 @@ impl ServiceBusReceivedMessage {
         let base = slf.as_super().borrow();
         let Some(record) = base.record() else { return Ok(None) };
         let fields = Fields::decode(record).or_raise()?;
-        Ok(match fields.application_properties.and_then(|properties| properties.get(name)) {
-            Some(Value::Text(text)) => Some(PyString::new(slf.py(), text)),
-            _ => None,
-        })
+        Ok(
+            match fields
+                .application_properties
+                .and_then(|properties| properties.get(name))
+            {
+                Some(Value::Text(text)) => Some(PyString::new(slf.py(), text)),
+                _ => None,
+            },
+        )
     }
 }
 
@@ -153,7 +192,12 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn partition_id(&self) -> PyResult<Option<u16>> {
-        Ok(self.receiver.get()?.queue().shown_partition(self.at.index).map(|partition| partition.0))
+        Ok(self
+            .receiver
+            .get()?
+            .queue()
+            .shown_partition(self.at.index)
+            .map(|partition| partition.0))
     }
 
     #[getter]
@@ -169,7 +213,9 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn expires_at_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        (self.expires_at != Timestamp::NEVER).then(|| convert::datetime(py, self.expires_at)).transpose()
+        (self.expires_at != Timestamp::NEVER)
+            .then(|| convert::datetime(py, self.expires_at))
+            .transpose()
     }
 
     #[getter]
@@ -195,7 +241,9 @@ impl ServiceBusReceivedMessage {
     #[getter]
     fn locked_until_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let until = self.locked_until.load(Ordering::Acquire);
-        (until > 0 && self.holding == Holding::Locked).then(|| convert::datetime(py, Timestamp(until))).transpose()
+        (until > 0 && self.holding == Holding::Locked)
+            .then(|| convert::datetime(py, Timestamp(until)))
+            .transpose()
     }
 
     #[getter]
@@ -227,7 +275,11 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|error| error.clone_ref(py))
+        self.auto_renew_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(|error| error.clone_ref(py))
     }
 
     #[setter]

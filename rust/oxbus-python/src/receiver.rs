@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusReceiver`: receiving and browsing. Settling is in `settle`.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use oxbus_broker::client::Delivery;
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
@@ -58,7 +58,11 @@ impl ServiceBusReceiver {
     pub(crate) fn open(&self) -> PyResult<&Owned<Arc<Receiver>>> {
         let namespace = self.namespace.get()?;
         if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the receiver was closed; get a new one from the client")).or_raise();
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the receiver was closed; get a new one from the client",
+            ))
+            .or_raise();
         }
         if let Some(receiver) = self.receiver.get() {
             return Ok(receiver);
@@ -72,14 +76,18 @@ impl ServiceBusReceiver {
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
-        waiting::receive(py, receiver, max, || convert::alarm("max_wait_time", max_wait_time.or(self.max_wait_time)))
+        waiting::receive(py, receiver, max, || {
+            convert::alarm("max_wait_time", max_wait_time.or(self.max_wait_time))
+        })
     }
 
     fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
         match max_message_count {
             None => Ok(self.options.prefetch.max(1)),
             Some(count) => usize::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
-                PyValueError::new_err(format!("max_message_count must be at least 1; use 1 for a single message: {count}"))
+                PyValueError::new_err(format!(
+                    "max_message_count must be at least 1; use 1 for a single message: {count}"
+                ))
             }),
         }
     }
@@ -94,8 +102,20 @@ impl ServiceBusReceiver {
     }
 
     fn hand_over_all<'py>(slf: &Bound<'py, Self>, deliveries: Vec<Delivery>) -> PyResult<Bound<'py, PyList>> {
-        let messages = deliveries.into_iter().map(|delivery| Self::hand_over(slf, delivery)).collect::<PyResult<Vec<_>>>()?;
+        let messages = deliveries
+            .into_iter()
+            .map(|delivery| Self::hand_over(slf, delivery))
+            .collect::<PyResult<Vec<_>>>()?;
         PyList::new(slf.py(), messages)
+    }
+}
+
+/// A receiver that nobody holds any more gives its cache back, even while its messages are held.
+impl Drop for ServiceBusReceiver {
+    fn drop(&mut self) {
+        if let Some(receiver) = self.receiver.get().and_then(Owned::if_ours) {
+            receiver.close();
+        }
     }
 }
 
@@ -151,8 +171,11 @@ impl ServiceBusReceiver {
         let receiver = owned.get()?;
         check_timeout(timeout)?;
         let max = self.max_count(Some(max_message_count))?;
-        let number = u64::try_from(sequence_number)
-            .map_err(|_| PyValueError::new_err(format!("sequence_number cannot be negative; use 0 to go on browsing: {sequence_number}")))?;
+        let number = u64::try_from(sequence_number).map_err(|_| {
+            PyValueError::new_err(format!(
+                "sequence_number cannot be negative; use 0 to go on browsing: {sequence_number}"
+            ))
+        })?;
         let from = (number > 0).then_some(SequenceNumber(number));
         let browsed = py.detach(|| receiver.browse(max, from)).or_raise()?;
         let messages = browsed
@@ -164,7 +187,12 @@ impl ServiceBusReceiver {
 
     /// See the stub.
     #[pyo3(signature = (max_message_count=1, max_wait_time=None))]
-    fn receive_arrow(&self, py: Python<'_>, max_message_count: i64, max_wait_time: Option<f64>) -> PyResult<ArrowTable> {
+    fn receive_arrow(
+        &self,
+        py: Python<'_>,
+        max_message_count: i64,
+        max_wait_time: Option<f64>,
+    ) -> PyResult<ArrowTable> {
         let deliveries = self.receive(py, self.max_count(Some(max_message_count))?, max_wait_time)?;
         let receiver = self.open()?.get()?;
         py.detach(|| arrow::table(receiver, deliveries))
@@ -172,9 +200,7 @@ impl ServiceBusReceiver {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Release);
-        if let Some(owned) = self.receiver.get()
-            && let Ok(receiver) = owned.get()
-        {
+        if let Some(receiver) = self.receiver.get().and_then(Owned::if_ours) {
             py.detach(|| receiver.close());
         }
         Ok(())
@@ -217,6 +243,9 @@ impl ServiceBusReceiver {
     }
 
     fn __repr__(&self) -> String {
-        format!("ServiceBusReceiver(queue_name={:?}, sub_queue={:?})", self.queue_name, self.options.sub_queue)
+        format!(
+            "ServiceBusReceiver(queue_name={:?}, sub_queue={:?})",
+            self.queue_name, self.options.sub_queue
+        )
     }
 }

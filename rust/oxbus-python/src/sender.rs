@@ -57,7 +57,11 @@ impl ServiceBusSender {
     pub(crate) fn open(&self) -> PyResult<&Sender> {
         let cell = self.sender.get()?;
         if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the sender was closed; get a new one from the client")).or_raise();
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the sender was closed; get a new one from the client",
+            ))
+            .or_raise();
         }
         if let Some(sender) = cell.get() {
             return Ok(sender);
@@ -90,7 +94,11 @@ impl ServiceBusSender {
     }
 
     fn send_batch(py: Python<'_>, sender: &Sender, batch: Batch) -> PyResult<Vec<SequenceNumber>> {
-        if batch.len() <= BATCH_IN_PLACE_MAX { sender.send_batch(batch).or_raise() } else { py.detach(|| sender.send_batch(batch)).or_raise() }
+        if batch.len() <= BATCH_IN_PLACE_MAX {
+            sender.send_batch(batch).or_raise()
+        } else {
+            py.detach(|| sender.send_batch(batch)).or_raise()
+        }
     }
 }
 
@@ -101,16 +109,23 @@ fn check_durability(durability: Option<&str>) -> PyResult<()> {
             let detail = "durability `os` and `fsync` need a durable namespace, which this version does not have; leave durability out";
             Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
         }
-        Some(other) => {
-            Err(Error::new(ErrorKind::InvalidArgument, format!("unknown durability; leave it out, or use `memory`: `{other}`"))).or_raise()
-        }
+        Some(other) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("unknown durability; leave it out, or use `memory`: `{other}`"),
+        ))
+        .or_raise(),
     }
 }
 
 #[pymethods]
 impl ServiceBusSender {
     #[pyo3(signature = (message, *, timeout=60.0, durability=None))]
-    fn send_messages(&self, message: &Bound<'_, PyAny>, timeout: Option<f64>, durability: Option<&str>) -> PyResult<()> {
+    fn send_messages(
+        &self,
+        message: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+        durability: Option<&str>,
+    ) -> PyResult<()> {
         let py = message.py();
         let sender = self.open()?;
         check_timeout(timeout)?;
@@ -128,7 +143,12 @@ impl ServiceBusSender {
     }
 
     #[pyo3(signature = (messages, schedule_time_utc, *, timeout=60.0))]
-    fn schedule_messages(&self, messages: &Bound<'_, PyAny>, schedule_time_utc: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<Vec<u64>> {
+    fn schedule_messages(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        schedule_time_utc: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<u64>> {
         let py = messages.py();
         let sender = self.open()?;
         check_timeout(timeout)?;
@@ -144,7 +164,12 @@ impl ServiceBusSender {
     }
 
     #[pyo3(signature = (sequence_numbers, *, timeout=60.0))]
-    fn cancel_scheduled_messages(&self, py: Python<'_>, sequence_numbers: OneOrMany<u64>, timeout: Option<f64>) -> PyResult<()> {
+    fn cancel_scheduled_messages(
+        &self,
+        py: Python<'_>,
+        sequence_numbers: OneOrMany<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
         let sender = self.open()?;
         check_timeout(timeout)?;
         let numbers: Vec<SequenceNumber> = sequence_numbers.into_vec().into_iter().map(SequenceNumber).collect();
@@ -164,9 +189,7 @@ impl ServiceBusSender {
     }
 
     fn close(&self) -> PyResult<()> {
-        if let Ok(cell) = self.sender.get()
-            && let Some(sender) = cell.get()
-        {
+        if let Some(sender) = self.sender.if_ours().and_then(OnceLock::get) {
             sender.close();
         }
         self.closed.store(true, Ordering::Release);
@@ -194,7 +217,12 @@ impl ServiceBusSender {
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
-    fn __exit__(&self, exc_type: Option<Py<PyAny>>, exc_value: Option<Py<PyAny>>, traceback: Option<Py<PyAny>>) -> PyResult<()> {
+    fn __exit__(
+        &self,
+        exc_type: Option<Py<PyAny>>,
+        exc_value: Option<Py<PyAny>>,
+        traceback: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         let _ = (exc_type, exc_value, traceback);
         self.close()
     }

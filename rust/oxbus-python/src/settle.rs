@@ -21,7 +21,10 @@ enum Call<'a> {
     Complete,
     Abandon(Option<&'a Bound<'a, PyAny>>),
     Defer(Option<&'a Bound<'a, PyAny>>),
-    DeadLetter { reason: Option<&'a str>, description: Option<&'a str> },
+    DeadLetter {
+        reason: Option<&'a str>,
+        description: Option<&'a str>,
+    },
 }
 
 impl Call<'_> {
@@ -30,13 +33,19 @@ impl Call<'_> {
         let changes = |mapping: Option<&Bound<'_, PyAny>>| mapping.map(properties::encode).transpose();
         match self {
             Self::Complete => run(Settlement::Complete),
-            Self::DeadLetter { reason, description } => {
-                run(Settlement::DeadLetter { reason: *reason, description: *description, changes: &[] })
-            }
+            Self::DeadLetter { reason, description } => run(Settlement::DeadLetter {
+                reason: *reason,
+                description: *description,
+                changes: &[],
+            }),
             Self::Abandon(mapping) | Self::Defer(mapping) => {
                 let encoded = changes(*mapping)?;
                 let entries: Vec<(&str, Value<'_>)> = encoded.iter().flat_map(|it| it.properties().iter()).collect();
-                run(if matches!(self, Self::Abandon(_)) { Settlement::Abandon(&entries) } else { Settlement::Defer(&entries) })
+                run(if matches!(self, Self::Abandon(_)) {
+                    Settlement::Abandon(&entries)
+                } else {
+                    Settlement::Defer(&entries)
+                })
             }
         }
     }
@@ -44,8 +53,13 @@ impl Call<'_> {
 
 fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Message<'py>> {
     value.cast::<ServiceBusReceivedMessage>().map_err(|_| {
-        let name = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-        PyTypeError::new_err(format!("only a received message can be settled; pass what receive_messages returned: {name}"))
+        let name = value
+            .get_type()
+            .name()
+            .map_or_else(|_| "?".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!(
+            "only a received message can be settled; pass what receive_messages returned: {name}"
+        ))
     })
 }
 
@@ -58,7 +72,9 @@ fn some_lost(numbers: &[u64]) -> PyErr {
         numbers.len(),
         shown.join(", ")
     );
-    raise_with(&Error::new(ErrorKind::MessageLockLost, detail), |keywords| keywords.set_item("sequence_numbers", numbers.to_vec()))
+    raise_with(&Error::new(ErrorKind::MessageLockLost, detail), |keywords| {
+        keywords.set_item("sequence_numbers", numbers.to_vec())
+    })
 }
 
 impl ServiceBusReceiver {
@@ -103,7 +119,10 @@ impl ServiceBusReceiver {
         if lost.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<u64> = lost.iter().map(|&position| Ok(message(&messages[position])?.get().number().0)).collect::<PyResult<_>>()?;
+        let numbers: Vec<u64> = lost
+            .iter()
+            .map(|&position| Ok(message(&messages[position])?.get().number().0))
+            .collect::<PyResult<_>>()?;
         Err(some_lost(&numbers))
     }
 }
@@ -115,18 +134,37 @@ impl ServiceBusReceiver {
     }
 
     #[pyo3(signature = (message, *, properties_to_modify=None))]
-    fn abandon_message(&self, message: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn abandon_message(
+        &self,
+        message: &Bound<'_, PyAny>,
+        properties_to_modify: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         self.settle(message, &Call::Abandon(properties_to_modify))
     }
 
     #[pyo3(signature = (message, *, properties_to_modify=None))]
-    fn defer_message(&self, message: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn defer_message(
+        &self,
+        message: &Bound<'_, PyAny>,
+        properties_to_modify: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         self.settle(message, &Call::Defer(properties_to_modify))
     }
 
     #[pyo3(signature = (message, reason=None, error_description=None))]
-    fn dead_letter_message(&self, message: &Bound<'_, PyAny>, reason: Option<&str>, error_description: Option<&str>) -> PyResult<()> {
-        self.settle(message, &Call::DeadLetter { reason, description: error_description })
+    fn dead_letter_message(
+        &self,
+        message: &Bound<'_, PyAny>,
+        reason: Option<&str>,
+        error_description: Option<&str>,
+    ) -> PyResult<()> {
+        self.settle(
+            message,
+            &Call::DeadLetter {
+                reason,
+                description: error_description,
+            },
+        )
     }
 
     fn complete_messages(&self, messages: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -134,22 +172,46 @@ impl ServiceBusReceiver {
     }
 
     #[pyo3(signature = (messages, *, properties_to_modify=None))]
-    fn abandon_messages(&self, messages: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn abandon_messages(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        properties_to_modify: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         self.settle_all(messages, &Call::Abandon(properties_to_modify))
     }
 
     #[pyo3(signature = (messages, *, properties_to_modify=None))]
-    fn defer_messages(&self, messages: &Bound<'_, PyAny>, properties_to_modify: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn defer_messages(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        properties_to_modify: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         self.settle_all(messages, &Call::Defer(properties_to_modify))
     }
 
     #[pyo3(signature = (messages, reason=None, error_description=None))]
-    fn dead_letter_messages(&self, messages: &Bound<'_, PyAny>, reason: Option<&str>, error_description: Option<&str>) -> PyResult<()> {
-        self.settle_all(messages, &Call::DeadLetter { reason, description: error_description })
+    fn dead_letter_messages(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        reason: Option<&str>,
+        error_description: Option<&str>,
+    ) -> PyResult<()> {
+        self.settle_all(
+            messages,
+            &Call::DeadLetter {
+                reason,
+                description: error_description,
+            },
+        )
     }
 
     #[pyo3(signature = (message, *, timeout=60.0))]
-    fn renew_message_lock<'py>(&self, py: Python<'py>, message: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    fn renew_message_lock<'py>(
+        &self,
+        py: Python<'py>,
+        message: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         convert::check_timeout(timeout)?;
         let receiver = self.open()?.get()?;
         let message = self::message(message)?.get();
@@ -164,7 +226,11 @@ impl ServiceBusReceiver {
             "complete" => Settlement::Complete,
             "abandon" => Settlement::Abandon(&[]),
             "defer" => Settlement::Defer(&[]),
-            "dead_letter" => Settlement::DeadLetter { reason: None, description: None, changes: &[] },
+            "dead_letter" => Settlement::DeadLetter {
+                reason: None,
+                description: None,
+                changes: &[],
+            },
             other => {
                 let detail = format!("unknown outcome; use `complete`, `abandon`, `defer` or `dead_letter`: `{other}`");
                 return Err(PyValueError::new_err(detail));
@@ -186,7 +252,12 @@ impl ServiceBusReceiver {
                 }
             }
             if matches!(settlement, Settlement::Complete) {
-                lost.extend(receiver.complete_many(&keys)?.into_iter().map(|position| rows[position]));
+                lost.extend(
+                    receiver
+                        .complete_many(&keys)?
+                        .into_iter()
+                        .map(|position| rows[position]),
+                );
             } else {
                 for (key, row) in keys.iter().zip(rows) {
                     match receiver.settle(*key, settlement) {
@@ -203,6 +274,11 @@ impl ServiceBusReceiver {
         if lost.is_empty() {
             return Ok(());
         }
-        Err(some_lost(&lost.iter().map(|&row| numbers.get(row).copied().unwrap_or(0)).collect::<Vec<u64>>()))
+        Err(some_lost(
+            &lost
+                .iter()
+                .map(|&row| numbers.get(row).copied().unwrap_or(0))
+                .collect::<Vec<u64>>(),
+        ))
     }
 }

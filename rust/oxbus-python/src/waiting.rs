@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use oxbus_broker::Receiver;
 use oxbus_broker::client::{Delivery, Received};
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::WakeHandle;
-use oxbus_broker::Receiver;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
@@ -56,11 +56,20 @@ fn waiter(py: Python<'_>) -> PyResult<Waiter> {
     if current.is(&imports::main_thread(py)?.call0()?) {
         return Ok(Waiter::Main);
     }
-    Ok(if current.getattr("daemon")?.is_truthy()? { Waiter::Daemon } else { Waiter::Other })
+    Ok(if current.getattr("daemon")?.is_truthy()? {
+        Waiter::Daemon
+    } else {
+        Waiter::Other
+    })
 }
 
 /// Receives up to `max` messages, waiting until `alarm` while there is none. Empty when the wait ends.
-pub(crate) fn receive(py: Python<'_>, receiver: &Receiver, max: usize, alarm: impl FnOnce() -> PyResult<Alarm>) -> PyResult<Vec<Delivery>> {
+pub(crate) fn receive(
+    py: Python<'_>,
+    receiver: &Receiver,
+    max: usize,
+    alarm: impl FnOnce() -> PyResult<Alarm>,
+) -> PyResult<Vec<Delivery>> {
     // A small receive that finds something is done before leaving the interpreter would pay.
     if max <= 16 {
         if let Some(deliveries) = receiver.receive_now(max).or_raise()? {
@@ -69,7 +78,11 @@ pub(crate) fn receive(py: Python<'_>, receiver: &Receiver, max: usize, alarm: im
     }
     let alarm = alarm()?;
     let waiter = waiter(py)?;
-    let slice = if waiter == Waiter::Main { SIGNAL_SLICE } else { ONE_PIECE };
+    let slice = if waiter == Waiter::Main {
+        SIGNAL_SLICE
+    } else {
+        ONE_PIECE
+    };
     loop {
         let received = py.detach(|| {
             let received = receiver.receive_until(max, alarm, slice, || EXITING.load(Ordering::SeqCst));

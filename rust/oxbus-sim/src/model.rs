@@ -50,7 +50,11 @@ const COUNTER_MASK: u64 = (1 << 48) - 1;
 impl Model {
     /// An empty queue.
     pub fn new(lock_duration_ms: u64, max_delivery_count: u32) -> Self {
-        Self { lock_duration_ms, max_delivery_count, ..Self::default() }
+        Self {
+            lock_duration_ms,
+            max_delivery_count,
+            ..Self::default()
+        }
     }
 
     /// Notes an accepted message.
@@ -61,7 +65,14 @@ impl Model {
         let last = self.last_counter.entry(number & !COUNTER_MASK).or_default();
         assert_eq!(number & COUNTER_MASK, *last + 1, "numbers of a partition have no gap");
         *last += 1;
-        self.messages.insert(number, Message { body, state: State::Ready, delivery_count: 0 });
+        self.messages.insert(
+            number,
+            Message {
+                body,
+                state: State::Ready,
+                delivery_count: 0,
+            },
+        );
     }
 
     /// Moves time; locks end at their deadline.
@@ -84,7 +95,10 @@ impl Model {
 
     /// Numbers in a state.
     pub fn in_state(&self, is: impl Fn(State) -> bool) -> impl Iterator<Item = u64> {
-        self.messages.iter().filter(move |(_, message)| is(message.state)).map(|(number, _)| *number)
+        self.messages
+            .iter()
+            .filter(move |(_, message)| is(message.state))
+            .map(|(number, _)| *number)
     }
 
     /// Notes a delivery.
@@ -95,13 +109,19 @@ impl Model {
         let until = self.now + self.lock_duration_ms;
         let message = self.messages.get_mut(&number).expect("only what was sent is received");
         assert_eq!(message.state, State::Ready, "only ready messages are received");
-        assert_eq!((message.body, message.delivery_count), (body, delivery_count), "a message comes as it is stored");
+        assert_eq!(
+            (message.body, message.delivery_count),
+            (body, delivery_count),
+            "a message comes as it is stored"
+        );
         message.state = State::Locked { until, deferred: false };
     }
 
     /// Fetches deferred messages: true when all can be had.
     pub fn fetch_deferred(&mut self, numbers: &[u64]) -> bool {
-        let all = numbers.iter().all(|number| self.messages.get(number).is_some_and(|it| it.state == State::Deferred));
+        let all = numbers
+            .iter()
+            .all(|number| self.messages.get(number).is_some_and(|it| it.state == State::Deferred));
         let distinct = numbers.iter().collect::<std::collections::BTreeSet<_>>().len() == numbers.len();
         if all && distinct {
             let until = self.now + self.lock_duration_ms;
@@ -130,23 +150,31 @@ impl Model {
     /// Abandons; false when there is no lock.
     pub fn abandon(&mut self, number: u64) -> bool {
         let max = self.max_delivery_count;
-        self.locked(number).map(|(message, deferred)| message.end_delivery(deferred, max)).is_some()
+        self.locked(number)
+            .map(|(message, deferred)| message.end_delivery(deferred, max))
+            .is_some()
     }
 
     /// Defers; false when there is no lock.
     pub fn defer(&mut self, number: u64) -> bool {
-        self.locked(number).map(|(message, _)| message.state = State::Deferred).is_some()
+        self.locked(number)
+            .map(|(message, _)| message.state = State::Deferred)
+            .is_some()
     }
 
     /// Dead-letters; false when there is no lock.
     pub fn dead_letter(&mut self, number: u64) -> bool {
-        self.locked(number).map(|(message, _)| message.state = State::DeadLettered).is_some()
+        self.locked(number)
+            .map(|(message, _)| message.state = State::DeadLettered)
+            .is_some()
     }
 
     /// Renews; false when there is no lock.
     pub fn renew(&mut self, number: u64) -> bool {
         let until = self.now + self.lock_duration_ms;
-        self.locked(number).map(|(message, deferred)| message.state = State::Locked { until, deferred }).is_some()
+        self.locked(number)
+            .map(|(message, deferred)| message.state = State::Locked { until, deferred })
+            .is_some()
     }
 }
 

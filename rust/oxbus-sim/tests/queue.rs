@@ -59,7 +59,11 @@ struct Bench {
 impl Bench {
     fn new(partitioned: bool, partitions: u16, prefetch: usize) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
-        let options = NamespaceOptions { partitions, clock: Some(Arc::clone(&clock)), ..NamespaceOptions::default() };
+        let options = NamespaceOptions {
+            partitions,
+            clock: Some(Arc::clone(&clock)),
+            ..NamespaceOptions::default()
+        };
         let namespace = Namespace::in_memory(options).expect("valid options");
         let settings = QueueSettings {
             enable_partitioning: partitioned,
@@ -68,7 +72,17 @@ impl Bench {
             ..QueueSettings::default()
         };
         namespace.create_queue("q", settings).expect("valid settings");
-        let receiver = || namespace.receiver("q", ReceiverOptions { prefetch, ..ReceiverOptions::default() }).expect("it exists");
+        let receiver = || {
+            namespace
+                .receiver(
+                    "q",
+                    ReceiverOptions {
+                        prefetch,
+                        ..ReceiverOptions::default()
+                    },
+                )
+                .expect("it exists")
+        };
         Self {
             sender: namespace.sender("q").expect("it exists"),
             receivers: [receiver(), receiver()],
@@ -87,24 +101,36 @@ impl Bench {
 
     fn note(&mut self, delivery: &Delivery) {
         let number = Queue::sequence_number(delivery.index, delivery.claimed.key.counter).0;
-        let body = Fields::decode(&delivery.claimed.record).expect("stored by the sender").body.bytes();
+        let body = Fields::decode(&delivery.claimed.record)
+            .expect("stored by the sender")
+            .body
+            .bytes();
         let body = u64::from_be_bytes(body.try_into().expect("eight bytes"));
         if !delivery.claimed.deferred {
             self.model.received(number, body, delivery.claimed.delivery_count);
         }
-        self.held.push(SettleKey { index: delivery.index, key: delivery.claimed.key });
+        self.held.push(SettleKey {
+            index: delivery.index,
+            key: delivery.claimed.key,
+        });
     }
 
     /// A hold by position, with the model's word on whether it is alive: only the newest hold of a message can be.
     fn hold(&self, position: usize) -> Option<(SettleKey, u64, bool)> {
         let at = *self.held.get(position % self.held.len().max(1))?;
         let number = Queue::sequence_number(at.index, at.key.counter).0;
-        let newest = self.held.iter().rev().find(|other| (other.index, other.key.counter) == (at.index, at.key.counter));
+        let newest = self
+            .held
+            .iter()
+            .rev()
+            .find(|other| (other.index, other.key.counter) == (at.index, at.key.counter));
         Some((at, number, newest == Some(&at)))
     }
 
     fn settle(&mut self, position: usize, settlement: Settlement<'_>, apply: fn(&mut Model, u64) -> bool) {
-        let Some((at, number, newest)) = self.hold(position) else { return };
+        let Some((at, number, newest)) = self.hold(position) else {
+            return;
+        };
         let expected = newest && apply(&mut self.model, number);
         let result = self.receivers[position % 2].settle(at, settlement);
         assert_eq!(result.is_ok(), expected, "settling {number}: {result:?}");
@@ -118,7 +144,11 @@ impl Bench {
             Step::Send { key } => {
                 let body = self.body();
                 let key = key.map(|key| key.to_string());
-                let fields = Fields { body: Body::Data(&body), partition_key: key.as_deref(), ..Fields::default() };
+                let fields = Fields {
+                    body: Body::Data(&body),
+                    partition_key: key.as_deref(),
+                    ..Fields::default()
+                };
                 let number = self.sender.send(&fields).expect("nothing refuses");
                 self.model.sent(number.0, self.next_body);
             }
@@ -128,21 +158,34 @@ impl Bench {
                 let first = self.next_body + 1;
                 for _ in 0..count {
                     let body = self.body();
-                    let fields = Fields { body: Body::Data(&body), session_id: key.as_deref(), ..Fields::default() };
+                    let fields = Fields {
+                        body: Body::Data(&body),
+                        session_id: key.as_deref(),
+                        ..Fields::default()
+                    };
                     batch.push(&fields).expect("it fits");
                 }
                 let numbers = self.sender.send_batch(batch).expect("nothing refuses");
                 let partition = numbers[0].partition();
-                assert!(numbers.iter().all(|number| number.partition() == partition), "a batch goes whole to one partition");
+                assert!(
+                    numbers.iter().all(|number| number.partition() == partition),
+                    "a batch goes whole to one partition"
+                );
                 for (number, body) in numbers.iter().zip(first..) {
                     self.model.sent(number.0, body);
                 }
             }
             Step::Receive { receiver, max } => {
-                let deliveries = self.receivers[receiver].receive_now(max).expect("it is open").unwrap_or_default();
+                let deliveries = self.receivers[receiver]
+                    .receive_now(max)
+                    .expect("it is open")
+                    .unwrap_or_default();
                 assert!(deliveries.len() <= max);
                 let possible = self.model.ready().count();
-                assert!(!deliveries.is_empty() || possible == 0, "{possible} messages are ready and none came");
+                assert!(
+                    !deliveries.is_empty() || possible == 0,
+                    "{possible} messages are ready and none came"
+                );
                 for delivery in &deliveries {
                     self.note(delivery);
                 }
@@ -151,19 +194,32 @@ impl Bench {
             Step::Abandon(position) => self.settle(position, Settlement::Abandon(&[]), Model::abandon),
             Step::Defer(position) => self.settle(position, Settlement::Defer(&[]), Model::defer),
             Step::DeadLetter(position) => {
-                let settlement = Settlement::DeadLetter { reason: Some("r"), description: None, changes: &[] };
+                let settlement = Settlement::DeadLetter {
+                    reason: Some("r"),
+                    description: None,
+                    changes: &[],
+                };
                 self.settle(position, settlement, Model::dead_letter);
             }
             Step::Renew(position) => {
-                let Some((at, number, newest)) = self.hold(position) else { return };
+                let Some((at, number, newest)) = self.hold(position) else {
+                    return;
+                };
                 let expected = newest && self.model.renew(number);
                 assert_eq!(self.receivers[0].renew(at).is_ok(), expected, "renewing {number}");
             }
             Step::FetchDeferred(position) => {
                 let deferred: Vec<u64> = self.model.in_state(|state| state == State::Deferred).collect();
-                let Some(&first) = deferred.get(position % deferred.len().max(1)) else { return };
+                let Some(&first) = deferred.get(position % deferred.len().max(1)) else {
+                    return;
+                };
                 let partition = SequenceNumber(first).partition();
-                let mut numbers: Vec<u64> = deferred.iter().copied().filter(|it| SequenceNumber(*it).partition() == partition).take(3).collect();
+                let mut numbers: Vec<u64> = deferred
+                    .iter()
+                    .copied()
+                    .filter(|it| SequenceNumber(*it).partition() == partition)
+                    .take(3)
+                    .collect();
                 if position % 4 == 0 {
                     numbers.push(u64::from(partition.0) << 48 | 1);
                 }
@@ -174,7 +230,10 @@ impl Bench {
                         assert!(expected, "fetched {numbers:?}");
                         for delivery in &deliveries {
                             let number = Queue::sequence_number(delivery.index, delivery.claimed.key.counter).0;
-                            assert_eq!(delivery.claimed.delivery_count, self.model.messages[&number].delivery_count);
+                            assert_eq!(
+                                delivery.claimed.delivery_count,
+                                self.model.messages[&number].delivery_count
+                            );
                             self.note(delivery);
                         }
                     }
@@ -198,23 +257,50 @@ impl Bench {
         let dead = count(|state| state == State::DeadLettered);
         assert_eq!(total.dead_letter, dead);
         assert_eq!(total.active, self.model.messages.len() as u64 - dead);
-        assert_eq!(total.locked, count(|state| matches!(state, State::Locked { deferred: false, .. })));
-        assert_eq!(total.deferred, count(|state| matches!(state, State::Deferred | State::Locked { deferred: true, .. })));
-        let browser = self.namespace.receiver("q", ReceiverOptions::default()).expect("it exists");
+        assert_eq!(
+            total.locked,
+            count(|state| matches!(state, State::Locked { deferred: false, .. }))
+        );
+        assert_eq!(
+            total.deferred,
+            count(|state| matches!(state, State::Deferred | State::Locked { deferred: true, .. }))
+        );
+        let browser = self
+            .namespace
+            .receiver("q", ReceiverOptions::default())
+            .expect("it exists");
         let mut seen = Vec::new();
         loop {
             let found = browser.browse(250, None).expect("it is open");
             if found.is_empty() {
                 break;
             }
-            seen.extend(found.iter().map(|it| (Queue::sequence_number(it.index, it.message.counter).0, it.message.delivery_count)));
+            seen.extend(found.iter().map(|it| {
+                (
+                    Queue::sequence_number(it.index, it.message.counter).0,
+                    it.message.delivery_count,
+                )
+            }));
         }
         seen.sort_unstable();
-        let expected: Vec<(u64, u32)> =
-            self.model.messages.iter().filter(|(_, it)| it.state != State::DeadLettered).map(|(number, it)| (*number, it.delivery_count)).collect();
+        let expected: Vec<(u64, u32)> = self
+            .model
+            .messages
+            .iter()
+            .filter(|(_, it)| it.state != State::DeadLettered)
+            .map(|(number, it)| (*number, it.delivery_count))
+            .collect();
         assert_eq!(seen, expected, "browsing sees each message once");
-        let options = ReceiverOptions { sub_queue: SubQueue::DeadLetter, ..ReceiverOptions::default() };
-        let dead_letters = self.namespace.receiver("q", options).expect("it exists").browse(250, None).expect("it is open");
+        let options = ReceiverOptions {
+            sub_queue: SubQueue::DeadLetter,
+            ..ReceiverOptions::default()
+        };
+        let dead_letters = self
+            .namespace
+            .receiver("q", options)
+            .expect("it exists")
+            .browse(250, None)
+            .expect("it is open");
         assert_eq!(dead_letters.len() as u64, dead.min(250));
     }
 }

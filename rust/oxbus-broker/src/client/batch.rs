@@ -36,7 +36,12 @@ pub struct Batch {
 impl Batch {
     /// An empty batch that may grow to `size_bytes_max`.
     pub fn new(size_bytes_max: usize) -> Self {
-        Self { entries: Vec::new(), key: Key::Empty, size_bytes: 0, size_bytes_max }
+        Self {
+            entries: Vec::new(),
+            key: Key::Empty,
+            size_bytes: 0,
+            size_bytes_max,
+        }
     }
 
     /// Room for that many messages without growing.
@@ -128,7 +133,18 @@ impl Batch {
 /// The same messages again: a batch object can be sent more than once, its bytes are shared.
 impl Clone for Batch {
     fn clone(&self) -> Self {
-        let entries = self.entries.iter().map(|it| Entry { record: it.record.clone(), ..*it }).collect();
-        Self { entries, key: self.key.clone(), ..*self }
+        let entries = self
+            .entries
+            .iter()
+            .map(|it| Entry {
+                record: it.record.clone(),
+                ..*it
+            })
+            .collect();
+        Self {
+            entries,
+            key: self.key.clone(),
+            ..*self
+        }
     }
 }

@@ -66,7 +66,11 @@ impl Receiver {
         let mut found = Vec::new();
         let first = usize::from(from.partition().0);
         for index in first..usize::from(self.queue.partitions()) {
-            let from = if index == first { from.counter().max(Counter::FIRST) } else { Counter::FIRST };
+            let from = if index == first {
+                from.counter().max(Counter::FIRST)
+            } else {
+                Counter::FIRST
+            };
             let left = max - found.len();
             self.browse_cell(index, from, left, &mut found);
             if found.len() == max {
@@ -92,7 +96,9 @@ impl Receiver {
 fn running_maximum(found: &[Option<Browsed>]) -> Vec<u64> {
     let mut last = (usize::MAX, 0);
     let time_of = |browsed: &Option<Browsed>| {
-        let (index, time) = browsed.as_ref().map_or((usize::MAX, 0), |it| (it.index, it.message.enqueued_at.0));
+        let (index, time) = browsed
+            .as_ref()
+            .map_or((usize::MAX, 0), |it| (it.index, it.message.enqueued_at.0));
         last = (index, if last.0 == index { last.1.max(time) } else { time });
         last.1
     };

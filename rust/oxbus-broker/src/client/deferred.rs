@@ -12,7 +12,9 @@ impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
     pub fn receive_deferred(&self, numbers: &[SequenceNumber]) -> Result<Vec<Delivery>> {
         self.check_receives()?;
-        let Some(first) = numbers.first() else { return Ok(Vec::new()) };
+        let Some(first) = numbers.first() else {
+            return Ok(Vec::new());
+        };
         if numbers.iter().any(|number| number.partition() != first.partition()) {
             let detail = "ReceiveBatch of sequence numbers from different partitions is not supported for an entity with partitioning \
                           enabled. Make one call per partition.";
@@ -21,10 +23,18 @@ impl Receiver {
         let hold = match self.mode {
             ReceiveMode::PeekLock => {
                 let ticks = self.queue.core().clock().ticks();
-                Hold::Lock { deadline: ticks.plus_ms(self.queue.lock_duration_ms()) }
+                Hold::Lock {
+                    deadline: ticks.plus_ms(self.queue.lock_duration_ms()),
+                }
             }
             ReceiveMode::ReceiveAndDelete => {
-                in_range("the number of deferred messages taken at once", numbers.len() as u64, 1, DEFERRED_TAKE_MAX as u64, "messages")?;
+                in_range(
+                    "the number of deferred messages taken at once",
+                    numbers.len() as u64,
+                    1,
+                    DEFERRED_TAKE_MAX as u64,
+                    "messages",
+                )?;
                 Hold::Take
             }
         };
@@ -35,10 +45,14 @@ impl Receiver {
             );
             Error::new(ErrorKind::MessageNotFound, detail)
         };
-        let Some(index) = self.queue.index_of(*first) else { return Err(not_found(*first)) };
+        let Some(index) = self.queue.index_of(*first) else {
+            return Err(not_found(*first));
+        };
         let shard = self.queue.shard(index);
         shard.health().check_serves(shard.id())?;
-        let Some(cell) = self.queue.cell(index) else { return Err(not_found(*first)) };
+        let Some(cell) = self.queue.cell(index) else {
+            return Err(not_found(*first));
+        };
         let moment = self.moment();
         self.queue.tick(moment.now, moment.ticks);
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
@@ -48,7 +62,11 @@ impl Receiver {
             .map_err(|counter| not_found(SequenceNumber::new(first.partition(), counter)))?;
         let deliver = |claimed: oxbus_store::Claimed| {
             let locked_until = self.locked_until(claimed.deadline, moment.now, moment.ticks);
-            Delivery { index, claimed, locked_until }
+            Delivery {
+                index,
+                claimed,
+                locked_until,
+            }
         };
         Ok(claims.into_iter().map(deliver).collect())
     }

@@ -23,7 +23,10 @@ pub(super) struct Moment {
 impl Receiver {
     pub(super) fn moment(&self) -> Moment {
         let clock = self.queue.core().clock();
-        Moment { now: clock.now(), ticks: clock.ticks() }
+        Moment {
+            now: clock.now(),
+            ticks: clock.ticks(),
+        }
     }
 
     /// Takes up to `max` messages without waiting.
@@ -49,7 +52,7 @@ impl Receiver {
         for cache in receivable.caches() {
             let idle_since = cache.guard().used_at;
             if moment.ticks >= idle_since.plus_ms(self.queue.lock_duration_ms()) {
-                send_back(&self.queue, self.sub_queue, cache.take_unlocked(usize::MAX));
+                send_back(&self.queue, self.sub_queue, cache.recall(usize::MAX));
             }
         }
         receivable.swept(moment.ticks);
@@ -58,7 +61,9 @@ impl Receiver {
     /// The hold for a message that goes to the caller.
     fn hold_for_caller(&self, ticks: Ticks) -> Hold {
         match self.mode {
-            ReceiveMode::PeekLock => Hold::Lock { deadline: ticks.plus_ms(self.queue.lock_duration_ms()) },
+            ReceiveMode::PeekLock => Hold::Lock {
+                deadline: ticks.plus_ms(self.queue.lock_duration_ms()),
+            },
             ReceiveMode::ReceiveAndDelete => Hold::Take,
         }
     }
@@ -74,7 +79,11 @@ impl Receiver {
 
     fn deliver(&self, index: usize, claimed: Claimed, moment: Moment, out: &mut Vec<Delivery>) {
         let locked_until = self.locked_until(claimed.deadline, moment.now, moment.ticks);
-        out.push(Delivery { index, claimed, locked_until });
+        out.push(Delivery {
+            index,
+            claimed,
+            locked_until,
+        });
     }
 
     fn take_cached(&self, max: usize, moment: Moment, out: &mut Vec<Delivery>) {
@@ -120,7 +129,11 @@ impl Receiver {
         let cells = ready.count_ones() as usize;
         // Nothing is put aside while somebody else waits.
         let crowded = self.queue.receivable(self.sub_queue).doorbell.waiters() > 0;
-        let total = if crowded { wanted } else { (wanted + self.prefetch).max(cells) };
+        let total = if crowded {
+            wanted
+        } else {
+            (wanted + self.prefetch).max(cells)
+        };
         let share = total.div_ceil(cells);
         let mut for_caller = wanted;
         let mut for_cache = total - wanted;
@@ -129,7 +142,16 @@ impl Receiver {
         let mut left = ready;
         // Each round but the first takes only what fewer cells than expected left over.
         for round_share in [share, total] {
-            left = self.round(left, first, round_share, &mut for_caller, &mut for_cache, moment, out, &mut cached);
+            left = self.round(
+                left,
+                first,
+                round_share,
+                &mut for_caller,
+                &mut for_cache,
+                moment,
+                out,
+                &mut cached,
+            );
             if left == 0 || for_caller + for_cache == 0 {
                 break;
             }
@@ -162,13 +184,17 @@ impl Receiver {
                 let direct = share.min(*for_caller);
                 let mut exhausted = false;
                 if direct > 0 {
-                    exhausted = self.claim(index, direct, self.hold_for_caller(moment.ticks), moment, &mut claims) < direct;
+                    exhausted =
+                        self.claim(index, direct, self.hold_for_caller(moment.ticks), moment, &mut claims) < direct;
                     *for_caller -= claims.len();
-                    claims.drain(..).for_each(|claimed| self.deliver(index, claimed, moment, out));
+                    claims
+                        .drain(..)
+                        .for_each(|claimed| self.deliver(index, claimed, moment, out));
                 }
                 let aside = (share - direct).min(*for_cache);
                 if aside > 0 && !exhausted {
-                    exhausted = self.claim(index, aside, self.hold_for_cache(moment.ticks), moment, &mut claims) < aside;
+                    exhausted =
+                        self.claim(index, aside, self.hold_for_cache(moment.ticks), moment, &mut claims) < aside;
                     *for_cache -= claims.len();
                     cached.extend(claims.drain(..).map(|claimed| Cached { index, claimed }));
                 }
@@ -182,12 +208,23 @@ impl Receiver {
 
     fn claim(&self, index: usize, max: usize, hold: Hold, moment: Moment, claims: &mut Vec<Claimed>) -> usize {
         let Some(cell) = self.queue.cell(index) else { return 0 };
-        let (taken, buried) = cell.claim(self.sub_queue, max, hold, moment.now, self.queue.buries_expired(), claims);
+        let (taken, buried) = cell.claim(
+            self.sub_queue,
+            max,
+            hold,
+            moment.now,
+            self.queue.buries_expired(),
+            claims,
+        );
         if buried > 0 {
-            self.queue.receivable(oxbus_model::name::SubQueue::DeadLetter).publish(index, buried);
+            self.queue
+                .receivable(oxbus_model::name::SubQueue::DeadLetter)
+                .publish(index, buried);
         }
         if taken < max {
-            self.queue.receivable(self.sub_queue).exhausted(index, || cell.store(self.sub_queue).has_ready());
+            self.queue
+                .receivable(self.sub_queue)
+                .exhausted(index, || cell.store(self.sub_queue).has_ready());
         }
         taken
     }
@@ -219,7 +256,7 @@ impl Receiver {
                 continue;
             }
             let half = cache.guard().messages.len().div_ceil(2);
-            returned += send_back(&self.queue, self.sub_queue, cache.take_unlocked(half.max(wanted)));
+            returned += send_back(&self.queue, self.sub_queue, cache.recall(half.max(wanted)));
             if returned >= wanted {
                 break;
             }

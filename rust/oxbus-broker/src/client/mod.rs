@@ -11,8 +11,8 @@ mod sender;
 mod settlement;
 
 pub use batch::Batch;
+pub use browse::Browsed;
 pub use receive_cache::ReceiveCache;
 pub use receiver::{Delivery, Received, Receiver, ReceiverOptions};
-pub use browse::Browsed;
 pub use sender::{Row, Sender};
-pub use settlement::{Settlement, SettleKey};
+pub use settlement::{SettleKey, Settlement};

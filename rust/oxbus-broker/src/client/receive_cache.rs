@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
+use oxbus_model::options::LockPolicy;
 use oxbus_store::{Claimed, LockKey};
 
 use crate::entity::Queue;
@@ -25,8 +26,10 @@ pub(crate) struct Cached {
 }
 
 /// The cache of one receiver.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReceiveCache {
+    /// Others may send messages back: the fresh policy.
+    recallable: bool,
     content: Mutex<Content>,
 }
 
@@ -40,17 +43,28 @@ pub(crate) struct Content {
 }
 
 impl ReceiveCache {
+    /// An empty cache under a policy.
+    pub(crate) fn new(policy: LockPolicy) -> Self {
+        Self {
+            recallable: policy == LockPolicy::Fresh,
+            content: Mutex::default(),
+        }
+    }
+
     /// The content, for the owner and for those who send messages back.
     pub(crate) fn guard(&self) -> MutexGuard<'_, Content> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up to `max` unlocked messages from the back, for their return. Locked ones stay.
-    pub(crate) fn take_unlocked(&self, max: usize) -> Vec<Cached> {
+    /// Takes up to `max` messages from the back, for their return. Nothing comes out under the faithful policy.
+    pub(crate) fn recall(&self, max: usize) -> Vec<Cached> {
         let mut content = self.guard();
         let mut taken = Vec::new();
-        while taken.len() < max
-            && let Some(last) = content.messages.pop_back_if(|last| last.claimed.deadline == Ticks::NEVER)
+        while self.recallable
+            && taken.len() < max
+            && let Some(last) = content
+                .messages
+                .pop_back_if(|last| last.claimed.deadline == Ticks::NEVER)
         {
             taken.push(last);
         }

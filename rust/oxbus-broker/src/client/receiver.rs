@@ -33,7 +33,13 @@ pub struct ReceiverOptions {
 
 impl Default for ReceiverOptions {
     fn default() -> Self {
-        Self { sub_queue: SubQueue::Main, mode: ReceiveMode::default(), prefetch: 0, lock_policy: None, partition: None }
+        Self {
+            sub_queue: SubQueue::Main,
+            mode: ReceiveMode::default(),
+            prefetch: 0,
+            lock_policy: None,
+            partition: None,
+        }
     }
 }
 
@@ -76,7 +82,13 @@ pub struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions) -> Result<Self> {
-        in_range("prefetch_count", options.prefetch as u64, 0, RECEIVE_MESSAGES_MAX as u64, "messages")?;
+        in_range(
+            "prefetch_count",
+            options.prefetch as u64,
+            0,
+            RECEIVE_MESSAGES_MAX as u64,
+            "messages",
+        )?;
         let all = u64::MAX >> (64 - u32::from(queue.partitions()));
         let allowed = match options.partition {
             None => all,
@@ -91,11 +103,12 @@ impl Receiver {
         };
         queue.touch(queue.core().clock().now());
         let receivable = queue.receivable(options.sub_queue);
-        let cache = Arc::new(ReceiveCache::default());
+        let policy = options.lock_policy.unwrap_or(queue.core().lock_policy());
+        let cache = Arc::new(ReceiveCache::new(policy));
         receivable.add_cache(&cache);
         Ok(Self {
             rotation: AtomicU64::new(receivable.next_rotation()),
-            policy: options.lock_policy.unwrap_or(queue.core().lock_policy()),
+            policy,
             sub_queue: options.sub_queue,
             mode: options.mode,
             prefetch: options.prefetch,
@@ -135,14 +148,23 @@ impl Receiver {
 
     pub(super) fn check_open(&self) -> Result<()> {
         if self.is_closed() {
-            return Err(Error::new(ErrorKind::Closed, "the receiver was closed; get a new one from the client"));
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the receiver was closed; get a new one from the client",
+            ));
         }
         Ok(())
     }
 
     /// Takes up to `max` messages without waiting; `None` when there is none.
     pub fn receive_now(&self, max: usize) -> Result<Option<Vec<Delivery>>> {
-        in_range("max_message_count", max as u64, 1, RECEIVE_MESSAGES_MAX as u64, "messages")?;
+        in_range(
+            "max_message_count",
+            max as u64,
+            1,
+            RECEIVE_MESSAGES_MAX as u64,
+            "messages",
+        )?;
         self.check_receives()?;
         let mut deliveries = Vec::new();
         self.take(max, &mut deliveries);
@@ -151,7 +173,13 @@ impl Receiver {
 
     /// Takes up to `max` messages; waits until `alarm` while there is none, not longer than `slice` at a time, and
     /// not after `cancelled` says so. Returns as soon as there is something (B-135).
-    pub fn receive_until(&self, max: usize, alarm: Alarm, slice: Duration, cancelled: impl Fn() -> bool) -> Result<Received> {
+    pub fn receive_until(
+        &self,
+        max: usize,
+        alarm: Alarm,
+        slice: Duration,
+        cancelled: impl Fn() -> bool,
+    ) -> Result<Received> {
         if let Some(deliveries) = self.receive_now(max)? {
             return Ok(Received::Messages(deliveries));
         }
@@ -173,7 +201,10 @@ impl Receiver {
             if cancelled() {
                 return Ok(Received::Slice);
             }
-            let sleep = [remaining, slice_end.remaining(), self.until_next_event()].into_iter().flatten().min();
+            let sleep = [remaining, slice_end.remaining(), self.until_next_event()]
+                .into_iter()
+                .flatten()
+                .min();
             ticket.wait(sleep);
             drop(ticket);
             if let Some(deliveries) = self.receive_now(max)? {
@@ -193,7 +224,9 @@ impl Receiver {
         let mut ms = self.queue.lock_duration_ms();
         for (_, cell) in self.queue.cells() {
             let (lock_end, due) = cell.next_event();
-            ms = ms.min(lock_end.0.saturating_sub(ticks.0)).min(due.0.saturating_sub(now.0));
+            ms = ms
+                .min(lock_end.0.saturating_sub(ticks.0))
+                .min(due.0.saturating_sub(now.0));
         }
         // Rounded up: waking a moment early would find nothing and sleep again.
         Some(Duration::from_millis(ms + 1))
@@ -231,7 +264,11 @@ impl Receiver {
         let messages: Vec<Cached> = {
             let mut content = self.cache.guard();
             content.closed = true;
-            content.messages.drain(..).filter(|cached| cached.claimed.deadline == Ticks::NEVER).collect()
+            content
+                .messages
+                .drain(..)
+                .filter(|cached| cached.claimed.deadline == Ticks::NEVER)
+                .collect()
         };
         send_back(&self.queue, self.sub_queue, messages);
         self.queue.receivable(self.sub_queue).doorbell.ring_all();

@@ -16,7 +16,7 @@ use super::batch::{Batch, Entry};
 use crate::clock::random_bytes;
 use crate::entity::Queue;
 use crate::record;
-use crate::routing::{Route, RoundRobin, route};
+use crate::routing::{RoundRobin, Route, route};
 use crate::shard::Cell;
 
 /// Bytes a stored message takes beyond its record, for the memory limit.
@@ -66,7 +66,10 @@ impl Sender {
     /// Refuses when the sender or the queue cannot send now.
     pub fn check_sends(&self) -> Result<()> {
         if self.is_closed() {
-            return Err(Error::new(ErrorKind::Closed, "the sender was closed; get a new one from the client"));
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the sender was closed; get a new one from the client",
+            ));
         }
         self.queue.check_sends()
     }
@@ -81,7 +84,11 @@ impl Sender {
         let now = self.queue.core().clock().now();
         let (index, cell) = self.admit(route, len, 1)?;
         let record = record::encode(fields);
-        let entry = Entry { record, time_to_live_ms: fields.time_to_live_ms, due: fields.scheduled_enqueue_time };
+        let entry = Entry {
+            record,
+            time_to_live_ms: fields.time_to_live_ms,
+            due: fields.scheduled_enqueue_time,
+        };
         let (counter, ready) = self.store(cell, entry, now);
         self.queue.touch(now);
         self.announce(index, ready);
@@ -96,16 +103,27 @@ impl Sender {
         }
         self.check_size(batch.largest_message_bytes())?;
         // Only a partitioned entity needs one key for all (B-084).
-        let key = if self.queue.is_partitioned() { batch.key()? } else { None };
+        let key = if self.queue.is_partitioned() {
+            batch.key()?
+        } else {
+            None
+        };
         let count = batch.len();
         let now = self.queue.core().clock().now();
         let (index, cell) = self.admit(route(key, self.queue.partitions()), batch.size_bytes(), count)?;
         let mut ready = 0;
         let numbers = if batch.entries.iter().all(|entry| entry.due.is_none()) {
-            let mut messages = batch.entries.into_iter().map(|entry| self.new_message(entry.record, entry.time_to_live_ms, now)).collect();
+            let mut messages = batch
+                .entries
+                .into_iter()
+                .map(|entry| self.new_message(entry.record, entry.time_to_live_ms, now))
+                .collect();
             let first = cell.main().append(&mut messages, now);
             ready = count;
-            (first.0..).take(count).map(|counter| Queue::sequence_number(index, Counter(counter))).collect()
+            (first.0..)
+                .take(count)
+                .map(|counter| Queue::sequence_number(index, Counter(counter)))
+                .collect()
         } else {
             let store = |entry| {
                 let (counter, active) = self.store(cell, entry, now);
@@ -138,7 +156,10 @@ impl Sender {
         let cell = self.admit_to(index, bytes, rows.len())?;
         let mut ready = rows.len();
         if rows.iter().all(|row| row.0.due.is_none()) {
-            let mut messages = rows.drain(..).map(|Row(entry)| self.new_message(entry.record, entry.time_to_live_ms, now)).collect();
+            let mut messages = rows
+                .drain(..)
+                .map(|Row(entry)| self.new_message(entry.record, entry.time_to_live_ms, now))
+                .collect();
             cell.main().append(&mut messages, now);
         } else {
             ready = rows.drain(..).map(|Row(entry)| self.store(cell, entry, now).1).sum();
@@ -153,7 +174,8 @@ impl Sender {
         self.check_sends()?;
         let Some(first) = numbers.first() else { return Ok(()) };
         if numbers.iter().any(|number| number.partition() != first.partition()) {
-            let detail = "sequence numbers of different partitions cannot be cancelled in one call; make one call per partition";
+            let detail =
+                "sequence numbers of different partitions cannot be cancelled in one call; make one call per partition";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         let missing = |counters: Vec<Counter>| {
@@ -162,9 +184,13 @@ impl Sender {
             Error::new(ErrorKind::MessageNotFound, detail)
         };
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
-        let Some(index) = self.queue.index_of(*first) else { return Err(missing(counters)) };
+        let Some(index) = self.queue.index_of(*first) else {
+            return Err(missing(counters));
+        };
         self.queue.shard(index).health().check_serves(first.partition())?;
-        let Some(cell) = self.queue.cell(index) else { return Err(missing(counters)) };
+        let Some(cell) = self.queue.cell(index) else {
+            return Err(missing(counters));
+        };
         let core = self.queue.core();
         self.queue.tick(core.clock().now(), core.clock().ticks());
         cell.cancel_scheduled(&counters).map_err(missing)
@@ -180,7 +206,10 @@ impl Sender {
     }
 
     fn new_message(&self, record: Record, time_to_live_ms: Option<u64>, now: Timestamp) -> NewMessage {
-        NewMessage { record, expires_at: self.queue.expires_at(time_to_live_ms, now) }
+        NewMessage {
+            record,
+            expires_at: self.queue.expires_at(time_to_live_ms, now),
+        }
     }
 
     /// Rings for what is ready; a schedule changes when the sleepers must look again, so it rings too.
@@ -198,7 +227,11 @@ impl Sender {
         if bytes <= max {
             return Ok(());
         }
-        let advice = if max < MESSAGE_SIZE_BYTES_MAX { " or raise max_message_size_in_kilobytes of the queue" } else { "" };
+        let advice = if max < MESSAGE_SIZE_BYTES_MAX {
+            " or raise max_message_size_in_kilobytes of the queue"
+        } else {
+            ""
+        };
         let detail = format!("the message is too large; send less{advice}: size={bytes} bytes, limit={max} bytes");
         Err(Error::new(ErrorKind::MessageSizeExceeded, detail))
     }
@@ -257,6 +290,10 @@ impl Row {
             let detail = format!("the message is too large; send less: size={len} bytes, limit={size_bytes_max} bytes");
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
         }
-        Ok(Self(Entry { record: record::encode(fields), time_to_live_ms: fields.time_to_live_ms, due: fields.scheduled_enqueue_time }))
+        Ok(Self(Entry {
+            record: record::encode(fields),
+            time_to_live_ms: fields.time_to_live_ms,
+            due: fields.scheduled_enqueue_time,
+        }))
     }
 }

@@ -57,10 +57,17 @@ impl Receiver {
                 max_delivery_count: self.max_delivery_count(),
                 replacement: self.changed(cell, at, changes)?,
             },
-            Settlement::Defer(changes) => Outcome::Defer { replacement: self.changed(cell, at, changes)? },
-            Settlement::DeadLetter { reason, description, changes } => {
+            Settlement::Defer(changes) => Outcome::Defer {
+                replacement: self.changed(cell, at, changes)?,
+            },
+            Settlement::DeadLetter {
+                reason,
+                description,
+                changes,
+            } => {
                 if self.sub_queue == SubQueue::DeadLetter {
-                    let detail = "a message of a dead-letter queue cannot be dead-lettered again; complete or abandon it";
+                    let detail =
+                        "a message of a dead-letter queue cannot be dead-lettered again; complete or abandon it";
                     return Err(Error::new(ErrorKind::InvalidOperation, detail));
                 }
                 check_text("reason", reason)?;
@@ -108,7 +115,9 @@ impl Receiver {
         let moment = self.moment();
         let deadline = moment.ticks.plus_ms(self.queue.lock_duration_ms());
         let cell = self.cell_of(at)?;
-        cell.store(self.sub_queue).renew(at.key, deadline, moment.ticks).map_err(|LockLost| self.lock_lost(at))?;
+        cell.store(self.sub_queue)
+            .renew(at.key, deadline, moment.ticks)
+            .map_err(|LockLost| self.lock_lost(at))?;
         Ok(moment.now.plus_ms(self.queue.lock_duration_ms()))
     }
 
@@ -140,7 +149,8 @@ impl Receiver {
         match self.mode {
             ReceiveMode::PeekLock => Ok(()),
             ReceiveMode::ReceiveAndDelete => {
-                let detail = "a receiver in RECEIVE_AND_DELETE mode has nothing to settle; use PEEK_LOCK to settle messages";
+                let detail =
+                    "a receiver in RECEIVE_AND_DELETE mode has nothing to settle; use PEEK_LOCK to settle messages";
                 Err(Error::new(ErrorKind::InvalidArgument, detail))
             }
         }
@@ -165,7 +175,13 @@ impl Receiver {
             return Ok(None);
         }
         let record = with_properties(&self.stored(cell, at)?, changes)?;
-        in_range("the message with its new properties", record.len() as u64, 0, self.queue.message_size_bytes_max() as u64, "bytes")?;
+        in_range(
+            "the message with its new properties",
+            record.len() as u64,
+            0,
+            self.queue.message_size_bytes_max() as u64,
+            "bytes",
+        )?;
         Ok(Some(record))
     }
 

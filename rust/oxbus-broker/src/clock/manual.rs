@@ -20,7 +20,10 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that shows `start`.
     pub fn new(start: Timestamp) -> Self {
-        Self { start: start.0, ..Self::default() }
+        Self {
+            start: start.0,
+            ..Self::default()
+        }
     }
 
     /// Moves the clock and wakes everyone who waits under it.
@@ -38,7 +41,10 @@ impl ManualClock {
 
     /// Calls `wake` at each move, for as long as the caller keeps it.
     pub fn on_advance(&self, wake: &Arc<dyn Fn() + Send + Sync>) {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(wake));
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::downgrade(wake));
     }
 }
 

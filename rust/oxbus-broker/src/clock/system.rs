@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Real time. The only file that reads it.
 
-#![expect(clippy::disallowed_methods, reason = "this is the replacement that clippy.toml names")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the replacement that clippy.toml names"
+)]
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -44,7 +47,8 @@ pub enum Alarm {
 impl Alarm {
     /// The moment `wait` from now; `None` waits for ever, zero does not wait.
     pub fn after(wait: Option<Duration>) -> Self {
-        wait.and_then(|wait| Instant::now().checked_add(wait)).map_or(Self::Never, Self::At)
+        wait.and_then(|wait| Instant::now().checked_add(wait))
+            .map_or(Self::Never, Self::At)
     }
 
     /// What is left; `None` for ever.
@@ -59,7 +63,11 @@ impl Alarm {
 /// Bytes of the operating system's randomness, for secrets and for prefixes that must differ.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(ErrorKind::ServerBusy, format!("the system gave no randomness; try again: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(
+            ErrorKind::ServerBusy,
+            format!("the system gave no randomness; try again: {error}"),
+        )
+    })?;
     Ok(bytes)
 }

@@ -42,7 +42,11 @@ impl Queue {
             .map(|index| {
                 let shard = self.shard(index);
                 let reached = shard.health().serves();
-                let counts = if reached { self.partition_counts(index) } else { PartitionCounts::default() };
+                let counts = if reached {
+                    self.partition_counts(index)
+                } else {
+                    PartitionCounts::default()
+                };
                 total.active += counts.active;
                 total.locked += counts.locked;
                 total.deferred += counts.deferred;
@@ -56,7 +60,9 @@ impl Queue {
     }
 
     fn partition_counts(&self, index: usize) -> PartitionCounts {
-        let Some(cell) = self.cell(index) else { return PartitionCounts::default() };
+        let Some(cell) = self.cell(index) else {
+            return PartitionCounts::default();
+        };
         let main = cell.store(SubQueue::Main).counts();
         let dead = cell.store(SubQueue::DeadLetter).counts();
         PartitionCounts {

@@ -54,7 +54,13 @@ pub struct QueueDescription {
 }
 
 impl Queue {
-    pub(crate) fn new(core: &Arc<Core>, name: EntityName, settings: QueueSettings, shards: Box<[Arc<Shard>]>, incarnation: u64) -> Self {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        name: EntityName,
+        settings: QueueSettings,
+        shards: Box<[Arc<Shard>]>,
+        incarnation: u64,
+    ) -> Self {
         let now = core.clock().now();
         let queue = Self {
             core: Arc::clone(core),
@@ -114,12 +120,20 @@ impl Queue {
 
     /// Takes over valid settings; who waits looks again.
     pub(crate) fn apply(&self, settings: QueueSettings) {
-        self.lock_duration_ms.store(settings.lock_duration_ms, Ordering::Release);
-        self.time_to_live_ms.store(settings.default_time_to_live_ms.unwrap_or(u64::MAX), Ordering::Release);
-        self.max_delivery_count.store(settings.max_delivery_count, Ordering::Release);
-        self.message_size_bytes_max.store(settings.message_size_bytes_max(), Ordering::Release);
-        self.size_bytes_max.store(settings.max_size_megabytes.map_or(u64::MAX, |it| it << 20), Ordering::Release);
-        self.bury_expired.store(settings.dead_lettering_on_message_expiration, Ordering::Release);
+        self.lock_duration_ms
+            .store(settings.lock_duration_ms, Ordering::Release);
+        self.time_to_live_ms
+            .store(settings.default_time_to_live_ms.unwrap_or(u64::MAX), Ordering::Release);
+        self.max_delivery_count
+            .store(settings.max_delivery_count, Ordering::Release);
+        self.message_size_bytes_max
+            .store(settings.message_size_bytes_max(), Ordering::Release);
+        self.size_bytes_max.store(
+            settings.max_size_megabytes.map_or(u64::MAX, |it| it << 20),
+            Ordering::Release,
+        );
+        self.bury_expired
+            .store(settings.dead_lettering_on_message_expiration, Ordering::Release);
         self.status.store(settings.status as u8, Ordering::Release);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         self.updated_at.store(self.core.clock().now().0, Ordering::Relaxed);
@@ -144,7 +158,13 @@ impl Queue {
             return Ok(());
         }
         self.core.check_open()?;
-        Err(Error::new(ErrorKind::EntityNotFound, format!("the queue was deleted; create it and open a new handle: `{}`", self.name.as_str())))
+        Err(Error::new(
+            ErrorKind::EntityNotFound,
+            format!(
+                "the queue was deleted; create it and open a new handle: `{}`",
+                self.name.as_str()
+            ),
+        ))
     }
 
     fn status(&self) -> EntityStatus {
@@ -159,17 +179,28 @@ impl Queue {
     /// Refuses when nothing may be sent.
     pub fn check_sends(&self) -> Result<()> {
         self.check_alive()?;
-        if self.status().sends() { Ok(()) } else { Err(self.disabled("send")) }
+        if self.status().sends() {
+            Ok(())
+        } else {
+            Err(self.disabled("send"))
+        }
     }
 
     /// Refuses when nothing may be received.
     pub fn check_receives(&self) -> Result<()> {
         self.check_alive()?;
-        if self.status().receives() { Ok(()) } else { Err(self.disabled("receive")) }
+        if self.status().receives() {
+            Ok(())
+        } else {
+            Err(self.disabled("receive"))
+        }
     }
 
     fn disabled(&self, what: &str) -> Error {
-        let detail = format!("the queue's status forbids to {what}; set its status to Active with update_queue: `{}`", self.name.as_str());
+        let detail = format!(
+            "the queue's status forbids to {what}; set its status to Active with update_queue: `{}`",
+            self.name.as_str()
+        );
         Error::new(ErrorKind::EntityDisabled, detail)
     }
 
@@ -198,7 +229,10 @@ impl Queue {
 
     /// The cells that exist, with their index.
     pub fn cells(&self) -> impl Iterator<Item = (usize, &Cell)> {
-        self.cells.iter().enumerate().filter_map(|(index, cell)| Some((index, cell.get()?)))
+        self.cells
+            .iter()
+            .enumerate()
+            .filter_map(|(index, cell)| Some((index, cell.get()?)))
     }
 
     /// The partition of the cell with that index as users see it: `None` when the queue is not partitioned.
@@ -251,7 +285,12 @@ impl Queue {
 
     /// The token of a hold.
     pub fn seal(&self, sub_queue: SubQueue, index: usize, key: LockKey) -> LockToken {
-        let fields = TokenFields { partition: PartitionId(index as u16), counter: key.counter, generation: key.generation, epoch: 0 };
+        let fields = TokenFields {
+            partition: PartitionId(index as u16),
+            counter: key.counter,
+            generation: key.generation,
+            epoch: 0,
+        };
         LockToken::seal(self.core.token_key(), self.scope(sub_queue), fields)
     }
 
@@ -259,7 +298,13 @@ impl Queue {
     pub fn open(&self, sub_queue: SubQueue, token: LockToken) -> Option<(usize, LockKey)> {
         let fields = token.open(self.core.token_key(), self.scope(sub_queue))?;
         let index = usize::from(fields.partition.0);
-        (index < self.shards.len()).then_some((index, LockKey { counter: fields.counter, generation: fields.generation }))
+        (index < self.shards.len()).then_some((
+            index,
+            LockKey {
+                counter: fields.counter,
+                generation: fields.generation,
+            },
+        ))
     }
 
     fn scope(&self, sub_queue: SubQueue) -> u64 {
@@ -310,12 +355,20 @@ impl Queue {
     /// Created, last updated, last used; the last is `None` before the first use.
     pub fn times(&self) -> (Timestamp, Timestamp, Option<Timestamp>) {
         let accessed = self.accessed_at.load(Ordering::Relaxed);
-        (self.created_at, Timestamp(self.updated_at.load(Ordering::Relaxed)), (accessed > 0).then_some(Timestamp(accessed)))
+        (
+            self.created_at,
+            Timestamp(self.updated_at.load(Ordering::Relaxed)),
+            (accessed > 0).then_some(Timestamp(accessed)),
+        )
     }
 
     /// As management shows it.
     pub fn describe(&self) -> QueueDescription {
-        QueueDescription { name: self.name.as_str().to_owned(), settings: self.settings(), available: self.is_available() }
+        QueueDescription {
+            name: self.name.as_str().to_owned(),
+            settings: self.settings(),
+            available: self.is_available(),
+        }
     }
 
     /// True when all its shards work.

@@ -79,6 +79,11 @@ impl Receivable {
 
     /// The caches of all receivers.
     pub fn caches(&self) -> Vec<Arc<ReceiveCache>> {
-        self.caches.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+        self.caches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 }

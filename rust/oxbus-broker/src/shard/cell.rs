@@ -54,7 +54,10 @@ impl Cell {
             shard: Arc::clone(shard),
             no,
             main: CellStore::new(),
-            dead_letters: DeadLetters { shard: Arc::clone(shard), no },
+            dead_letters: DeadLetters {
+                shard: Arc::clone(shard),
+                no,
+            },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
             stored_bytes_bound: AtomicU64::new(0),
         }
@@ -97,7 +100,8 @@ impl Cell {
         }
         let exact = self.main.counts().record_bytes + self.dead_letters.counts().record_bytes;
         let fits = exact + bytes <= max;
-        self.stored_bytes_bound.store(if fits { exact + bytes } else { exact }, Ordering::Relaxed);
+        self.stored_bytes_bound
+            .store(if fits { exact + bytes } else { exact }, Ordering::Relaxed);
         fits
     }
 
@@ -106,11 +110,20 @@ impl Cell {
     pub fn settle(&self, sub_queue: SubQueue, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Ended, LockLost> {
         if sub_queue == SubQueue::DeadLetter {
             let settled = self.dead_letters.settle(key, outcome, ticks)?;
-            return Ok(Ended { main: 0, dead_letters: usize::from(matches!(settled, Settled::Ready)) });
+            return Ok(Ended {
+                main: 0,
+                dead_letters: usize::from(matches!(settled, Settled::Ready)),
+            });
         }
         match self.main.settle(key, outcome, ticks)? {
-            Settled::Exhausted(message) => Ok(Ended { main: 0, dead_letters: self.bury(vec![message], Burial::DeliveriesExhausted) }),
-            settled => Ok(Ended { main: usize::from(matches!(settled, Settled::Ready)), dead_letters: 0 }),
+            Settled::Exhausted(message) => Ok(Ended {
+                main: 0,
+                dead_letters: self.bury(vec![message], Burial::DeliveriesExhausted),
+            }),
+            settled => Ok(Ended {
+                main: usize::from(matches!(settled, Settled::Ready)),
+                dead_letters: 0,
+            }),
         }
     }
 
@@ -158,7 +171,11 @@ impl Cell {
             SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
             SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
         };
-        let buried = if bury_expired { self.bury(expired, Burial::Expired) } else { 0 };
+        let buried = if bury_expired {
+            self.bury(expired, Burial::Expired)
+        } else {
+            0
+        };
         (taken, buried)
     }
 
@@ -222,8 +239,12 @@ impl Cell {
     fn due_of(&self, counter: Counter) -> Option<Timestamp> {
         let mut found = Vec::new();
         self.main.peek(counter, 1, &mut found);
-        let message = found.pop().filter(|message| message.counter == counter && message.phase == oxbus_store::Phase::Scheduled)?;
-        oxbus_model::message::Fields::decode(&message.record).ok()?.scheduled_enqueue_time
+        let message = found
+            .pop()
+            .filter(|message| message.counter == counter && message.phase == oxbus_store::Phase::Scheduled)?;
+        oxbus_model::message::Fields::decode(&message.record)
+            .ok()?
+            .scheduled_enqueue_time
     }
 
     /// Appends the messages that are due as if they were sent now: new number, new time (B-235, B-243).
@@ -231,10 +252,22 @@ impl Cell {
         self.shard.with(self.no, |state| {
             let mut activated = 0;
             while let Some(counter) = state.schedule.pop_due(now) {
-                let Some(message) = self.main.take_scheduled(counter) else { continue };
+                let Some(message) = self.main.take_scheduled(counter) else {
+                    continue;
+                };
                 let time_to_live = message.expires_at.0.saturating_sub(message.enqueued_at.0);
-                let expires_at = if message.expires_at == Timestamp::NEVER { Timestamp::NEVER } else { now.plus_ms(time_to_live) };
-                self.main.append_one(NewMessage { record: message.record, expires_at }, now);
+                let expires_at = if message.expires_at == Timestamp::NEVER {
+                    Timestamp::NEVER
+                } else {
+                    now.plus_ms(time_to_live)
+                };
+                self.main.append_one(
+                    NewMessage {
+                        record: message.record,
+                        expires_at,
+                    },
+                    now,
+                );
                 activated += 1;
             }
             self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
@@ -253,13 +286,22 @@ fn mark(message: Removed, burial: Burial) -> Removed {
     let (reason, description) = match burial {
         Burial::DeliveriesExhausted => (
             "MaxDeliveryCountExceeded",
-            format!("Message could not be consumed after {} delivery attempts.", message.delivery_count),
+            format!(
+                "Message could not be consumed after {} delivery attempts.",
+                message.delivery_count
+            ),
         ),
-        Burial::Expired => ("TTLExpiredException", "The message expired and was dead lettered.".to_owned()),
+        Burial::Expired => (
+            "TTLExpiredException",
+            "The message expired and was dead lettered.".to_owned(),
+        ),
     };
     let marked = with_dead_letter(&message.record, Some(reason), Some(&description), &[]);
     // Bytes that do not decode are kept as they are: better without a reason than gone.
-    debug_assert!(!matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt), "only corrupt bytes fail");
+    debug_assert!(
+        !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),
+        "only corrupt bytes fail"
+    );
     let record = marked.unwrap_or_else(|_| message.record.clone());
     Removed { record, ..message }
 }

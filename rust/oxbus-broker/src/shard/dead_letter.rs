@@ -77,7 +77,14 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.holds(key, ticks))
     }
 
-    fn lock_deferred(&self, counters: &[Counter], hold: Hold, _: Timestamp, ticks: Ticks, out: &mut Vec<Claimed>) -> Result<(), Counter> {
+    fn lock_deferred(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        _: Timestamp,
+        ticks: Ticks,
+        out: &mut Vec<Claimed>,
+    ) -> Result<(), Counter> {
         self.with(|store| store.lock_deferred(counters, hold, Timestamp(0), ticks, out))
     }
 

@@ -45,7 +45,9 @@ impl Fault {
 }
 
 fn needs_a_store(name: &str) -> Error {
-    let detail = format!("this fault needs a durable store, which this version does not have; use `unavailable`, `busy` or `enospc`: `{name}`");
+    let detail = format!(
+        "this fault needs a durable store, which this version does not have; use `unavailable`, `busy` or `enospc`: `{name}`"
+    );
     Error::new(ErrorKind::NotSupported, detail)
 }
 
@@ -92,7 +94,9 @@ impl Health {
             return None;
         }
         if state & WAITING != 0 {
-            let left = self.after.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            let left = self
+                .after
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if left.is_ok() {
                 return None;
             }
@@ -105,18 +109,33 @@ impl Health {
     pub fn check_send(&self, partition: PartitionId) -> Result<()> {
         let Some(fault) = self.meet() else { return Ok(()) };
         let (kind, advice) = match fault {
-            Fault::Unavailable => (ErrorKind::PartitionUnavailable, "wait until it is healed, or send without a key"),
-            Fault::Busy => (ErrorKind::ServerBusy, "wait 10 seconds and send again, or send without a key"),
-            Fault::Full => (ErrorKind::QuotaExceeded, "receive and complete messages of that partition, or send without a key"),
+            Fault::Unavailable => (
+                ErrorKind::PartitionUnavailable,
+                "wait until it is healed, or send without a key",
+            ),
+            Fault::Busy => (
+                ErrorKind::ServerBusy,
+                "wait 10 seconds and send again, or send without a key",
+            ),
+            Fault::Full => (
+                ErrorKind::QuotaExceeded,
+                "receive and complete messages of that partition, or send without a key",
+            ),
         };
-        Err(Error::new(kind, format!("{}; {advice}: partition={partition}", fault.reason())))
+        Err(Error::new(
+            kind,
+            format!("{}; {advice}: partition={partition}", fault.reason()),
+        ))
     }
 
     /// Refuses a settlement, or a fetch by number, that the fault forbids.
     pub fn check_serves(&self, partition: PartitionId) -> Result<()> {
         match self.meet() {
             Some(Fault::Unavailable) => {
-                let detail = format!("{}; make the call again once it is healed: partition={partition}", Fault::Unavailable.reason());
+                let detail = format!(
+                    "{}; make the call again once it is healed: partition={partition}",
+                    Fault::Unavailable.reason()
+                );
                 Err(Error::new(ErrorKind::PartitionUnavailable, detail))
             }
             _ => Ok(()),

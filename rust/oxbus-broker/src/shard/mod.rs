@@ -46,7 +46,11 @@ pub struct CellNo(usize);
 impl Shard {
     /// An empty shard.
     pub fn new(id: PartitionId) -> Self {
-        Self { id, health: Health::default(), cells: Mutex::default() }
+        Self {
+            id,
+            health: Health::default(),
+            cells: Mutex::default(),
+        }
     }
 
     /// Which partition it holds.
@@ -83,6 +87,10 @@ impl Shard {
     /// Runs one step on the guarded state of a cell.
     fn with<R>(&self, no: CellNo, step: impl FnOnce(&mut CellState) -> R) -> R {
         let mut cells = self.guard();
-        step(cells[no.0].as_mut().expect("a cell removes its state only when it is dropped"))
+        step(
+            cells[no.0]
+                .as_mut()
+                .expect("a cell removes its state only when it is dropped"),
+        )
     }
 }

@@ -88,9 +88,7 @@ impl<'a> Fields<'a> {
     /// The key that chooses the partition: session id, else partition key (B-063). Both set must be equal (B-064).
     pub fn key(&self) -> Result<Option<&'a str>> {
         match (self.session_id, self.partition_key) {
-            (Some(session_id), Some(key)) if session_id != key => {
-                Err(key_mismatch(session_id, key))
-            }
+            (Some(session_id), Some(key)) if session_id != key => Err(key_mismatch(session_id, key)),
             (session_id, key) => Ok(session_id.or(key)),
         }
     }
@@ -135,12 +133,10 @@ impl<'a> Fields<'a> {
             len += text.map_or(0, |text| varint::len(text.len() as u64) + text.len());
         }
         len += self.time_to_live_ms.map_or(0, varint::len);
-        len += self
-            .scheduled_enqueue_time
-            .map_or(0, |time| varint::len(time.0));
-        len + self.application_properties.map_or(0, |it| {
-            varint::len(it.as_bytes().len() as u64) + it.as_bytes().len()
-        })
+        len += self.scheduled_enqueue_time.map_or(0, |time| varint::len(time.0));
+        len + self
+            .application_properties
+            .map_or(0, |it| varint::len(it.as_bytes().len() as u64) + it.as_bytes().len())
     }
 
     /// Writes the message into `out`, which is exactly [`Fields::encoded_len`] long.
@@ -210,11 +206,7 @@ impl<'a> Fields<'a> {
             fields.message_id = Some(MessageId::Given(reader.text()?));
         }
         let mut text = |bit: u32| {
-            if has(bit) {
-                reader.text().map(Some)
-            } else {
-                Some(None)
-            }
+            if has(bit) { reader.text().map(Some) } else { Some(None) }
         };
         fields.session_id = text(2)?;
         fields.partition_key = text(3)?;

@@ -57,8 +57,7 @@ impl<'a> Properties<'a> {
 
     /// The value under `key`.
     pub fn get(self, key: &str) -> Option<Value<'a>> {
-        self.iter()
-            .find_map(|(name, value)| (name == key).then_some(value))
+        self.iter().find_map(|(name, value)| (name == key).then_some(value))
     }
 }
 
@@ -108,12 +107,8 @@ impl PropertiesBuilder {
     }
 
     /// `stored` with `changes` added or put in place of entries of the same key (B-166).
-    pub fn merge<'a>(
-        stored: Option<Properties<'a>>,
-        changes: &[(&'a str, Value<'a>)],
-    ) -> Self {
-        let mut entries: Vec<(&str, Value<'_>)> =
-            stored.into_iter().flat_map(Properties::iter).collect();
+    pub fn merge<'a>(stored: Option<Properties<'a>>, changes: &[(&'a str, Value<'a>)]) -> Self {
+        let mut entries: Vec<(&str, Value<'_>)> = stored.into_iter().flat_map(Properties::iter).collect();
         for &(key, value) in changes {
             match entries.iter_mut().find(|(name, _)| *name == key) {
                 Some(entry) => entry.1 = value,

@@ -137,10 +137,6 @@ fn a_change_replaces_the_value_of_its_key_and_keeps_the_others() {
     let entries: Vec<_> = merged.properties().iter().collect();
     assert_eq!(
         entries,
-        [
-            ("a", Value::Int(1)),
-            ("b", Value::Bool(true)),
-            ("c", Value::Null)
-        ]
+        [("a", Value::Int(1)), ("b", Value::Bool(true)), ("c", Value::Null)]
     );
 }

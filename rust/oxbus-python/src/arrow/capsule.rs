@@ -42,7 +42,10 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         // both live until the end of this function; the array is moved out, so its capsule finds it released.
         let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
         let array = make_array(data.map_err(|error| failed(&error))?);
-        return Ok(Some(Imported { data_type: array.data_type().clone(), chunks: vec![array] }));
+        return Ok(Some(Imported {
+            data_type: array.data_type().clone(),
+            chunks: vec![array],
+        }));
     }
     if object.hasattr("__arrow_c_stream__")? {
         let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
@@ -51,7 +54,9 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         // end of this function; the stream is moved out, so its capsule finds it released.
         let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(|error| failed(&error))?;
         let data_type = reader.field().data_type().clone();
-        let chunks = reader.collect::<Result<Vec<ArrayRef>, ArrowError>>().map_err(|error| failed(&error))?;
+        let chunks = reader
+            .collect::<Result<Vec<ArrayRef>, ArrowError>>()
+            .map_err(|error| failed(&error))?;
         return Ok(Some(Imported { data_type, chunks }));
     }
     Ok(None)
@@ -90,7 +95,10 @@ impl ArrowArray {
         // The interface lets a producer ignore the wish for another type.
         let _ = requested_schema;
         let (array, schema) = to_ffi(&self.0.to_data()).map_err(|error| failed(&error))?;
-        Ok((PyCapsule::new_with_value(py, schema, SCHEMA)?, PyCapsule::new_with_value(py, array, ARRAY)?))
+        Ok((
+            PyCapsule::new_with_value(py, schema, SCHEMA)?,
+            PyCapsule::new_with_value(py, array, ARRAY)?,
+        ))
     }
 
     fn __repr__(&self) -> String {
@@ -107,7 +115,10 @@ pub(crate) struct ArrowTable {
 
 impl ArrowTable {
     pub(super) fn new(batch: RecordBatch) -> Self {
-        Self { schema: batch.schema(), batch }
+        Self {
+            schema: batch.schema(),
+            batch,
+        }
     }
 }
 
@@ -118,7 +129,11 @@ impl ArrowTable {
     }
 
     #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(&self, py: Python<'py>, requested_schema: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyCapsule>> {
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         let reader = RecordBatchIterator::new([Ok(self.batch.clone())], Arc::clone(&self.schema));
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
@@ -126,6 +141,10 @@ impl ArrowTable {
 
     fn __repr__(&self) -> String {
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        format!("ArrowTable(rows={}, columns=[{}])", self.batch.num_rows(), names.join(", "))
+        format!(
+            "ArrowTable(rows={}, columns=[{}])",
+            self.batch.num_rows(),
+            names.join(", ")
+        )
     }
 }

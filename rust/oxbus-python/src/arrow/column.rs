@@ -3,12 +3,12 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Int64Type,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, Int64Array, LargeBinaryArray, LargeStringArray, MapArray, StringArray,
-    StringViewArray,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, Int64Array, LargeBinaryArray,
+    LargeStringArray, MapArray, StringArray, StringViewArray,
 };
 use arrow_schema::{DataType, TimeUnit};
 use pyo3::exceptions::PyValueError;
@@ -127,7 +127,9 @@ impl Times {
     /// The milliseconds of a row; `None` for null.
     pub(super) fn ms(&self, row: usize) -> Option<i64> {
         let (times, divided) = self.per_ms;
-        self.values.is_valid(row).then(|| self.values.value(row).saturating_mul(times).div_euclid(divided))
+        self.values
+            .is_valid(row)
+            .then(|| self.values.value(row).saturating_mul(times).div_euclid(divided))
     }
 }
 

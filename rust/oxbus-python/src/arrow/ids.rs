@@ -30,9 +30,13 @@ pub(crate) fn partition_ids(chunks: &[ArrayRef], partitions: u32) -> PyResult<Ar
             DataType::LargeBinary => hash(chunk.as_binary::<i64>(), partitions, &mut ids),
             DataType::Null => ids.extend(std::iter::repeat_n(0, chunk.len())),
             other => match Bytes::new(chunk, Kind::BytesOrText) {
-                Some(column) => ids.extend((0..chunk.len()).map(|row| column.get(row).map_or(0, |key| partition_of(key, partitions) as i32))),
+                Some(column) => ids.extend(
+                    (0..chunk.len()).map(|row| column.get(row).map_or(0, |key| partition_of(key, partitions) as i32)),
+                ),
                 None => {
-                    let detail = format!("keys must be strings or binaries; cast them first, as they are to be read elsewhere: {other}");
+                    let detail = format!(
+                        "keys must be strings or binaries; cast them first, as they are to be read elsewhere: {other}"
+                    );
                     return Err(pyo3::exceptions::PyTypeError::new_err(detail));
                 }
             },
@@ -53,7 +57,9 @@ fn hash<T: ByteArrayType>(keys: &GenericByteArray<T>, partitions: u32, ids: &mut
     // Null rows have some extent, usually none; what they hash to is hidden by the null mask.
     if partitions.is_power_of_two() {
         let mask = i64::from(partitions - 1);
-        ids.extend(ends.map(|end| (oxbus_model::hash::hash(&bytes[std::mem::replace(&mut start, end)..end]) & mask) as i32));
+        ids.extend(
+            ends.map(|end| (oxbus_model::hash::hash(&bytes[std::mem::replace(&mut start, end)..end]) & mask) as i32),
+        );
     } else {
         ids.extend(ends.map(|end| partition_of(&bytes[std::mem::replace(&mut start, end)..end], partitions) as i32));
     }

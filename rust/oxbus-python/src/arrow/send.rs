@@ -42,7 +42,10 @@ struct Columns {
 
 impl Columns {
     fn read(chunk: &StructArray) -> PyResult<Self> {
-        let mut columns = Self { rows: chunk.len(), ..Self::default() };
+        let mut columns = Self {
+            rows: chunk.len(),
+            ..Self::default()
+        };
         let fields = chunk.fields();
         for (field, array) in fields.iter().zip(chunk.columns()) {
             columns.set(field.name(), array)?;
@@ -54,7 +57,8 @@ impl Columns {
         let missing = matches!(array.data_type(), DataType::Null);
         let text = |place: &mut Option<Bytes>| {
             if !missing {
-                let column = Bytes::new(array, Kind::Text).ok_or_else(|| wrong_type(name, "string", array.data_type()))?;
+                let column =
+                    Bytes::new(array, Kind::Text).ok_or_else(|| wrong_type(name, "string", array.data_type()))?;
                 *place = Some(column);
             }
             Ok(())
@@ -70,22 +74,26 @@ impl Columns {
             "reply_to" => text(&mut self.reply_to),
             "body" | "application_properties" | "scheduled_enqueue_time_utc" | "time_to_live" if missing => Ok(()),
             "body" => {
-                let column = Bytes::new(array, Kind::BytesOrText).ok_or_else(|| wrong_type(name, "binary or string", array.data_type()))?;
+                let column = Bytes::new(array, Kind::BytesOrText)
+                    .ok_or_else(|| wrong_type(name, "binary or string", array.data_type()))?;
                 self.body = Some(column);
                 Ok(())
             }
             "application_properties" => {
-                let column = TextMap::new(array).ok_or_else(|| wrong_type(name, "map<string, string>", array.data_type()))?;
+                let column =
+                    TextMap::new(array).ok_or_else(|| wrong_type(name, "map<string, string>", array.data_type()))?;
                 self.application_properties = Some(column);
                 Ok(())
             }
             "scheduled_enqueue_time_utc" => {
-                let column = Times::new(array, false).ok_or_else(|| wrong_type(name, "timestamp[us, UTC]", array.data_type()))?;
+                let column = Times::new(array, false)
+                    .ok_or_else(|| wrong_type(name, "timestamp[us, UTC]", array.data_type()))?;
                 self.scheduled_enqueue_time_utc = Some(column);
                 Ok(())
             }
             "time_to_live" => {
-                let column = Times::new(array, true).ok_or_else(|| wrong_type(name, "duration[us]", array.data_type()))?;
+                let column =
+                    Times::new(array, true).ok_or_else(|| wrong_type(name, "duration[us]", array.data_type()))?;
                 self.time_to_live = Some(column);
                 Ok(())
             }
@@ -100,10 +108,22 @@ impl Columns {
     }
 
     /// Runs `run` on a row as fields, without a message id when the row has none.
-    fn with_row<R>(&self, row: usize, properties: &mut PropertiesBuilder, run: impl FnOnce(&mut Fields<'_>) -> Result<R>) -> Result<R> {
+    fn with_row<R>(
+        &self,
+        row: usize,
+        properties: &mut PropertiesBuilder,
+        run: impl FnOnce(&mut Fields<'_>) -> Result<R>,
+    ) -> Result<R> {
         let mut fields = Fields {
-            body: self.body.as_ref().map_or(Body::Null, |column| column.get(row).map_or(Body::Null, Body::Data)),
-            message_id: self.message_id.as_ref().and_then(|column| column.text(row)).map(MessageId::Given),
+            body: self
+                .body
+                .as_ref()
+                .map_or(Body::Null, |column| column.get(row).map_or(Body::Null, Body::Data)),
+            message_id: self
+                .message_id
+                .as_ref()
+                .and_then(|column| column.text(row))
+                .map(MessageId::Given),
             session_id: self.session_id.as_ref().and_then(|column| column.text(row)),
             partition_key: self.partition_key.as_ref().and_then(|column| column.text(row)),
             subject: self.subject.as_ref().and_then(|column| column.text(row)),
@@ -113,13 +133,21 @@ impl Columns {
             reply_to: self.reply_to.as_ref().and_then(|column| column.text(row)),
             ..Fields::default()
         };
-        if let Some(ms) = self.scheduled_enqueue_time_utc.as_ref().and_then(|column| column.ms(row)) {
+        if let Some(ms) = self
+            .scheduled_enqueue_time_utc
+            .as_ref()
+            .and_then(|column| column.ms(row))
+        {
             fields.scheduled_enqueue_time = Some(Timestamp(positive("scheduled_enqueue_time_utc", ms)?));
         }
         if let Some(ms) = self.time_to_live.as_ref().and_then(|column| column.ms(row)) {
             fields.time_to_live_ms = Some(positive("time_to_live", ms)?);
         }
-        if let Some(entries) = self.application_properties.as_ref().and_then(|column| column.entries(row)) {
+        if let Some(entries) = self
+            .application_properties
+            .as_ref()
+            .and_then(|column| column.entries(row))
+        {
             properties.clear();
             for (key, value) in entries {
                 properties.push(key, value.map_or(Value::Null, Value::Text));
@@ -131,10 +159,12 @@ impl Columns {
 }
 
 fn positive(name: &str, ms: i64) -> Result<u64> {
-    u64::try_from(ms)
-        .ok()
-        .filter(|ms| *ms > 0)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("{name} must be greater than 0: {ms} ms")))
+    u64::try_from(ms).ok().filter(|ms| *ms > 0).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{name} must be greater than 0: {ms} ms"),
+        )
+    })
 }
 
 /// Rows for one partition.
@@ -159,10 +189,16 @@ impl Group {
     fn split_keyless(&mut self) -> Self {
         let mut apart = Self::default();
         let mut keyless = std::mem::take(&mut self.keyless).into_iter().peekable();
-        let rows = std::mem::take(&mut self.rows).into_iter().zip(std::mem::take(&mut self.numbers));
+        let rows = std::mem::take(&mut self.rows)
+            .into_iter()
+            .zip(std::mem::take(&mut self.numbers));
         for (place, (row, number)) in rows.enumerate() {
             let is_keyless = keyless.next_if_eq(&place).is_some();
-            if is_keyless { apart.push(row, number, false) } else { self.push(row, number, true) }
+            if is_keyless {
+                apart.push(row, number, false)
+            } else {
+                self.push(row, number, true)
+            }
         }
         apart
     }
@@ -182,7 +218,10 @@ fn encode(sender: &Sender, chunks: &[Columns]) -> Result<Vec<Group>> {
     let max = queue.message_size_bytes_max();
     let mut groups: Vec<Group> = (0..partitions).map(|_| Group::default()).collect();
     // Keyless rows go in turn to the partitions that work now.
-    let healthy: Vec<PartitionId> = sender.turn().filter(|it| queue.shard(usize::from(it.0)).health().fault().is_none()).collect();
+    let healthy: Vec<PartitionId> = sender
+        .turn()
+        .filter(|it| queue.shard(usize::from(it.0)).health().fault().is_none())
+        .collect();
     let mut turn = healthy.iter().cycle();
     let mut properties = PropertiesBuilder::default();
     let mut number = 0;
@@ -194,7 +233,8 @@ fn encode(sender: &Sender, chunks: &[Columns]) -> Result<Vec<Group>> {
                 }
                 Ok((sender.route(fields)?, Row::new(fields, max)?))
             });
-            let (route, encoded) = encoded.map_err(|error| Error::new(error.kind(), format!("row {number}: {}", error.detail())))?;
+            let (route, encoded) =
+                encoded.map_err(|error| Error::new(error.kind(), format!("row {number}: {}", error.detail())))?;
             let (partition, keyed) = match route {
                 Route::Keyed(partition) => (partition, true),
                 Route::Keyless => (turn.next().copied().unwrap_or(PartitionId(0)), false),
@@ -230,7 +270,10 @@ fn store(sender: &Sender, groups: Vec<Group>) -> Sent {
             continue;
         }
         let others = sender.turn().filter(|partition| *partition != refused_by);
-        match others.into_iter().find(|partition| sender.send_rows(*partition, &mut group.rows).is_ok()) {
+        match others
+            .into_iter()
+            .find(|partition| sender.send_rows(*partition, &mut group.rows).is_ok())
+        {
             Some(partition) => *sent.stored.entry(partition.0).or_default() += count,
             None => sent.refused.append(&mut group.numbers),
         }
@@ -249,13 +292,18 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
         )));
     };
     if !matches!(imported.data_type, DataType::Struct(_)) {
-        return Err(PyValueError::new_err(format!("send_arrow takes a table with named columns: {}", imported.data_type)));
+        return Err(PyValueError::new_err(format!(
+            "send_arrow takes a table with named columns: {}",
+            imported.data_type
+        )));
     }
     let mut chunks = Vec::with_capacity(imported.chunks.len());
     for chunk in &imported.chunks {
         let chunk = chunk.as_struct();
         if chunk.null_count() > 0 {
-            return Err(failed(&arrow_schema::ArrowError::CDataInterface("a row of the table is null; drop it".to_owned())));
+            return Err(failed(&arrow_schema::ArrowError::CDataInterface(
+                "a row of the table is null; drop it".to_owned(),
+            )));
         }
         chunks.push(Columns::read(chunk)?);
     }
@@ -271,11 +319,16 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
     if sent.refused.is_empty() {
         return Ok(stored);
     }
-    let refusal = sent.refusal.unwrap_or_else(|| Error::new(ErrorKind::PartitionUnavailable, "no partition took the rows; try again"));
+    let refusal = sent
+        .refusal
+        .unwrap_or_else(|| Error::new(ErrorKind::PartitionUnavailable, "no partition took the rows; try again"));
     if sent.stored.is_empty() {
         return Err(raise(&refusal));
     }
-    let detail = format!("{} rows were not stored, send them again; the first was refused because: {refusal}", sent.refused.len());
+    let detail = format!(
+        "{} rows were not stored, send them again; the first was refused because: {refusal}",
+        sent.refused.len()
+    );
     Err(named("PartialSendError", &detail, |keywords| {
         keywords.set_item("rows", sent.refused.clone())?;
         keywords.set_item("partitions", stored.clone())

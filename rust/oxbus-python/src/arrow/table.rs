@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    BinaryBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder, Int64Builder, MapBuilder, StringBuilder, TimestampMicrosecondBuilder,
-    DurationMicrosecondBuilder,
+    BinaryBuilder, DurationMicrosecondBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder, Int64Builder,
+    MapBuilder, StringBuilder, TimestampMicrosecondBuilder,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -43,7 +43,15 @@ fn shown(value: Value<'_>, out: &mut String) {
         Value::Bytes(it) => it.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
         Value::Uuid(it) => {
             let id = u128::from_be_bytes(it);
-            write!(out, "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", id >> 96, id >> 80 & 0xffff, id >> 64 & 0xffff, id >> 48 & 0xffff, id & ((1 << 48) - 1))
+            write!(
+                out,
+                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                id >> 96,
+                id >> 80 & 0xffff,
+                id >> 64 & 0xffff,
+                id >> 48 & 0xffff,
+                id & ((1 << 48) - 1)
+            )
         }
         Value::Time(it) => write!(out, "{it}"),
     };
@@ -69,7 +77,15 @@ struct TableBuilder {
     scratch: String,
 }
 
-const TEXTS: [&str; 7] = ["session_id", "partition_key", "subject", "correlation_id", "content_type", "to", "reply_to"];
+const TEXTS: [&str; 7] = [
+    "session_id",
+    "partition_key",
+    "subject",
+    "correlation_id",
+    "content_type",
+    "to",
+    "reply_to",
+];
 
 impl TableBuilder {
     fn new(rows: usize) -> Self {
@@ -95,7 +111,11 @@ impl TableBuilder {
     }
 
     fn push(&mut self, receiver: &Receiver, delivery: &Delivery) -> PyResult<()> {
-        let Delivery { index, claimed, locked_until } = delivery;
+        let Delivery {
+            index,
+            claimed,
+            locked_until,
+        } = delivery;
         let fields = Fields::decode(&claimed.record).or_raise()?;
         match fields.body {
             Body::Data(bytes) => self.body.append_value(bytes),
@@ -105,7 +125,8 @@ impl TableBuilder {
             Some(MessageId::Given(id)) => self.message_id.append_value(id),
             Some(MessageId::Assigned(id)) => {
                 let hex = id.hex();
-                self.message_id.append_value(std::str::from_utf8(&hex).expect("hexadecimal digits are ASCII"));
+                self.message_id
+                    .append_value(std::str::from_utf8(&hex).expect("hexadecimal digits are ASCII"));
             }
             None => self.message_id.append_null(),
         }
@@ -131,22 +152,39 @@ impl TableBuilder {
                 self.application_properties.values().append_value(&self.scratch);
             }
         }
-        self.application_properties.append(properties.is_some()).map_err(|error| failed(&error))?;
+        self.application_properties
+            .append(properties.is_some())
+            .map_err(|error| failed(&error))?;
         self.scheduled.append_option(fields.scheduled_enqueue_time.map(micros));
-        self.time_to_live.append_option(fields.time_to_live_ms.map(|ms| (ms as i64).saturating_mul(1000)));
-        self.sequence_number.append_value(Queue::sequence_number(*index, claimed.key.counter).0 as i64);
-        self.partition_id.append_option(receiver.queue().shown_partition(*index).map(|partition| partition.0 as i16));
+        self.time_to_live
+            .append_option(fields.time_to_live_ms.map(|ms| (ms as i64).saturating_mul(1000)));
+        self.sequence_number
+            .append_value(Queue::sequence_number(*index, claimed.key.counter).0 as i64);
+        self.partition_id.append_option(
+            receiver
+                .queue()
+                .shown_partition(*index)
+                .map(|partition| partition.0 as i16),
+        );
         self.enqueued.append_value(micros(claimed.enqueued_at));
         self.locked_until.append_option(locked_until.map(micros));
         self.delivery_count.append_value(claimed.delivery_count as i32);
         if receiver.mode() == ReceiveMode::PeekLock {
-            let token = receiver.token(SettleKey { index: *index, key: claimed.key });
+            let token = receiver.token(SettleKey {
+                index: *index,
+                key: claimed.key,
+            });
             self.lock_token.append_value(token.0).map_err(|error| failed(&error))?;
         } else {
             self.lock_token.append_null();
         }
-        self.state.append_value(if claimed.deferred { "deferred" } else { "active" });
-        for (builder, name) in self.dead_letter.iter_mut().zip([record::DEAD_LETTER_REASON, record::DEAD_LETTER_DESCRIPTION]) {
+        self.state
+            .append_value(if claimed.deferred { "deferred" } else { "active" });
+        for (builder, name) in self
+            .dead_letter
+            .iter_mut()
+            .zip([record::DEAD_LETTER_REASON, record::DEAD_LETTER_DESCRIPTION])
+        {
             match properties.and_then(|properties| properties.get(name)) {
                 Some(Value::Text(text)) => builder.append_value(text),
                 _ => builder.append_null(),
@@ -156,8 +194,10 @@ impl TableBuilder {
     }
 
     fn finish(mut self) -> PyResult<RecordBatch> {
-        let mut columns: Vec<(&str, ArrayRef)> =
-            vec![("body", Arc::new(self.body.finish())), ("message_id", Arc::new(self.message_id.finish()))];
+        let mut columns: Vec<(&str, ArrayRef)> = vec![
+            ("body", Arc::new(self.body.finish())),
+            ("message_id", Arc::new(self.message_id.finish())),
+        ];
         for (name, builder) in TEXTS.iter().zip(&mut self.texts) {
             columns.push((name, Arc::new(builder.finish())));
         }
@@ -173,7 +213,8 @@ impl TableBuilder {
         columns.push(("state", Arc::new(self.state.finish())));
         columns.push(("dead_letter_reason", Arc::new(self.dead_letter[0].finish())));
         columns.push(("dead_letter_error_description", Arc::new(self.dead_letter[1].finish())));
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).map_err(|error| failed(&error))
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+            .map_err(|error| failed(&error))
     }
 }
 
@@ -189,25 +230,35 @@ pub(crate) fn table(receiver: &Receiver, deliveries: Vec<Delivery>) -> PyResult<
 /// The sequence numbers (none without that column) and the lock tokens of a table.
 pub(crate) fn lock_tokens(data: &Bound<'_, PyAny>) -> PyResult<(Vec<u64>, Vec<[u8; 16]>)> {
     let Some(imported) = import(data)? else {
-        return Err(PyValueError::new_err("settle_arrow takes what receive_arrow returned, or rows of it"));
+        return Err(PyValueError::new_err(
+            "settle_arrow takes what receive_arrow returned, or rows of it",
+        ));
     };
     if !matches!(imported.data_type, DataType::Struct(_)) {
-        return Err(PyValueError::new_err(format!("settle_arrow takes a table with a column lock_token: {}", imported.data_type)));
+        return Err(PyValueError::new_err(format!(
+            "settle_arrow takes a table with a column lock_token: {}",
+            imported.data_type
+        )));
     }
     let mut numbers = Vec::new();
     let mut tokens = Vec::new();
     for chunk in &imported.chunks {
         let chunk = chunk.as_struct();
-        let column = chunk
-            .column_by_name("lock_token")
-            .ok_or_else(|| PyValueError::new_err("column `lock_token` is missing; keep it when selecting columns of a received table"))?;
+        let column = chunk.column_by_name("lock_token").ok_or_else(|| {
+            PyValueError::new_err("column `lock_token` is missing; keep it when selecting columns of a received table")
+        })?;
         let wrong = || wrong_type("lock_token", "fixed_size_binary[16]", column.data_type());
         let bytes = Bytes::new(column, Kind::BytesOrText).ok_or_else(wrong)?;
         for row in 0..chunk.len() {
-            let token = bytes.get(row).ok_or_else(|| PyValueError::new_err("column `lock_token` has a null; settle only received rows with a lock"))?;
+            let token = bytes.get(row).ok_or_else(|| {
+                PyValueError::new_err("column `lock_token` has a null; settle only received rows with a lock")
+            })?;
             tokens.push(token.try_into().map_err(|_| wrong())?);
         }
-        if let Some(column) = chunk.column_by_name("sequence_number").and_then(|column| column.as_primitive_opt::<Int64Type>()) {
+        if let Some(column) = chunk
+            .column_by_name("sequence_number")
+            .and_then(|column| column.as_primitive_opt::<Int64Type>())
+        {
             numbers.extend(column.values().iter().map(|number| *number as u64));
         }
     }
