@@ -25,6 +25,7 @@ MAY_KNOW = {
     "oxbus-broker": {"oxbus-model", "oxbus-store"},
     "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
+    "oxbus-bench": {"oxbus-model", "oxbus-store"},
 }
 
 BROKER_PARTS_ABOVE = {

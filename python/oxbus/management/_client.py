@@ -191,7 +191,7 @@ class ServiceBusAdministrationClient:
 
         Args:
             queue: All options, as `get_queue` returned them with your changes, or a mapping with the same names.
-                An option that is None goes back to its default.
+                An option that is None keeps its value.
 
         Raises:
             MessagingEntityNotFoundError: There is no such queue.

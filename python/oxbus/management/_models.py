@@ -124,7 +124,7 @@ class PartitionRuntimeProperties:
     """The counts of one partition of an entity.
 
     Attributes:
-        partition_id: The partition.
+        partition_id: The partition; None for the one place of a queue that is not partitioned.
         available: Whether it could be asked; its counts are 0 otherwise.
         size_in_bytes: Bytes of its messages.
         active_message_count: Messages that are ready, locked or deferred.
@@ -137,7 +137,7 @@ class PartitionRuntimeProperties:
         deferred_message_count: Those of the active ones that were deferred.
     """
 
-    partition_id: int
+    partition_id: int | None
     available: bool
     size_in_bytes: int
     active_message_count: int
@@ -158,7 +158,7 @@ class QueueRuntimeProperties:
         name: The name of the queue.
         created_at_utc: When it was created.
         updated_at_utc: When its options were last changed.
-        accessed_at_utc: When it was last sent to or received from.
+        accessed_at_utc: When it was last sent to or received from; the first day of year 1 before that.
         size_in_bytes: Bytes of its messages.
         active_message_count: Messages that are ready, locked or deferred.
         dead_letter_message_count: Messages in its dead-letter queue.
@@ -260,5 +260,7 @@ def queue_runtime_properties(native: Mapping[str, Any]) -> QueueRuntimePropertie
     return QueueRuntimeProperties(**counts)
 
 
-def _utc(milliseconds: int) -> datetime:
+def _utc(milliseconds: int | None) -> datetime:
+    if milliseconds is None:
+        return datetime.min.replace(tzinfo=UTC)  # What the service says of a queue that nobody used (B-388).
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
