@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import oxbus
 import pyarrow as pa
 import pytest
+from oxbus.demo import exchange
 from oxbus.demo import run as demo
 from oxbus.demo.encoding import PARTITIONS, SCHEMA
 from oxbus.demo.flights import InputMissingError
@@ -126,7 +127,14 @@ def replaced(table: pa.Table, name: str, row: int, value: object) -> pa.Table:
     """The table with one value changed."""
     values = table[name].to_pylist()
     values[row] = value
-    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), [values])
+    column = pa.array(values, table.schema.field(name).type)
+    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
+
+
+@pytest.fixture(autouse=True)
+def short_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is sent before the receivers start, so a drained queue shows at once."""
+    monkeypatch.setattr(exchange, "QUIET_SECONDS", 0.2)
 
 
 def test_honest_queue_passes() -> None:
