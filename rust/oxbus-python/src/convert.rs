@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use oxbus_broker::clock::Alarm;
-use oxbus_model::Timestamp;
+use oxbus_model::{SequenceNumber, Timestamp};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 use crate::imports;
 
@@ -100,20 +101,18 @@ pub(crate) fn check_timeout(timeout: Option<f64>) -> PyResult<()> {
     }
 }
 
-/// One number or several.
-#[derive(FromPyObject)]
-pub(crate) enum OneOrMany<T> {
-    /// One.
-    One(T),
-    /// Several.
-    Many(Vec<T>),
-}
-
-impl<T> OneOrMany<T> {
-    pub(crate) fn into_vec(self) -> Vec<T> {
-        match self {
-            Self::One(value) => vec![value],
-            Self::Many(values) => values,
-        }
+/// One sequence number or several.
+pub(crate) fn sequence_numbers(value: &Bound<'_, PyAny>) -> PyResult<Vec<SequenceNumber>> {
+    let number = |value: &Bound<'_, PyAny>| {
+        let number = value.cast::<PyInt>().map_err(|_| {
+            PyTypeError::new_err("sequence_numbers must be an int or several; use the sequence_number of messages")
+        })?;
+        number.extract().map(SequenceNumber).map_err(|_| {
+            PyValueError::new_err(format!("a sequence number is between 0 and 2**64 - 1; use that of a message: {number}"))
+        })
+    };
+    if value.cast::<PyInt>().is_ok() {
+        return Ok(vec![number(value)?]);
     }
+    value.try_iter()?.map(|item| number(&item?)).collect()
 }

@@ -66,6 +66,16 @@ impl<T> Owned<T> {
             Ok(&self.value)
         }
     }
+
+    /// The value, unless this is a forked child.
+    pub(crate) fn if_ours(&self) -> Option<&T> {
+        (!self.is_forked()).then_some(&*self.value)
+    }
+
+    /// Something of the same process as this.
+    pub(crate) fn sibling<U>(&self, value: U) -> Owned<U> {
+        Owned { value: ManuallyDrop::new(value), born: self.born }
+    }
 }
 
 #[cold]

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::arrow::{self, ArrowTable};
-use crate::convert::{self, OneOrMany, check_timeout};
+use crate::convert::{self, check_timeout};
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
@@ -121,7 +121,7 @@ impl Drop for ServiceBusReceiver {
 
 #[pymethods]
 impl ServiceBusReceiver {
-    #[pyo3(signature = (max_message_count=Some(1), max_wait_time=None))]
+    #[pyo3(signature = (max_message_count=Some(1), max_wait_time=None), text_signature = "($self, max_message_count=1, max_wait_time=None)")]
     fn receive_messages<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: Option<i64>,
@@ -148,13 +148,13 @@ impl ServiceBusReceiver {
     #[pyo3(signature = (sequence_numbers, *, timeout=60.0))]
     fn receive_deferred_messages<'py>(
         slf: &Bound<'py, Self>,
-        sequence_numbers: OneOrMany<u64>,
+        sequence_numbers: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let this = slf.get();
         let receiver = this.open()?.get()?;
         check_timeout(timeout)?;
-        let numbers: Vec<SequenceNumber> = sequence_numbers.into_vec().into_iter().map(SequenceNumber).collect();
+        let numbers = convert::sequence_numbers(sequence_numbers)?;
         let deliveries = slf.py().detach(|| receiver.receive_deferred(&numbers)).or_raise()?;
         Self::hand_over_all(slf, deliveries)
     }

@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::arrow;
 use crate::batch::{ServiceBusMessageBatch, not_a_message, push};
-use crate::convert::{OneOrMany, check_timeout, timestamp};
+use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::{OrRaise, raise};
 use crate::fork::Owned;
 use crate::message::ServiceBusMessage;
@@ -167,12 +167,12 @@ impl ServiceBusSender {
     fn cancel_scheduled_messages(
         &self,
         py: Python<'_>,
-        sequence_numbers: OneOrMany<u64>,
+        sequence_numbers: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let sender = self.open()?;
         check_timeout(timeout)?;
-        let numbers: Vec<SequenceNumber> = sequence_numbers.into_vec().into_iter().map(SequenceNumber).collect();
+        let numbers = numbers_of(sequence_numbers)?;
         py.detach(|| sender.cancel_scheduled(&numbers)).or_raise()
     }
 

@@ -99,6 +99,7 @@ impl ServiceBusReceiver {
         let lost: Vec<usize> = call.with(|settlement| match settlement {
             Settlement::Complete => receiver.complete_many(&keys).or_raise(),
             other => {
+                receiver.check_serves(&keys).or_raise()?;
                 let mut lost = Vec::new();
                 for (position, key) in keys.iter().enumerate() {
                     match receiver.settle(*key, other) {
@@ -259,6 +260,7 @@ impl ServiceBusReceiver {
                         .map(|position| rows[position]),
                 );
             } else {
+                receiver.check_serves(&keys)?;
                 for (key, row) in keys.iter().zip(rows) {
                     match receiver.settle(*key, settlement) {
                         Ok(()) => {}

@@ -40,6 +40,18 @@ impl Receiver {
         if out.is_empty() && self.recall(max) > 0 {
             self.take_from_cells(max, moment, out);
         }
+        if !out.is_empty() {
+            self.pass_on();
+        }
+    }
+
+    /// Wakes the next waiter while there is more. A sender that closes a gap rings for its own messages only, although
+    /// those of others behind the gap become visible with them.
+    fn pass_on(&self) {
+        let receivable = self.queue.receivable(self.sub_queue);
+        if receivable.doorbell.waiters() > 0 && receivable.ready() != 0 {
+            receivable.doorbell.ring(1);
+        }
     }
 
     /// Once per tick and stream: ends locks, activates schedules, sends back what lies idle in caches.

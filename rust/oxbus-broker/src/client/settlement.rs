@@ -84,25 +84,34 @@ impl Receiver {
         Ok(())
     }
 
+    /// Refuses when a partition of one of these holds does not serve, so that nothing is settled by halves.
+    pub fn check_serves(&self, at: &[SettleKey]) -> Result<()> {
+        let mut indexes = at.iter().fold(0u64, |indexes, at| indexes | 1 << at.index);
+        while indexes != 0 {
+            let shard = self.queue.shard(indexes.trailing_zeros() as usize);
+            indexes &= indexes - 1;
+            shard.health().check_serves(shard.id())?;
+        }
+        Ok(())
+    }
+
     /// Completes many; the positions of those whose lock was lost. The others are completed.
     pub fn complete_many(&self, at: &[SettleKey]) -> Result<Vec<usize>> {
         self.check_settles()?;
+        self.check_serves(at)?;
         let ticks = self.queue.core().clock().ticks();
         let mut lost = Vec::new();
         let mut lost_here = Vec::new();
         let mut keys = Vec::with_capacity(at.len());
         let mut start = 0;
         for run in at.chunk_by(|a, b| a.index == b.index) {
-            match self.cell_of(run[0]) {
-                Ok(cell) => {
-                    keys.clear();
-                    keys.extend(run.iter().map(|at| at.key));
-                    cell.store(self.sub_queue).complete(&keys, ticks, &mut lost_here);
-                    lost.extend(lost_here.drain(..).map(|position| start + position));
-                }
-                // A partition that does not serve keeps its messages; the caller learns which.
-                Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.extend(start..start + run.len()),
-                Err(error) => return Err(error),
+            if let Some(cell) = self.queue.cell(run[0].index) {
+                keys.clear();
+                keys.extend(run.iter().map(|at| at.key));
+                cell.store(self.sub_queue).complete(&keys, ticks, &mut lost_here);
+                lost.extend(lost_here.drain(..).map(|position| start + position));
+            } else {
+                lost.extend(start..start + run.len());
             }
             start += run.len();
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
-use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, make_array};
+use arrow_array::{Array, ArrayReader, ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, make_array};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -48,7 +48,9 @@ impl Bytes {
             DataType::Dictionary(_, _) => {
                 let dictionary = array.as_any_dictionary();
                 let values = Self::new(dictionary.values(), kind)?;
-                Self::Dictionary(dictionary.normalized_keys(), array.clone(), Box::new(values))
+                // Without values every key is null, and the keys are never looked at.
+                let keys = if dictionary.values().is_empty() { Vec::new() } else { dictionary.normalized_keys() };
+                Self::Dictionary(keys, array.clone(), Box::new(values))
             }
             _ => return None,
         })

@@ -3,8 +3,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
-use arrow_array::{Array, ArrayRef, GenericByteArray, Int32Array, OffsetSizeTrait};
-use arrow_buffer::{NullBuffer, NullBufferBuilder, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, GenericByteArray, Int32Array};
+use arrow_buffer::{ArrowNativeType, NullBuffer, NullBufferBuilder, ScalarBuffer};
 use arrow_schema::DataType;
 use oxbus_model::hash::partition_of;
 use pyo3::prelude::*;
