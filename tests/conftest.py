@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import oxbus
 import pytest
-from oxbus import Namespace, ServiceBusClient, ServiceBusReceiver
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, ServiceBusReceiver
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import ManualClock
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STORES = ("memory",)
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-LIVENESS_SECONDS = 10
+LIVENESS_SECONDS = 60
 """How long a test waits before it calls something stuck; never a measure of speed."""
 
 EMPTY_RECEIVES = 3
@@ -227,6 +227,21 @@ def key_in() -> Callable[..., str]:
         return next(key for key in candidates if oxbus.partition_id(key, partitions) == partition_id)
 
     return key_in
+
+
+@pytest.fixture
+def with_two_keys() -> Callable[..., object]:
+    """Hand a message whose session id and partition key differ to a call.
+
+    The rule wants it refused at the latest when it is sent (B-064); setting the second key may refuse it earlier.
+    """
+
+    def with_two_keys(call: Callable[[ServiceBusMessage], object]) -> object:
+        message = ServiceBusMessage(b"two keys", partition_key="p")
+        message.session_id = "s"
+        return call(message)
+
+    return with_two_keys
 
 
 def body_bytes(body: Any) -> bytes | None:

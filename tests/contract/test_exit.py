@@ -61,14 +61,14 @@ def start_and_exit(name: str) -> tuple[str, int | str, str]:
     """Start an interpreter that ends in the given way, and return how it ended."""
     try:
         result = subprocess.run(
-            [sys.executable, "-c", OPEN + ENDINGS[name]], capture_output=True, text=True, timeout=20, check=False
+            [sys.executable, "-c", OPEN + ENDINGS[name]], capture_output=True, text=True, timeout=120, check=False
         )
     except subprocess.TimeoutExpired:
         return name, "hang", ""
     return name, result.returncode, result.stderr
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_no_exit_hangs_or_aborts() -> None:
     """Every one of two hundred interpreters ends by itself with code 0 and nothing on stderr (R-30)."""
     names = list(islice(cycle(ENDINGS), STARTS))
@@ -82,14 +82,14 @@ def test_exit_code_is_the_programs() -> None:
     """Waiting threads do not change the exit code (R-30)."""
     for code in (0, 3):
         script = f"{OPEN}\nstart(wait, True)\nstart(wait, False)\nsys.exit({code})"
-        result = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=20, check=False)
+        result = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
         assert result.returncode == code
 
 
 def test_uncaught_error_ends_the_program() -> None:
     """A program that fails with waiting threads ends with its traceback (R-30)."""
     script = f"{OPEN}\nstart(wait, False)\nraise RuntimeError('the program failed')"
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 1
     assert "the program failed" in result.stderr
 
@@ -102,7 +102,7 @@ renewer = oxbus.AutoLockRenewer()
 (message,) = receiver.receive_messages(max_wait_time=5)
 renewer.register(receiver, message)
 """
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -115,5 +115,5 @@ for _ in range(3):
     pool.submit(wait)
 time.sleep(0.05)
 """
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stderr) == (0, "")

@@ -102,7 +102,7 @@ def test_competing_receivers_get_each_message_once(
         return seen
 
     workers = [in_background(work) for _ in range(4)]
-    results = [worker.result(20) for worker in workers]
+    results = [worker.result() for worker in workers]
     assert sorted(body for result in results for _, body in result) == list(range(total))
     for result in results:
         for partition_id in {number >> 48 for number, _ in result}:
@@ -137,9 +137,9 @@ def test_messages_sent_while_receiving_all_arrive(
     receivers = [in_background(receive) for _ in range(2)]
     senders = [in_background(send, name) for name in "ab"]
     for sender in senders:
-        sender.result(20)
+        sender.result()
     all_sent.set()
-    seen = Counter(text for receiver in receivers for text in receiver.result(20))
+    seen = Counter(text for receiver in receivers for text in receiver.result())
     assert seen == Counter(f"{name}{number}" for name in "ab" for number in range(per_sender))
 
 
@@ -220,4 +220,4 @@ def test_one_receiver_may_be_shared_by_threads(
         return seen
 
     workers = [in_background(work) for _ in range(4)]
-    assert sorted(number for worker in workers for number in worker.result(20)) == list(range(400))
+    assert sorted(number for worker in workers for number in worker.result()) == list(range(400))

@@ -65,16 +65,17 @@ def test_truth_table_of_plain_sends(
     assert found == expected
 
 
-def test_different_session_id_and_partition_key_are_refused_at_send(
-    client: ServiceBusClient, make_queue: Callable[..., str], snapshot: Callable[[str], object]
+def test_different_session_id_and_partition_key_are_refused(
+    client: ServiceBusClient,
+    make_queue: Callable[..., str],
+    snapshot: Callable[[str], object],
+    with_two_keys: Callable[..., object],
 ) -> None:
     """A message whose partition key differs from its session id is an invalid operation and is not stored (B-064)."""
     queue_name = make_queue()
     before = snapshot(queue_name)
-    message = ServiceBusMessage(b"x", partition_key="p")
-    message.session_id = "s"
-    with client.get_queue_sender(queue_name) as sender, pytest.raises(InvalidOperationError, match="partition"):
-        sender.send_messages(message)
+    with client.get_queue_sender(queue_name) as sender, pytest.raises(InvalidOperationError, match="partition_key"):
+        with_two_keys(sender.send_messages)
     assert snapshot(queue_name) == before
 
 

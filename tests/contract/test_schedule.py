@@ -214,14 +214,16 @@ def test_schedule_follows_the_partition_key(
 
 
 def test_schedule_refuses_different_keys_on_one_message(
-    sender: ServiceBusSender, queue_name: str, clock: ManualClock, snapshot: Callable[[str], object]
+    sender: ServiceBusSender,
+    queue_name: str,
+    clock: ManualClock,
+    snapshot: Callable[[str], object],
+    with_two_keys: Callable[..., object],
 ) -> None:
     """The key rules of a send hold for a schedule (B-064, B-087)."""
-    message = ServiceBusMessage(b"x", partition_key="p")
-    message.session_id = "s"
     before = snapshot(queue_name)
     with pytest.raises(InvalidOperationError):
-        sender.schedule_messages(message, clock.now() + HOUR)
+        with_two_keys(lambda message: sender.schedule_messages(message, clock.now() + HOUR))
     assert snapshot(queue_name) == before
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from oxbus import ServiceBusMessage, ServiceBusSubQueue
@@ -61,15 +61,19 @@ def test_each_queue_counts_for_itself(
 
 
 def test_refused_sends_use_up_no_number(
-    sender: ServiceBusSender, receiver: ServiceBusReceiver, drain: Callable[..., list[ServiceBusReceivedMessage]]
+    sender: ServiceBusSender,
+    receiver: ServiceBusReceiver,
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+    with_two_keys: Callable[..., object],
 ) -> None:
     """Numbers stay gap-free across refused sends (B-105)."""
-    bad = ServiceBusMessage(b"bad", partition_key="k")
-    bad.session_id = "other"
+    nothing: Any = None
     for text in ("a", "b"):
         sender.send_messages(ServiceBusMessage(text, partition_key="k"))
         with pytest.raises(InvalidOperationError):
-            sender.send_messages(bad)
+            with_two_keys(sender.send_messages)
+        with pytest.raises(TypeError):
+            sender.send_messages([ServiceBusMessage(text, partition_key="k"), nothing])
     assert [message.sequence_number & LOW_48_BITS for message in drain(receiver)] == [1, 2]
 
 

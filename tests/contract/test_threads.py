@@ -107,7 +107,7 @@ def test_senders_of_many_threads(
                 sender.send_messages(ServiceBusMessage(f"{number:03}", partition_key=name))
 
         for worker in [in_background(work, name) for name in "abcd"]:
-            worker.result(20)
+            worker.result()
     with client.get_queue_receiver(queue_name) as receiver:
         messages = drain(receiver)
     for name in "abcd":
@@ -121,7 +121,7 @@ def output_after_signal(script: str, number: signal.Signals) -> list[str]:
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(number)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=120)
         assert process.returncode == 0
         return output.split()
     finally:
