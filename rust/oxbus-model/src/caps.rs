@@ -29,7 +29,9 @@ pub const BATCH_MESSAGE_OVERHEAD_BYTES: usize = 8;
 pub const PEEK_MESSAGES_MAX: usize = 250;
 /// Sequence numbers of one receive-and-delete of deferred messages (B-280).
 pub const DEFERRED_TAKE_MAX: usize = 250;
-/// Messages a receiver may ask for, or prefetch, at once. Bounds the memory of one call.
+/// Messages a receiver may prefetch: the SDK's own bound.
+pub const PREFETCH_COUNT_MAX: usize = 50_000;
+/// Messages a receiver may ask for at once. Bounds the memory of one call.
 pub const RECEIVE_MESSAGES_MAX: usize = 1 << 20;
 
 /// Shortest lock, in milliseconds, without a tier (the service starts at 5 s, B-025).

@@ -55,7 +55,10 @@ pub enum ReceiveMode {
 }
 
 /// Settings of a queue, complete and valid.
-#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own in the service, too")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own in the service, too"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
     /// One cell in each partition of the namespace, or one cell in all. Fixed at creation (B-008).

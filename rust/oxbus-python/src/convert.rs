@@ -108,7 +108,9 @@ pub(crate) fn sequence_numbers(value: &Bound<'_, PyAny>) -> PyResult<Vec<Sequenc
             PyTypeError::new_err("sequence_numbers must be an int or several; use the sequence_number of messages")
         })?;
         number.extract().map(SequenceNumber).map_err(|_| {
-            PyValueError::new_err(format!("a sequence number is between 0 and 2**64 - 1; use that of a message: {number}"))
+            PyValueError::new_err(format!(
+                "a sequence number is between 0 and 2**64 - 1; use that of a message: {number}"
+            ))
         })
     };
     if value.cast::<PyInt>().is_ok() {

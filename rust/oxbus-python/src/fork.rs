@@ -74,7 +74,10 @@ impl<T> Owned<T> {
 
     /// Something of the same process as this.
     pub(crate) fn sibling<U>(&self, value: U) -> Owned<U> {
-        Owned { value: ManuallyDrop::new(value), born: self.born }
+        Owned {
+            value: ManuallyDrop::new(value),
+            born: self.born,
+        }
     }
 }
 

@@ -230,7 +230,7 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn lock_token<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if self.holding != Holding::Locked {
+        if self.holding != Holding::Locked || self.settled.load(Ordering::Acquire) {
             return Ok(None);
         }
         // The 16 bytes read as a .NET GUID, as on the wire (B-150).

@@ -80,12 +80,11 @@ impl Receiver {
         }
     }
 
-    /// The hold for a message that goes to the cache. Receive-and-delete removes at hand-out under both policies,
-    /// so a receiver that closes loses nothing.
+    /// The hold for a message that goes to the cache. Under the faithful policy it is the caller's: locked, or gone.
     fn hold_for_cache(&self, ticks: Ticks) -> Hold {
-        match (self.policy, self.mode) {
-            (LockPolicy::Faithful, ReceiveMode::PeekLock) => self.hold_for_caller(ticks),
-            _ => Hold::Cache,
+        match self.policy {
+            LockPolicy::Faithful => self.hold_for_caller(ticks),
+            LockPolicy::Fresh => Hold::Cache,
         }
     }
 
@@ -107,8 +106,8 @@ impl Receiver {
         while out.len() < max
             && let Some(Cached { index, mut claimed }) = content.messages.pop_front()
         {
-            if claimed.deadline != Ticks::NEVER {
-                // Locked when it was cached: a lock that ended is somebody else's message now (B-142).
+            if self.policy == LockPolicy::Faithful {
+                // Held since it was cached: a lock that ended is somebody else's message now (B-142).
                 if claimed.deadline > moment.ticks {
                     self.deliver(index, claimed, moment, out);
                 }

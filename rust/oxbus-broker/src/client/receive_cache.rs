@@ -2,7 +2,8 @@
 //! Messages that a receiver took from their cells and has not handed out yet (B-125 … B-127).
 //!
 //! Under the fresh policy they are *cached*: no deadline, no delivery charged, and any other receiver that finds
-//! nothing may send them back. Under the faithful policy they are *locked*, and stay so until their locks end.
+//! nothing may send them back. Under the faithful policy they are *locked* until their locks end, or, in
+//! receive-and-delete mode, gone from the queue (B-126, B-144).
 //!
 //! Holds always: per partition, numbers rise from front to back, except for messages that came back to their
 //! cell while later ones were cached.
@@ -58,17 +59,20 @@ impl ReceiveCache {
 
     /// Takes up to `max` messages from the back, for their return. Nothing comes out under the faithful policy.
     pub(crate) fn recall(&self, max: usize) -> Vec<Cached> {
-        let mut content = self.guard();
-        let mut taken = Vec::new();
-        while self.recallable
-            && taken.len() < max
-            && let Some(last) = content
-                .messages
-                .pop_back_if(|last| last.claimed.deadline == Ticks::NEVER)
-        {
-            taken.push(last);
+        if !self.recallable {
+            return Vec::new();
         }
-        taken
+        let mut content = self.guard();
+        let first = content.messages.len().saturating_sub(max);
+        content.messages.split_off(first).into()
+    }
+
+    /// Takes what is to go back, and lets nothing in any more.
+    pub(crate) fn close(&self) -> Vec<Cached> {
+        let mut content = self.guard();
+        content.closed = true;
+        let messages = std::mem::take(&mut content.messages);
+        if self.recallable { messages.into() } else { Vec::new() }
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use oxbus_model::caps::RECEIVE_MESSAGES_MAX;
+use oxbus_model::caps::{PREFETCH_COUNT_MAX, RECEIVE_MESSAGES_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Ticks, Timestamp};
 use oxbus_store::Claimed;
 
 use super::browse::Cursor;
-use super::receive_cache::{Cached, ReceiveCache, send_back};
+use super::receive_cache::{ReceiveCache, send_back};
 use crate::clock::Alarm;
 use crate::entity::Queue;
 
@@ -86,7 +86,7 @@ impl Receiver {
             "prefetch_count",
             options.prefetch as u64,
             0,
-            RECEIVE_MESSAGES_MAX as u64,
+            PREFETCH_COUNT_MAX as u64,
             "messages",
         )?;
         let all = u64::MAX >> (64 - u32::from(queue.partitions()));
@@ -256,20 +256,13 @@ impl Receiver {
         (deadline != Ticks::NEVER).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
     }
 
-    /// Ends the receiver. What it has cached without a lock goes back; what it has locked stays locked (B-129, B-139).
+    /// Ends the receiver. Under the fresh policy its cache goes back; under the faithful one what it has locked stays
+    /// locked until its locks end (B-129), and what it removed is lost (B-144).
     pub fn close(&self) {
         if self.closed.swap(true, Ordering::SeqCst) {
             return;
         }
-        let messages: Vec<Cached> = {
-            let mut content = self.cache.guard();
-            content.closed = true;
-            content
-                .messages
-                .drain(..)
-                .filter(|cached| cached.claimed.deadline == Ticks::NEVER)
-                .collect()
-        };
+        let messages = self.cache.close();
         send_back(&self.queue, self.sub_queue, messages);
         self.queue.receivable(self.sub_queue).doorbell.ring_all();
     }

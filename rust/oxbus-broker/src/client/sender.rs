@@ -262,6 +262,11 @@ impl Sender {
         shard.health().check_send(shard.id())?;
         self.queue.core().check_memory(bytes + messages * SLOT_BYTES)?;
         let cell = self.queue.cell_for_append(index);
+        if cell.has_schedule() {
+            // What became active before this message comes before it.
+            let clock = self.queue.core().clock();
+            self.queue.tick(clock.now(), clock.ticks());
+        }
         if let Some(max) = self.queue.size_bytes_max()
             && !cell.has_room(bytes as u64, max)
         {

@@ -190,7 +190,7 @@ impl Cell {
         if self.dead_letters.next_expiry() <= ticks {
             ended.dead_letters += self.dead_letters.expire(ticks, u32::MAX, &mut Vec::new());
         }
-        if self.next_due.load(Ordering::SeqCst) <= now.0 {
+        if self.has_due(now) {
             ended.main += self.activate_due(now);
         }
         ended
@@ -247,26 +247,38 @@ impl Cell {
             .scheduled_enqueue_time
     }
 
-    /// Appends the messages that are due as if they were sent now: new number, new time (B-235, B-243).
+    /// True when messages wait for their time.
+    #[inline]
+    pub fn has_schedule(&self) -> bool {
+        self.next_due.load(Ordering::Acquire) != Timestamp::NEVER.0
+    }
+
+    /// True when a scheduled message is due.
+    #[inline]
+    fn has_due(&self, now: Timestamp) -> bool {
+        self.next_due.load(Ordering::SeqCst) <= now.0
+    }
+
+    /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
+    /// the time to live counts from there (B-235, B-243), however late somebody looks.
     fn activate_due(&self, now: Timestamp) -> usize {
         self.shard.with(self.no, |state| {
             let mut activated = 0;
-            while let Some(counter) = state.schedule.pop_due(now) {
+            while let Some((due, counter)) = state.schedule.pop_due(now) {
                 let Some(message) = self.main.take_scheduled(counter) else {
                     continue;
                 };
-                let time_to_live = message.expires_at.0.saturating_sub(message.enqueued_at.0);
                 let expires_at = if message.expires_at == Timestamp::NEVER {
                     Timestamp::NEVER
                 } else {
-                    now.plus_ms(time_to_live)
+                    due.plus_ms(message.expires_at.0.saturating_sub(message.enqueued_at.0))
                 };
                 self.main.append_one(
                     NewMessage {
                         record: message.record,
                         expires_at,
                     },
-                    now,
+                    due,
                 );
                 activated += 1;
             }

@@ -25,9 +25,9 @@ impl Schedule {
         self.0.first().map_or(Timestamp::NEVER, |&(due, _)| due)
     }
 
-    /// Takes the earliest message that is due.
-    pub fn pop_due(&mut self, now: Timestamp) -> Option<Counter> {
+    /// Takes the earliest message that is due, with its time.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Counter)> {
         self.0.first().filter(|(due, _)| *due <= now)?;
-        self.0.pop_first().map(|(_, counter)| counter)
+        self.0.pop_first()
     }
 }

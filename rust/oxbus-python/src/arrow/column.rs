@@ -49,7 +49,11 @@ impl Bytes {
                 let dictionary = array.as_any_dictionary();
                 let values = Self::new(dictionary.values(), kind)?;
                 // Without values every key is null, and the keys are never looked at.
-                let keys = if dictionary.values().is_empty() { Vec::new() } else { dictionary.normalized_keys() };
+                let keys = if dictionary.values().is_empty() {
+                    Vec::new()
+                } else {
+                    dictionary.normalized_keys()
+                };
                 Self::Dictionary(keys, array.clone(), Box::new(values))
             }
             _ => return None,
