@@ -81,7 +81,8 @@ impl Receiver {
     }
 
     fn browse_cell(&self, index: usize, from: Counter, max: usize, found: &mut Vec<Browsed>) {
-        if max == 0 || !self.queue.shard(index).health().serves() {
+        let allowed = self.allowed & 1 << index != 0;
+        if max == 0 || !allowed || !self.queue.shard(index).health().serves() {
             return;
         }
         let Some(cell) = self.queue.cell(index) else { return };

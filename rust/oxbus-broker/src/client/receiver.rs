@@ -75,7 +75,7 @@ pub struct Receiver {
     pub(super) cache: Arc<ReceiveCache>,
     pub(super) cursor: Cursor,
     /// Cells it may take from, one bit each.
-    allowed: u64,
+    pub(super) allowed: u64,
     rotation: AtomicU64,
     closed: AtomicBool,
 }
