@@ -19,6 +19,8 @@ READY_EXTENSION := $(VENV)/.ready-extension
 CARGO_FLAGS ?=
 # Extra arguments for pytest, for example: make test PYTEST_ARGS="tests/contract -x"
 PYTEST_ARGS ?=
+# Lints that stop a build; the pedantic ones are shown and do not.
+CLIPPY := -D clippy::correctness -D clippy::suspicious -D clippy::perf -D clippy::complexity -D clippy::style
 # Where cargo builds.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Seed of `make sim`; empty means a fresh one. The run prints it.
@@ -83,7 +85,7 @@ test: setup dev wheel ## Run every Rust and Python test, those with Spark includ
 .PHONY: check
 check: setup dev ## Formats, lints, types, stubs, layers
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --exclude oxbus-bench --all-targets -- -D warnings
+	cargo clippy $(CARGO_FLAGS) --workspace --exclude oxbus-bench --all-targets -- $(CLIPPY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
