@@ -194,20 +194,6 @@ def test_peek_shows_the_expiry_time(sender: ServiceBusSender, receiver: ServiceB
     assert peeked.expires_at_utc == clock.now() + TEN_SECONDS
 
 
-def test_waiting_receiver_of_dead_letters_sees_expiry(
-    client: ServiceBusClient, make_queue: Callable[..., str], clock: ManualClock, in_background: Callable[..., Any]
-) -> None:
-    """A receiver that waits on the dead-letter queue wakes when a message expires into it (B-253, R-21)."""
-    queue_name = make_queue(dead_lettering_on_message_expiration=True)
-    with client.get_queue_sender(queue_name) as sender:
-        sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
-    with client.get_queue_receiver(queue_name, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead_letters:
-        waiting = in_background(dead_letters.receive_messages, max_wait_time=600)
-        clock.advance(11)
-        (dead,) = waiting.result()
-    assert str(dead) == "x"
-
-
 def test_long_time_to_live(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,

@@ -47,6 +47,11 @@ pub const MAX_DELIVERY_COUNT_DEFAULT: u32 = 10;
 /// Largest delivery count: what a signed 32-bit property holds; the slot holds 28 bits of it.
 pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
 
+/// Shortest duplicate-detection window, in milliseconds, without a tier (the service starts at 20 s, B-027).
+pub const DUPLICATE_WINDOW_MS_MIN: u64 = 1_000;
+/// Longest duplicate-detection window, in milliseconds, without a tier (the service ends at 7 days, B-027).
+pub const DUPLICATE_WINDOW_MS_MAX: u64 = 30 * 86_400_000;
+
 /// Shortest default time to live of an entity, in milliseconds (B-026).
 pub const TIME_TO_LIVE_MS_MIN: u64 = 1_000;
 /// "Never": the largest .NET time span, in milliseconds, rounded down (B-022).

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use oxbus_broker::entity::{PartitionCounts, Queue, QueueDescription};
-use oxbus_model::caps::{DURATION_MS_NEVER, MESSAGE_SIZE_KILOBYTES_MAX};
-use oxbus_model::options::{EntityStatus, QueueSettings};
+use oxbus_model::caps::{
+    DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN, DURATION_MS_NEVER, MESSAGE_SIZE_KILOBYTES_MAX,
+};
+use oxbus_model::options::{EntityStatus, QueueSettings, in_range};
 use oxbus_model::{Error, ErrorKind, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -160,8 +162,13 @@ impl Wishes {
                         return Err(not_yet(&name)).or_raise();
                     }
                 }
-                // Shown by get_queue, without effect when it comes back: no duplicates are detected in this version.
-                "duplicate_detection_history_time_window" | "name" | "availability_status" => {}
+                "duplicate_detection_history_time_window" => {
+                    // Checked and otherwise without effect: no duplicates are detected in this version.
+                    let (min, max) = (DUPLICATE_WINDOW_MS_MIN, DUPLICATE_WINDOW_MS_MAX);
+                    in_range(&name, number(&name, &value)?, min, max, "ms").or_raise()?;
+                }
+                // Shown by get_queue; not settings.
+                "name" | "availability_status" => {}
                 _ => return Err(PyTypeError::new_err(format!("a queue has no such option: `{name}`"))),
             }
         }
