@@ -12,8 +12,26 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, final
 from uuid import UUID
 
+from typing_extensions import disjoint_base
+
 from oxbus._auto_lock_renewer import AutoLockRenewer
 from oxbus._enums import AmqpMessageBodyType, ServiceBusMessageState
+
+__all__ = [
+    "ArrowArray",
+    "ArrowTable",
+    "ManualClock",
+    "Namespace",
+    "PartitionHealth",
+    "ServiceBusMessage",
+    "ServiceBusMessageBatch",
+    "ServiceBusReceivedMessage",
+    "ServiceBusReceiver",
+    "ServiceBusSender",
+    "_wake_waiting",
+    "partition_id",
+    "partition_ids",
+]
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
@@ -164,7 +182,10 @@ class Namespace:
 
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
     ) -> None: ...
     def close(self) -> None:
         """End all receives that wait and drop everything that is kept in memory. Closing twice is harmless."""
@@ -201,7 +222,7 @@ class Namespace:
     def _queue_runtime(self, name: str) -> dict[str, Any]: ...
     def _inject_fault(self, partition_id: int, fault: str, after: int) -> None: ...
     def _heal(self, partition_id: int) -> None: ...
-    def _sender(self, queue_name: str, client_identifier: str | None) -> ServiceBusSender: ...
+    def _sender(self, queue_name: str, client_identifier: str | None = None) -> ServiceBusSender: ...
     def _receiver(
         self,
         queue_name: str,
@@ -216,6 +237,7 @@ class Namespace:
         client_identifier: str | None,
     ) -> ServiceBusReceiver: ...
 
+@disjoint_base
 class ServiceBusMessage:
     """A message to send.
 
@@ -261,6 +283,7 @@ class ServiceBusMessage:
             ValueError: A value is too long or out of its range, or session id and partition key differ.
         """
 
+    def __bytes__(self) -> bytes: ...
     @property
     def body(self) -> Iterator[bytes] | None:
         """The sections of the payload; ``b"".join(message.body)`` is all of it. None for a message without one."""
@@ -437,7 +460,10 @@ class ServiceBusSender:
 
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
     ) -> None: ...
     def close(self) -> None:
         """Close the sender. Closing twice is harmless."""
@@ -458,7 +484,7 @@ class ServiceBusSender:
         self,
         message: ServiceBusMessage | Iterable[ServiceBusMessage] | ServiceBusMessageBatch,
         *,
-        timeout: float | None = 60,
+        timeout: float | None = 60.0,
         durability: str | None = None,
     ) -> None:
         """Store one message, or several as one atomic batch.
@@ -491,7 +517,7 @@ class ServiceBusSender:
         messages: ServiceBusMessage | Iterable[ServiceBusMessage],
         schedule_time_utc: datetime,
         *,
-        timeout: float | None = 60,
+        timeout: float | None = 60.0,
     ) -> list[int]:
         """Store messages that cannot be received before a time.
 
@@ -509,7 +535,7 @@ class ServiceBusSender:
         Source: docs/behaviour.md B-232 to B-237.
         """
 
-    def cancel_scheduled_messages(self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60) -> None:
+    def cancel_scheduled_messages(self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60.0) -> None:
         """Delete messages whose time has not come.
 
         Raises:
@@ -563,7 +589,10 @@ class ServiceBusReceiver:
 
     def __enter__(self) -> Self: ...
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
     ) -> None: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> ServiceBusReceivedMessage: ...
@@ -618,7 +647,7 @@ class ServiceBusReceiver:
         """
 
     def receive_deferred_messages(
-        self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60
+        self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60.0
     ) -> list[ServiceBusReceivedMessage]:
         """Take deferred messages by their numbers; all of them or none.
 
@@ -635,7 +664,7 @@ class ServiceBusReceiver:
         """
 
     def peek_messages(
-        self, max_message_count: int = 1, *, sequence_number: int = 0, timeout: float | None = 60
+        self, max_message_count: int = 1, *, sequence_number: int = 0, timeout: float | None = 60.0
     ) -> list[ServiceBusReceivedMessage]:
         """Look at messages without taking them.
 
@@ -712,7 +741,7 @@ class ServiceBusReceiver:
         Source: docs/behaviour.md B-165, B-168, B-259 to B-267.
         """
 
-    def renew_message_lock(self, message: ServiceBusReceivedMessage, *, timeout: float | None = 60) -> datetime:
+    def renew_message_lock(self, message: ServiceBusReceivedMessage, *, timeout: float | None = 60.0) -> datetime:
         """Start the time of a lock anew.
 
         Returns:
