@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
 ]
@@ -103,9 +103,9 @@ def test_other_key_types_are_refused(spark: SparkSession, kind: str) -> None:
         numbers.select(partition_id("k")).collect()
 
 
-@pytest.mark.parametrize("partitions", [0, -1, 2**31])
+@pytest.mark.parametrize("partitions", [0, -1, 65_536])
 def test_partition_count_out_of_range_is_refused(spark: SparkSession, partitions: int) -> None:  # noqa: ARG001 -- columns need a session
-    """The count has to be positive and fit the result's type."""
+    """The count has the range that `oxbus.partition_id` accepts."""
     with pytest.raises(ValueError, match="partitions must be between"):
         partition_id("k", partitions)
 

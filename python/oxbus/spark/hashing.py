@@ -17,7 +17,7 @@ from typing import SupportsIndex
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-_PARTITIONS_MAX = 2**31 - 1  # the result is a Spark INT
+_PARTITIONS_MAX = 65_535  # as for `oxbus.partition_id`
 
 
 def partition_id(column: Column | str, partitions: SupportsIndex = 16) -> Column:
@@ -27,7 +27,7 @@ def partition_id(column: Column | str, partitions: SupportsIndex = 16) -> Column
 
     Args:
         column: The key, a column or the name of one; its type is string or binary.
-        partitions: Number of partitions, at least 1.
+        partitions: Number of partitions, 1 to 65,535.
 
     Returns:
         An INT column that equals `oxbus.partition_id(key, partitions)`; null where the key is null,

@@ -53,6 +53,9 @@ pub(crate) struct ServiceBusMessage {
     content: Content,
 }
 
+/// Characters of a body that a message shows of itself.
+const REPR_BODY_CHARS: usize = 64;
+
 type Text<'py> = Option<Bound<'py, PyString>>;
 
 impl ServiceBusMessage {
@@ -466,7 +469,11 @@ impl ServiceBusMessage {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
-        let mut shown = format!("{name}(body={}", slf.str()?.repr()?);
+        // A long body is cut, so that what names the message still shows.
+        let body = slf.str()?.to_string();
+        let start: String = body.chars().take(REPR_BODY_CHARS).collect();
+        let cut = if start.len() < body.len() { "…" } else { "" };
+        let mut shown = format!("{name}(body={start:?}{cut}");
         let mut names = vec![
             "message_id",
             "session_id",
