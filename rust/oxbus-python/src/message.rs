@@ -473,7 +473,7 @@ impl ServiceBusMessage {
         let body = slf.str()?.to_string();
         let start: String = body.chars().take(REPR_BODY_CHARS).collect();
         let cut = if start.len() < body.len() { "…" } else { "" };
-        let mut shown = format!("{name}(body={start:?}{cut}");
+        let mut shown = format!("{name}(body={}{cut}", PyString::new(slf.py(), &start).repr()?);
         let mut names = vec![
             "message_id",
             "session_id",

@@ -106,6 +106,8 @@ impl State {
         block.live += 1;
         if phase == Phase::Ready {
             block.ready |= 1 << offset;
+            // A claim that drained the last block looked past it.
+            self.ready_from = self.ready_from.min(number);
         }
         self.tail = index + 1;
         Counter(index + 1)
