@@ -6,31 +6,31 @@ use oxbus_store::Phase;
 
 /// A message of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    pub counter: u64,
-    pub body: Vec<u8>,
-    pub phase: Phase,
-    pub count: u32,
-    pub enqueued_at: Timestamp,
-    pub expires_at: Timestamp,
-    pub deadline: Option<Ticks>,
+pub(crate) struct Message {
+    pub(crate) counter: u64,
+    pub(crate) body: Vec<u8>,
+    pub(crate) phase: Phase,
+    pub(crate) count: u32,
+    pub(crate) enqueued_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) deadline: Option<Ticks>,
     /// Which hold is on it; numbers are used once.
-    pub hold: u64,
+    pub(crate) hold: u64,
 }
 
 /// Names a hold of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
-    pub counter: u64,
-    pub hold: u64,
+pub(crate) struct Key {
+    pub(crate) counter: u64,
+    pub(crate) hold: u64,
 }
 
 /// The trait's `Hold`.
-pub use oxbus_store::Hold;
+pub(crate) use oxbus_store::Hold;
 
 /// The trait's `Outcome` with plain bytes.
 #[derive(Debug, Clone)]
-pub enum End {
+pub(crate) enum End {
     Complete,
     Abandon { max: u32, replacement: Option<Vec<u8>> },
     Release,
@@ -40,7 +40,7 @@ pub enum End {
 
 /// The trait's `Settled` with plain messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     Completed,
     Ready,
     Deferred,
@@ -49,14 +49,20 @@ pub enum Ended {
 }
 
 #[derive(Debug, Default)]
-pub struct Model {
-    pub messages: Vec<Message>,
+pub(crate) struct Model {
+    pub(crate) messages: Vec<Message>,
     last_counter: u64,
     last_hold: u64,
 }
 
 impl Model {
-    pub fn append(&mut self, body: Vec<u8>, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Counter {
+    pub(crate) fn append(
+        &mut self,
+        body: Vec<u8>,
+        enqueued_at: Timestamp,
+        expires_at: Timestamp,
+        phase: Phase,
+    ) -> Counter {
         self.last_counter += 1;
         self.messages.push(Message {
             counter: self.last_counter,
@@ -71,7 +77,7 @@ impl Model {
         Counter(self.last_counter)
     }
 
-    pub fn last_counter(&self) -> u64 {
+    pub(crate) fn last_counter(&self) -> u64 {
         self.last_counter
     }
 
@@ -91,12 +97,12 @@ impl Model {
         }
     }
 
-    pub fn take_scheduled(&mut self, counter: u64) -> Option<Message> {
+    pub(crate) fn take_scheduled(&mut self, counter: u64) -> Option<Message> {
         let at = self.position(counter)?;
         (self.messages[at].phase == Phase::Scheduled).then(|| self.messages.remove(at))
     }
 
-    pub fn claim(&mut self, max: usize, hold: Hold, now: Timestamp) -> (Vec<(Key, Message)>, Vec<Message>) {
+    pub(crate) fn claim(&mut self, max: usize, hold: Hold, now: Timestamp) -> (Vec<(Key, Message)>, Vec<Message>) {
         let (mut claimed, mut expired) = (Vec::new(), Vec::new());
         let mut at = 0;
         while claimed.len() < max && at < self.messages.len() {
@@ -130,7 +136,7 @@ impl Model {
         (claimed, expired)
     }
 
-    pub fn has_ready(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         self.messages.iter().any(|message| message.phase == Phase::Ready)
     }
 
@@ -146,7 +152,7 @@ impl Model {
         (locked && message.hold == key.hold && message.deadline > Some(ticks)).then_some(at)
     }
 
-    pub fn hand_out(&mut self, key: Key, hold: Hold) -> Option<Key> {
+    pub(crate) fn hand_out(&mut self, key: Key, hold: Hold) -> Option<Key> {
         let at = self.cached(key)?;
         match hold {
             Hold::Take => {
@@ -161,7 +167,7 @@ impl Model {
         }
     }
 
-    pub fn release_cached(&mut self, keys: &[Key]) -> usize {
+    pub(crate) fn release_cached(&mut self, keys: &[Key]) -> usize {
         let mut released = 0;
         for key in keys {
             if let Some(at) = self.cached(*key) {
@@ -172,7 +178,7 @@ impl Model {
         released
     }
 
-    pub fn settle(&mut self, key: Key, end: End, ticks: Ticks) -> Option<Ended> {
+    pub(crate) fn settle(&mut self, key: Key, end: End, ticks: Ticks) -> Option<Ended> {
         let at = self.locked(key, ticks)?;
         Some(self.end_at(at, end))
     }
@@ -216,7 +222,7 @@ impl Model {
         }
     }
 
-    pub fn renew(&mut self, key: Key, deadline: Ticks, ticks: Ticks) -> bool {
+    pub(crate) fn renew(&mut self, key: Key, deadline: Ticks, ticks: Ticks) -> bool {
         let at = self.locked(key, ticks);
         if let Some(at) = at {
             self.messages[at].deadline = Some(deadline);
@@ -224,11 +230,16 @@ impl Model {
         at.is_some()
     }
 
-    pub fn holds(&self, key: Key, ticks: Ticks) -> bool {
+    pub(crate) fn holds(&self, key: Key, ticks: Ticks) -> bool {
         self.locked(key, ticks).is_some() || self.cached(key).is_some()
     }
 
-    pub fn lock_deferred(&mut self, counters: &[u64], hold: Hold, now: Timestamp) -> Result<Vec<(Key, Message)>, u64> {
+    pub(crate) fn lock_deferred(
+        &mut self,
+        counters: &[u64],
+        hold: Hold,
+        now: Timestamp,
+    ) -> Result<Vec<(Key, Message)>, u64> {
         for (index, counter) in counters.iter().enumerate() {
             let free = self.position(*counter).is_some_and(|at| {
                 let message = &self.messages[at];
@@ -258,7 +269,7 @@ impl Model {
         Ok(locked)
     }
 
-    pub fn expire(&mut self, ticks: Ticks, max: u32) -> (usize, Vec<Message>) {
+    pub(crate) fn expire(&mut self, ticks: Ticks, max: u32) -> (usize, Vec<Message>) {
         let (mut ready, mut exhausted) = (0, Vec::new());
         let mut at = 0;
         while at < self.messages.len() {
@@ -281,7 +292,7 @@ impl Model {
         (ready, exhausted)
     }
 
-    pub fn next_expiry(&self) -> Ticks {
+    pub(crate) fn next_expiry(&self) -> Ticks {
         self.messages
             .iter()
             .filter(|message| matches!(message.phase, Phase::Locked | Phase::DeferredLocked))

@@ -10,7 +10,7 @@ use oxbus_store::{
 };
 
 #[derive(Default)]
-pub struct SharedMap(Mutex<(OrderedStore, u64)>);
+pub(crate) struct SharedMap(Mutex<(OrderedStore, u64)>);
 
 impl SharedMap {
     fn lock(&self) -> MutexGuard<'_, (OrderedStore, u64)> {
