@@ -223,7 +223,9 @@ class AutoLockRenewer:
     def _renew(self, renewal: _Renewal) -> None:
         """Renew one lock and watch it again, or tell why not."""
         message = renewal.message
-        if renewal.receiver._now() >= renewal.last:
+        # Read before the lock is renewed: what happens to the clock afterwards does not make the lock shorter.
+        now = renewal.receiver._now()
+        if now >= renewal.last:
             message.auto_renew_error = AutoLockRenewTimeout(
                 f"the {renewal.duration} seconds allowed for renewing the lock are over: "
                 "use a longer max_lock_renewal_duration, or settle the message sooner"
@@ -242,7 +244,7 @@ class AutoLockRenewer:
             return
         with self._changed:
             if not self._closed:
-                renewal.due = _due(locked_until, renewal.receiver._now())
+                renewal.due = _due(locked_until, now)
                 self._renewals.append(renewal)
 
     def _report(self, renewal: _Renewal) -> None:
