@@ -58,7 +58,7 @@ def refused(call):
         call()
     except ForkedProcessError as error:
         assert isinstance(error, ServiceBusError)
-        assert "Namespace" in str(error), str(error)
+        assert "namespace" in str(error).lower(), str(error)
     else:
         raise AssertionError("no ForkedProcessError")
 """

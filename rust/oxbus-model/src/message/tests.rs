@@ -132,7 +132,7 @@ fn a_change_replaces_the_value_of_its_key_and_keeps_the_others() {
     stored.push("b", Value::Text("x"));
     let merged = PropertiesBuilder::merge(
         Some(stored.properties()),
-        [("b", Value::Bool(true)), ("c", Value::Null)],
+        &[("b", Value::Bool(true)), ("c", Value::Null)],
     );
     let entries: Vec<_> = merged.properties().iter().collect();
     assert_eq!(
