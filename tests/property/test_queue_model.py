@@ -29,7 +29,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 LOCK = timedelta(seconds=60)
 MAX_DELIVERY_COUNT = 3
 LOW_48_BITS = (1 << 48) - 1
-Phase = Literal["ready", "deferred", "scheduled", "dead", "gone"]
+Phase = Literal["ready", "overdue", "deferred", "scheduled", "dead", "gone"]
 
 
 @dataclass
@@ -90,14 +90,18 @@ class Model:
         record.token = record.locked_until = None
 
     def expire(self, number: int) -> None:
-        """Drop or move a message whose life is over; locked and deferred ones stay (B-252, B-253, B-255)."""
+        """Note that the life of a message is over; locked and deferred ones live on (B-252, B-255)."""
         record = self.records[number]
         over = record.expires_at is not None and record.expires_at <= self.now
         if record.phase == "ready" and over and not self.locked(record):
-            if self.dead_letter_expired:
-                self.bury(number, "TTLExpiredException")
-            else:
-                record.phase = "gone"
+            record.phase = "overdue"
+
+    def remove_overdue(self, number: int) -> None:
+        """Drop or move a message that the queue has found to be overdue (B-253)."""
+        if self.dead_letter_expired:
+            self.bury(number, "TTLExpiredException")
+        else:
+            self.records[number].phase = "gone"
 
     def move_clock(self, seconds: float) -> None:
         """Let time pass: locks end (B-157) and lives end."""
@@ -172,6 +176,13 @@ class QueueMachine(RuleBasedStateMachine):
         for number, message in sorted(unknown.items()):
             assert message.enqueued_time_utc == self.model.now
             self.note(number, bodies[str(message)])
+
+    def learn_removals(self) -> None:
+        """Find out which overdue messages the queue has removed: it may do so late, never receive them (B-251)."""
+        overdue = self.model.in_phase("overdue")
+        if overdue:
+            for number in overdue.keys() - self.browse().keys():
+                self.model.remove_overdue(number)
 
     def next_body(self) -> str:
         """A body nobody has."""
@@ -255,6 +266,7 @@ class QueueMachine(RuleBasedStateMachine):
     def receive_dead_letters(self, count: int) -> object:
         """Receive from the dead-letter queue (B-261, B-265)."""
         messages = self.dead_letters.receive_messages(max_message_count=count, max_wait_time=0)
+        self.learn_removals()
         for message in messages:
             record = self.model.records[message.sequence_number]
             assert record.phase == "dead"
@@ -399,19 +411,22 @@ class QueueMachine(RuleBasedStateMachine):
         """Peek shows exactly what is there, with state and count (B-180, B-290 to B-292)."""
         states = {
             "ready": ServiceBusMessageState.ACTIVE,
+            "overdue": ServiceBusMessageState.ACTIVE,
             "deferred": ServiceBusMessageState.DEFERRED,
             "scheduled": ServiceBusMessageState.SCHEDULED,
         }
+        self.learn_removals()
         shown = {number: (m.state, m.delivery_count) for number, m in self.browse().items()}
-        expected = self.model.in_phase("ready", "deferred", "scheduled")
+        expected = self.model.in_phase("ready", "overdue", "deferred", "scheduled")
         assert shown == {number: (states[record.phase], record.count) for number, record in expected.items()}
 
     @invariant()
     def counts_tell_the_model(self) -> None:
         """The runtime counts equal the contents at rest (B-389 to B-391, R-20)."""
         counts = self.admin.get_queue_runtime_properties("q")
+        self.learn_removals()
         model = self.model
-        assert counts.total_message_count == len(model.in_phase("ready", "deferred", "scheduled", "dead"))
+        assert counts.total_message_count == len(model.in_phase("ready", "overdue", "deferred", "scheduled", "dead"))
         assert counts.dead_letter_message_count == len(model.in_phase("dead"))
         assert counts.scheduled_message_count == len(model.in_phase("scheduled"))
         assert counts.deferred_message_count == len(model.in_phase("deferred"))

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_broker::shard::Fault;
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
+use oxbus_model::caps::PREFETCH_COUNT_MAX;
 use oxbus_model::caps::{PARTITIONS_DEFAULT, PARTITIONS_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, QueueSettings, ReceiveMode, in_range};
@@ -397,11 +398,14 @@ impl Namespace {
                 "a receiver in RECEIVE_AND_DELETE mode has no locks to renew; leave auto_lock_renewer out",
             ));
         }
-        let prefetch = usize::try_from(prefetch_count).map_err(|_| {
-            PyValueError::new_err(format!(
-                "prefetch_count cannot be negative; use 0 for none: {prefetch_count}"
-            ))
-        })?;
+        let prefetch = usize::try_from(prefetch_count)
+            .ok()
+            .filter(|count| *count <= PREFETCH_COUNT_MAX)
+            .ok_or_else(|| {
+                PyValueError::new_err(format!(
+                    "prefetch_count is out of range; use 0 for none, or up to {PREFETCH_COUNT_MAX} messages: {prefetch_count}"
+                ))
+            })?;
         let options = ReceiverOptions {
             sub_queue,
             mode,

@@ -241,7 +241,8 @@ impl ServiceBusReceivedMessage {
     #[getter]
     fn locked_until_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let until = self.locked_until.load(Ordering::Acquire);
-        (until > 0 && self.holding == Holding::Locked)
+        let locked = self.holding == Holding::Locked && !self.settled.load(Ordering::Acquire);
+        (until > 0 && locked)
             .then(|| convert::datetime(py, Timestamp(until)))
             .transpose()
     }
