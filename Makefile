@@ -19,8 +19,6 @@ READY_EXTENSION := $(VENV)/.ready-extension
 CARGO_FLAGS ?=
 # Extra arguments for pytest, for example: make test PYTEST_ARGS="tests/contract -x"
 PYTEST_ARGS ?=
-# Lints that stop a build; the pedantic ones are shown and do not.
-CLIPPY := -D clippy::correctness -D clippy::suspicious -D clippy::perf -D clippy::complexity -D clippy::style
 # Where cargo builds.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Seed of `make sim`; empty means a fresh one. The run prints it.
@@ -37,6 +35,8 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export UV_PROJECT_ENVIRONMENT := $(VIRTUAL_ENV)
 unexport PYTHONHOME
 unexport PYTHONPATH
+# Compiling PySpark and pandas anew in every process takes longer than most tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all
 all: test check ## Build, test and check everything, as CI does (the default)
@@ -85,7 +85,7 @@ test: setup dev wheel ## Run every Rust and Python test, those with Spark includ
 .PHONY: check
 check: setup dev ## Formats, lints, types, stubs, layers
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --exclude oxbus-bench --all-targets -- $(CLIPPY)
+	cargo clippy $(CARGO_FLAGS) --release --workspace --exclude oxbus-bench --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -374,6 +374,9 @@ class ServiceBusReceivedMessage(ServiceBusMessage):
 
     auto_renew_error: Exception | None
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The body without a copy, read-only: `memoryview(message)`, or any call that takes bytes-like objects."""
+
     @property
     def sequence_number(self) -> int | None:
         """The number given when the message was stored: partition id in the top 16 bits, never used again."""

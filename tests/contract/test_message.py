@@ -239,6 +239,26 @@ def test_repr_shows_what_matters(exchange: Callable[[ServiceBusMessage], Service
     assert len(repr(exchange(ServiceBusMessage(b"x" * 100_000)))) <= 1024
 
 
+def test_received_body_is_a_buffer(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
+    """A view shows the body without a copy, cannot be written to, and outlives the message object (R-06)."""
+    body = bytes(range(256)) * 300
+    received = exchange(ServiceBusMessage(body, subject="a subject"))
+    view = memoryview(received)
+    assert (view.nbytes, view.format, view.readonly) == (len(body), "B", True)
+    del received
+    assert view == body
+    assert bytes(view[-3:]) == body[-3:]
+    with pytest.raises(TypeError):
+        view[0] = 1
+
+
+def test_missing_body_is_no_buffer(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
+    """A message without a body has no bytes to show."""
+    assert memoryview(exchange(ServiceBusMessage(b""))).nbytes == 0
+    with pytest.raises(BufferError, match="no body"):
+        memoryview(exchange(ServiceBusMessage(None)))
+
+
 def test_received_message_cannot_be_made_by_hand() -> None:
     """Only a receiver makes received messages (B-175)."""
     with pytest.raises(TypeError):

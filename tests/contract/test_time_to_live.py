@@ -7,7 +7,7 @@ When an expired message leaves the counts is left open by B-251, so these tests 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from oxbus import ServiceBusMessage, ServiceBusSubQueue

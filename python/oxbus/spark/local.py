@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _LOG_LINES_SHOWN = 5
 
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn96m"
+"""A short life on few cores: one collector thread, the quick compiler, a young generation that is used again."""
+
 
 class SparkDidNotStartError(RuntimeError):
     """Spark could not be started, most often because Java is missing."""
@@ -44,6 +47,7 @@ def local_session(name: str, master: str = "local[2]") -> Iterator[SparkSession]
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.memory", "1g")
+            .config("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
             .config("spark.local.dir", scratch)
             .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
             .config("spark.sql.session.timeZone", "UTC")

@@ -179,9 +179,10 @@ impl Namespace {
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         let core = Arc::new(Core {
-            clock: clock
-                .clone()
-                .map_or_else(|| Arc::new(SystemClock) as Arc<dyn Clock>, |clock| clock),
+            clock: match &clock {
+                Some(manual) => Arc::<ManualClock>::clone(manual),
+                None => Arc::new(SystemClock),
+            },
             token_key: TokenKey(random_bytes()?),
             lock_policy,
             memory_limit_bytes,
@@ -231,7 +232,9 @@ impl Namespace {
     pub fn close(&self) {
         self.core.open.store(false, Ordering::SeqCst);
         let queues = std::mem::take(&mut *self.core.queues_for_change());
-        queues.values().for_each(|queue| queue.remove());
+        for queue in queues.values() {
+            queue.remove();
+        }
     }
 
     /// Creates a queue.
@@ -277,14 +280,14 @@ impl Namespace {
     }
 
     /// Changes the settings of a queue; `change` edits a copy of those that hold.
-    pub fn update_queue(&self, name: &str, change: impl FnOnce(&mut QueueSettings) -> Result<()>) -> Result<()> {
+    pub fn update_queue(&self, name: &str, change: impl FnOnce(&mut QueueSettings)) -> Result<()> {
         let queue = self.queue(name)?;
         // Taken for writing, so that two updates do not undo each other.
         let _guard = self.core.queues_for_change();
         queue.check_alive()?;
         let held = queue.settings();
         let mut next = (*held).clone();
-        change(&mut next)?;
+        change(&mut next);
         held.check_change(&next)?;
         check_health(
             (0..usize::from(queue.partitions())).map(|index| queue.shard(index)),

@@ -8,7 +8,7 @@ use oxbus_model::caps::{
     DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN, DURATION_MS_NEVER, MESSAGE_SIZE_KILOBYTES_MAX,
 };
 use oxbus_model::options::{EntityStatus, QueueSettings, in_range};
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList};
@@ -32,7 +32,7 @@ fn option<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Boun
 fn boolean(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     value
         .cast::<PyBool>()
-        .map(|it| it.is_true())
+        .map(PyBoolMethods::is_true)
         .map_err(|_| wrong_type(name, "a bool", value))
 }
 
@@ -45,10 +45,10 @@ fn number(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 fn text<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
-    Ok(value
+    value
         .cast::<pyo3::types::PyString>()
         .map_err(|_| wrong_type(name, "a str", value))?
-        .to_str()?)
+        .to_str()
 }
 
 fn wrong_type(name: &str, expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
@@ -81,12 +81,14 @@ fn status_name(status: EntityStatus) -> &'static str {
 }
 
 /// What a caller asks for, read before anything is changed.
-pub(crate) struct Wishes(Vec<Box<dyn FnOnce(&mut QueueSettings) + Send>>);
+pub(crate) struct Wishes(Vec<Wish>);
+
+type Wish = Box<dyn FnOnce(&mut QueueSettings) + Send>;
 
 impl Wishes {
     /// Reads the options that are given; refuses those of later versions unless they say "off".
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let mut wishes: Vec<Box<dyn FnOnce(&mut QueueSettings) + Send>> = Vec::new();
+        let mut wishes: Vec<Wish> = Vec::new();
         for (name, _) in options.iter() {
             let name: String = name.extract()?;
             let Some(value) = option(options, &name)? else { continue };
@@ -176,9 +178,8 @@ impl Wishes {
     }
 
     /// Applies them to settings.
-    pub(crate) fn apply(self, settings: &mut QueueSettings) -> Result<()> {
+    pub(crate) fn apply(self, settings: &mut QueueSettings) {
         self.0.into_iter().for_each(|wish| wish(settings));
-        Ok(())
     }
 }
 

@@ -36,7 +36,7 @@ impl ManualClock {
     }
 
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
-        if seconds.is_nan() || seconds < 0.0 || seconds > 1e10 {
+        if !(0.0..=1e10).contains(&seconds) {
             return Err(PyValueError::new_err(format!(
                 "a clock moves forward only, by at most 1e10 seconds: {seconds}"
             )));

@@ -3,9 +3,16 @@
 //!
 //! Each verb has four steps: take owned values, leave the interpreter where it may block, run, map the error.
 
+#![allow(
+    clippy::unused_self,
+    clippy::needless_pass_by_value,
+    reason = "methods take what Python hands over"
+)]
+
 mod admin;
 mod arrow;
 mod batch;
+mod buffer;
 mod clock;
 mod convert;
 mod error;

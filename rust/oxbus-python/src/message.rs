@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusMessage`: a message to send, and the base of those received.
 
+use std::fmt::Write;
+
 use oxbus_model::Timestamp;
 use oxbus_model::message::{AssignedId, Body, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
 use oxbus_store::Record;
@@ -168,7 +170,7 @@ impl ServiceBusMessage {
     }
 }
 
-fn checked<'py>(name: &str, text: Text<'py>) -> PyResult<Option<Py<PyString>>> {
+fn checked(name: &str, text: Text<'_>) -> PyResult<Option<Py<PyString>>> {
     if let Some(text) = &text {
         check_key_length(name, Some(text.to_str()?)).or_raise()?;
     }
@@ -339,21 +341,21 @@ impl ServiceBusMessage {
 
     #[getter]
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyIterator>>> {
-        let section = match &self.content {
-            Content::Outgoing(Outgoing {
-                body: OutgoingBody::Bytes(bytes),
-                ..
-            }) => bytes.bind(py).clone(),
-            _ => {
-                let bytes = self.with_fields(py, |fields| {
-                    Ok(match fields.body {
-                        Body::Data(bytes) => Some(PyBytes::new(py, bytes)),
-                        Body::Null => None,
-                    })
-                })?;
-                let Some(bytes) = bytes else { return Ok(None) };
-                bytes
-            }
+        let section = if let Content::Outgoing(Outgoing {
+            body: OutgoingBody::Bytes(bytes),
+            ..
+        }) = &self.content
+        {
+            bytes.bind(py).clone()
+        } else {
+            let bytes = self.with_fields(py, |fields| {
+                Ok(match fields.body {
+                    Body::Data(bytes) => Some(PyBytes::new(py, bytes)),
+                    Body::Null => None,
+                })
+            })?;
+            let Some(bytes) = bytes else { return Ok(None) };
+            bytes
         };
         PyList::new(py, [section])?.try_iter().map(Some)
     }
@@ -501,7 +503,7 @@ impl ServiceBusMessage {
         for name in names {
             let value = slf.getattr(name)?;
             if !value.is_none() {
-                shown.push_str(&format!(", {name}={}", value.repr()?));
+                write!(shown, ", {name}={}", value.repr()?).expect("writing to a string does not fail");
             }
         }
         // As in the SDK, a message shows at most 1,024 characters of itself.

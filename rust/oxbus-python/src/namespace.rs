@@ -293,7 +293,7 @@ impl Namespace {
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let mut settings = QueueSettings::default();
-        Wishes::read(options)?.apply(&mut settings).or_raise()?;
+        Wishes::read(options)?.apply(&mut settings);
         describe(py, &self.namespace.get()?.create_queue(name, settings).or_raise()?)
     }
 

@@ -198,12 +198,11 @@ impl ServiceBusReceiver {
         py.detach(|| arrow::table(receiver, deliveries))
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    fn close(&self, py: Python<'_>) {
         self.closed.store(true, Ordering::Release);
         if let Some(receiver) = self.receiver.get().and_then(Owned::if_ours) {
             py.detach(|| receiver.close());
         }
-        Ok(())
     }
 
     #[getter]
@@ -237,9 +236,9 @@ impl ServiceBusReceiver {
         exc_type: Option<Py<PyAny>>,
         exc_value: Option<Py<PyAny>>,
         traceback: Option<Py<PyAny>>,
-    ) -> PyResult<()> {
+    ) {
         let _ = (exc_type, exc_value, traceback);
-        self.close(py)
+        self.close(py);
     }
 
     fn __repr__(&self) -> String {

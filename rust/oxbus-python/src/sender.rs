@@ -188,12 +188,11 @@ impl ServiceBusSender {
         Ok(stored)
     }
 
-    fn close(&self) -> PyResult<()> {
+    fn close(&self) {
         if let Some(sender) = self.sender.if_ours().and_then(OnceLock::get) {
             sender.close();
         }
         self.closed.store(true, Ordering::Release);
-        Ok(())
     }
 
     #[getter]
@@ -217,14 +216,9 @@ impl ServiceBusSender {
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
-    fn __exit__(
-        &self,
-        exc_type: Option<Py<PyAny>>,
-        exc_value: Option<Py<PyAny>>,
-        traceback: Option<Py<PyAny>>,
-    ) -> PyResult<()> {
+    fn __exit__(&self, exc_type: Option<Py<PyAny>>, exc_value: Option<Py<PyAny>>, traceback: Option<Py<PyAny>>) {
         let _ = (exc_type, exc_value, traceback);
-        self.close()
+        self.close();
     }
 
     fn __repr__(&self) -> String {

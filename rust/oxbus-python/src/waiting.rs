@@ -71,10 +71,10 @@ pub(crate) fn receive(
     alarm: impl FnOnce() -> PyResult<Alarm>,
 ) -> PyResult<Vec<Delivery>> {
     // A small receive that finds something is done before leaving the interpreter would pay.
-    if max <= 16 {
-        if let Some(deliveries) = receiver.receive_now(max).or_raise()? {
-            return Ok(deliveries);
-        }
+    if max <= 16
+        && let Some(deliveries) = receiver.receive_now(max).or_raise()?
+    {
+        return Ok(deliveries);
     }
     let alarm = alarm()?;
     let waiter = waiter(py)?;

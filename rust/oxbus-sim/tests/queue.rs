@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const LOCK_MS: u64 = 1_000;
 const MAX_DELIVERY_COUNT: u32 = 3;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Step {
     Send { key: Option<u8> },
     SendBatch { key: Option<u8>, count: usize },
@@ -139,6 +139,7 @@ impl Bench {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per step")]
     fn run(&mut self, step: Step) {
         match step {
             Step::Send { key } => {

@@ -17,7 +17,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// Locks may outlive their time unswept by less than this.
 const UNSWEPT_MS_MAX: u64 = 30 * HOUR_MS;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Step {
     Append {
         n: usize,
@@ -210,6 +210,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per step")]
     fn apply(&mut self, step: Step) {
         match step {
             Step::Append { n, ttl_ms } => self.append(n, ttl_ms),

@@ -61,7 +61,7 @@ impl Receiver {
             .lock_deferred(&counters, hold, moment.now, moment.ticks, &mut claims)
             .map_err(|counter| not_found(SequenceNumber::new(first.partition(), counter)))?;
         let deliver = |claimed: oxbus_store::Claimed| {
-            let locked_until = self.locked_until(claimed.deadline, moment.now, moment.ticks);
+            let locked_until = Self::locked_until(claimed.deadline, moment.now, moment.ticks);
             Delivery {
                 index,
                 claimed,

@@ -88,8 +88,8 @@ impl Receiver {
         }
     }
 
-    fn deliver(&self, index: usize, claimed: Claimed, moment: Moment, out: &mut Vec<Delivery>) {
-        let locked_until = self.locked_until(claimed.deadline, moment.now, moment.ticks);
+    fn deliver(index: usize, claimed: Claimed, moment: Moment, out: &mut Vec<Delivery>) {
+        let locked_until = Self::locked_until(claimed.deadline, moment.now, moment.ticks);
         out.push(Delivery {
             index,
             claimed,
@@ -109,7 +109,7 @@ impl Receiver {
             if self.policy == LockPolicy::Faithful {
                 // Held since it was cached: a lock that ended is somebody else's message now (B-142).
                 if claimed.deadline > moment.ticks {
-                    self.deliver(index, claimed, moment, out);
+                    Self::deliver(index, claimed, moment, out);
                 }
                 continue;
             }
@@ -127,7 +127,7 @@ impl Receiver {
                 if let Hold::Lock { deadline } = hold {
                     claimed.deadline = deadline;
                 }
-                self.deliver(index, claimed, moment, out);
+                Self::deliver(index, claimed, moment, out);
             }
         }
     }
@@ -200,7 +200,7 @@ impl Receiver {
                     *for_caller -= claims.len();
                     claims
                         .drain(..)
-                        .for_each(|claimed| self.deliver(index, claimed, moment, out));
+                        .for_each(|claimed| Self::deliver(index, claimed, moment, out));
                 }
                 let aside = (share - direct).min(*for_cache);
                 if aside > 0 && !exhausted {

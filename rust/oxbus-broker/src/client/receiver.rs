@@ -252,7 +252,7 @@ impl Receiver {
     }
 
     /// Ends a lock `ticks` from now, as wall time.
-    pub(super) fn locked_until(&self, deadline: Ticks, now: Timestamp, ticks: Ticks) -> Option<Timestamp> {
+    pub(super) fn locked_until(deadline: Ticks, now: Timestamp, ticks: Ticks) -> Option<Timestamp> {
         (deadline != Ticks::NEVER).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
     }
 

@@ -145,7 +145,11 @@ impl Cell {
         if count == 0 {
             return 0;
         }
-        let marked: Vec<Removed> = messages.into_iter().map(|message| mark(message, burial)).collect();
+        let mark = |message| Removed {
+            record: mark(&message, burial),
+            ..message
+        };
+        let marked: Vec<Removed> = messages.into_iter().map(mark).collect();
         self.shard.with(self.no, |state| {
             for message in marked {
                 let stored = state.dead_letters.insert(message);
@@ -294,7 +298,8 @@ impl Drop for Cell {
     }
 }
 
-fn mark(message: Removed, burial: Burial) -> Removed {
+/// The record of a message with the system's reason.
+fn mark(message: &Removed, burial: Burial) -> Record {
     let (reason, description) = match burial {
         Burial::DeliveriesExhausted => (
             "MaxDeliveryCountExceeded",
@@ -314,6 +319,5 @@ fn mark(message: Removed, burial: Burial) -> Removed {
         !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),
         "only corrupt bytes fail"
     );
-    let record = marked.unwrap_or_else(|_| message.record.clone());
-    Removed { record, ..message }
+    marked.unwrap_or_else(|_| message.record.clone())
 }

@@ -68,7 +68,7 @@ impl Health {
     pub fn inject(&self, fault: Fault, after: u64) {
         self.after.store(after, Ordering::SeqCst);
         let waiting = if after > 0 { WAITING } else { 0 };
-        self.state.store(1 + fault as u8 | waiting, Ordering::SeqCst);
+        self.state.store((1 + fault as u8) | waiting, Ordering::SeqCst);
     }
 
     /// Ends the fault.

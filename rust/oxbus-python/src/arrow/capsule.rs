@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The C data interface: taking arrays out of capsules and putting them in.
 //!
-//! Names and life cycle: Arrow PyCapsule interface. An importer moves the structure out of the capsule and leaves a
+//! Names and life cycle: Arrow `PyCapsule` interface. An importer moves the structure out of the capsule and leaves a
 //! released one behind; a capsule that nobody imported releases it itself.
 
 #![expect(unsafe_code, reason = "the C data interface is made of raw pointers")]

@@ -19,7 +19,7 @@ pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>>
 
 /// The partition of each key; a null key has a null partition.
 pub(crate) fn partition_ids(chunks: &[ArrayRef], partitions: u32) -> PyResult<ArrowArray> {
-    let rows = chunks.iter().map(|chunk| chunk.len()).sum();
+    let rows = chunks.iter().map(Array::len).sum();
     let mut ids = Vec::with_capacity(rows);
     let mut nulls = NullBufferBuilder::new(rows);
     for chunk in chunks {
@@ -29,17 +29,16 @@ pub(crate) fn partition_ids(chunks: &[ArrayRef], partitions: u32) -> PyResult<Ar
             DataType::Binary => hash(chunk.as_binary::<i32>(), partitions, &mut ids),
             DataType::LargeBinary => hash(chunk.as_binary::<i64>(), partitions, &mut ids),
             DataType::Null => ids.extend(std::iter::repeat_n(0, chunk.len())),
-            other => match Bytes::new(chunk, Kind::BytesOrText) {
-                Some(column) => ids.extend(
-                    (0..chunk.len()).map(|row| column.get(row).map_or(0, |key| partition_of(key, partitions) as i32)),
-                ),
-                None => {
+            other => {
+                let Some(column) = Bytes::new(chunk, Kind::BytesOrText) else {
                     let detail = format!(
                         "keys must be strings or binaries; cast them first, as they are to be read elsewhere: {other}"
                     );
                     return Err(pyo3::exceptions::PyTypeError::new_err(detail));
-                }
-            },
+                };
+                let id_of = |row| column.get(row).map_or(0, |key| partition_of(key, partitions) as i32);
+                ids.extend((0..chunk.len()).map(id_of));
+            }
         }
         match chunk.logical_nulls() {
             Some(chunk_nulls) => nulls.append_buffer(&chunk_nulls),

@@ -195,9 +195,9 @@ impl Group {
         for (place, (row, number)) in rows.enumerate() {
             let is_keyless = keyless.next_if_eq(&place).is_some();
             if is_keyless {
-                apart.push(row, number, false)
+                apart.push(row, number, false);
             } else {
-                self.push(row, number, true)
+                self.push(row, number, true);
             }
         }
         apart

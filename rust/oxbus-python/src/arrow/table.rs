@@ -36,10 +36,11 @@ fn shown(value: Value<'_>, out: &mut String) {
     out.clear();
     let written = match value {
         Value::Null => Ok(()),
-        Value::Bool(it) => out.write_str(if it { "true" } else { "false" }),
-        Value::Int(it) => write!(out, "{it}"),
-        Value::Double(it) => write!(out, "{it:?}"),
+        Value::Bool(true) => out.write_str("true"),
+        Value::Bool(false) => out.write_str("false"),
         Value::Text(it) => out.write_str(it),
+        Value::Int(it) | Value::Time(it) => write!(out, "{it}"),
+        Value::Double(it) => write!(out, "{it:?}"),
         Value::Bytes(it) => it.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
         Value::Uuid(it) => {
             let id = u128::from_be_bytes(it);
@@ -53,7 +54,6 @@ fn shown(value: Value<'_>, out: &mut String) {
                 id & ((1 << 48) - 1)
             )
         }
-        Value::Time(it) => write!(out, "{it}"),
     };
     written.expect("writing to a string does not fail");
 }

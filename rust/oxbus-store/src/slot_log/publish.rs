@@ -62,20 +62,18 @@ impl SlotLog {
     fn show(&self, start: u64, end: u64, guard: &Guard) {
         let mut seen = start;
         loop {
-            match self
+            let swapped = self
                 .visible
-                .compare_exchange(seen, end, Ordering::SeqCst, Ordering::SeqCst)
-            {
-                Ok(_) => break,
-                Err(_) => {
-                    // Our states before this read; the closer's `visible` before its read of our states.
-                    fence(Ordering::SeqCst);
-                    seen = self.visible.load(Ordering::SeqCst);
-                    if seen < start || seen >= end {
-                        // A gap before us: its closer takes us along. Or a closer already did.
-                        return;
-                    }
-                }
+                .compare_exchange(seen, end, Ordering::SeqCst, Ordering::SeqCst);
+            if swapped.is_ok() {
+                break;
+            }
+            // Our states before this read; the closer's `visible` before its read of our states.
+            fence(Ordering::SeqCst);
+            seen = self.visible.load(Ordering::SeqCst);
+            if seen < start || seen >= end {
+                // A gap before us: its closer takes us along. Or a closer already did.
+                return;
             }
         }
         self.shown(seen, end, guard);

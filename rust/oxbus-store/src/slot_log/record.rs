@@ -93,6 +93,7 @@ impl Record {
         std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) }).len()
     }
 
+    #[expect(clippy::cast_ptr_alignment, reason = "the layout has the header's alignment")]
     fn allocate(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
         let layout = Self::layout(len);
         let len = u32::try_from(len).expect("a record has at most 4 GiB");

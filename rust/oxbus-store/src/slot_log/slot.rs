@@ -11,7 +11,7 @@
 //! Holds always
 //! - FREE is left once, by the appender that reserved the slot;
 //! - READY is left by whoever cleared the ready bit, with plain stores: the bit is the ownership token;
-//! - CACHED, LOCKED, DEFERRED, DEFERRED_LOCKED and SCHEDULED are left by one compare-and-swap on `w0`;
+//! - CACHED, LOCKED, DEFERRED, `DEFERRED_LOCKED` and SCHEDULED are left by one compare-and-swap on `w0`;
 //! - READY without its bit, and BUSY, belong to the one thread that made them so, which may write all words;
 //! - DONE, DEAD and MOVED are final and own no body; every other phase but FREE owns one.
 //!
@@ -126,7 +126,7 @@ impl State {
 
     /// The same message under a new hold.
     pub(super) fn held(self, phase: u64, deadline: Ticks) -> Self {
-        let generation = u64::from(self.generation()) + 1 & GENERATION_MAX;
+        let generation = (u64::from(self.generation()) + 1) & GENERATION_MAX;
         Self(phase | self.low_count() << COUNT_AT | generation << GENERATION_AT).until(deadline)
     }
 

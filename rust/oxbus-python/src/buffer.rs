@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `memoryview(message)`: the body of a received message without a copy.
+#![expect(unsafe_code, reason = "the buffer protocol is made of raw pointers")]
+
+use std::ffi::{c_int, c_void};
+
+use oxbus_model::message::{Body, Fields};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+use crate::received::ServiceBusReceivedMessage;
+
+#[pymethods]
+impl ServiceBusReceivedMessage {
+    /// # Safety
+    /// Called by the interpreter only, with a `view` that it owns.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let message = slf.as_super().borrow();
+        let record = message.record().expect("a received message is stored");
+        let Body::Data(body) = Fields::decode(record).or_raise()?.body else {
+            return Err(PyBufferError::new_err(
+                "the message has no body; look at its body_type first",
+            ));
+        };
+        let len = ffi::Py_ssize_t::try_from(body.len()).expect("a record has at most 4 GiB");
+        // SAFETY: `view` is the interpreter's. It keeps a reference to the message, whose record is never replaced
+        // nor written to, so the bytes live as long as the view; 1 makes it read-only.
+        let status = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                body.as_ptr().cast_mut().cast::<c_void>(),
+                len,
+                1,
+                flags,
+            )
+        };
+        if status == 0 {
+            Ok(())
+        } else {
+            Err(PyErr::fetch(slf.py()))
+        }
+    }
+}
