@@ -13,7 +13,7 @@ from cases.bus import Bus, bodies_of, open_bus
 from cases.case import Case, expect
 
 ROWS = 4096
-BATCHES = 16
+BATCHES = 4
 
 
 @cache

@@ -80,7 +80,7 @@ def _case(bench_id: str, bodies: list[bytes], run: Any, check: Any, ready: Any =
     return Case(bench_id, "oxbus", len(bodies), lambda: ready(open_bus(bodies)), run, check, Bus.close)
 
 
-def cases(messages: int = 50_000) -> list[Case]:
+def cases(messages: int = 10_000) -> list[Case]:
     """Sending, draining, and both, for ours and the peers."""
     found: list[Case] = []
     for size, payload in ((100, "100B"), (1024, "1KiB")):

@@ -6,7 +6,7 @@ Times are aware UTC datetimes with the resolution of a millisecond; waits are se
 A call that may block lets other threads run and can be interrupted with Ctrl-C.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, final
@@ -285,7 +285,7 @@ class ServiceBusMessage:
 
     def __bytes__(self) -> bytes: ...
     @property
-    def body(self) -> Iterator[bytes] | None:
+    def body(self) -> Any:
         """The sections of the payload; ``b"".join(message.body)`` is all of it. None for a message without one."""
 
     @property
@@ -378,7 +378,7 @@ class ServiceBusReceivedMessage(ServiceBusMessage):
         """The body without a copy, read-only: `memoryview(message)`, or any call that takes bytes-like objects."""
 
     @property
-    def sequence_number(self) -> int | None:
+    def sequence_number(self) -> int:
         """The number given when the message was stored: partition id in the top 16 bits, never used again."""
 
     @property
@@ -390,7 +390,7 @@ class ServiceBusReceivedMessage(ServiceBusMessage):
         """The number given where the message was first stored, before any forwarding."""
 
     @property
-    def enqueued_time_utc(self) -> datetime | None:
+    def enqueued_time_utc(self) -> datetime:
         """When the message was stored."""
 
     @property
@@ -398,7 +398,7 @@ class ServiceBusReceivedMessage(ServiceBusMessage):
         """When the message expires; None when it never does."""
 
     @property
-    def delivery_count(self) -> int | None:
+    def delivery_count(self) -> int:
         """How often the message was handed out before and came back; 0 the first time."""
 
     @property

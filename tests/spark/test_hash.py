@@ -113,4 +113,4 @@ def test_partition_count_out_of_range_is_refused(spark: SparkSession, partitions
 def test_something_else_than_a_column_is_refused(spark: SparkSession) -> None:  # noqa: ARG001 -- columns need a session
     """Only a column or its name will do."""
     with pytest.raises(TypeError, match="column must be a Column or the name of a column; got int"):
-        partition_id(7)  # type: ignore[arg-type]
+        partition_id(7)
