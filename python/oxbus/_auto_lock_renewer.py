@@ -199,7 +199,7 @@ class AutoLockRenewer:
                 else:
                     watched.append(renewal)
                     wait = min(wait, seconds)
-            elif renewal.message._lock_expired:
+            elif _is_lost(renewal):
                 self._submit(self._report, renewal)
         self._renewals = watched
         return wait
@@ -234,7 +234,7 @@ class AutoLockRenewer:
         try:
             locked_until = renewal.receiver.renew_message_lock(message)
         except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
-            if not _is_live(renewal) and not message._lock_expired:
+            if not _is_live(renewal) and not _is_lost(renewal):
                 return  # Settled or closed while the renewal was under way.
             failed = AutoLockRenewFailed(
                 f"the lock could not be renewed: {error}. Receive the message again.", error=error
@@ -270,6 +270,11 @@ def _due(locked_until: datetime, now: datetime) -> datetime:
 def _is_live(renewal: _Renewal) -> bool:
     message = renewal.message
     return not (message._settled or message._lock_expired or renewal.receiver.closed)
+
+
+def _is_lost(renewal: _Renewal) -> bool:
+    """Whether the lock ran out; a settled message has none to lose, however late somebody looks."""
+    return not renewal.message._settled and renewal.message._lock_expired
 
 
 def _stop_all() -> None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from oxbus import Namespace, ServiceBusReceivedMessage, ServiceBusReceiver
 
-LOCK_SECONDS = 2
-SEVERAL_LOCKS_SECONDS = 5
+LOCK_SECONDS = 5
+SEVERAL_LOCKS_SECONDS = 12
 
 
 @pytest.fixture
