@@ -18,6 +18,7 @@ from oxbus.exceptions import AutoLockRenewTimeout, MessageLockLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from oxbus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
     from oxbus.testing import ManualClock
@@ -31,6 +32,11 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)
+
+
+def wait_for_lock_end(message: ServiceBusReceivedMessage, end: datetime) -> None:
+    """Wait until the lock of a message ends at `end`, or fail."""
+    wait_until(lambda: message.locked_until_utc == end)
 
 
 @pytest.fixture
@@ -54,8 +60,7 @@ def test_lock_is_renewed_ten_seconds_before_it_ends(receiver: ServiceBusReceiver
         renewer.register(receiver, message)
         for _ in range(10):
             clock.advance(LOCK_SECONDS - 10)
-            renewed = clock.now() + timedelta(seconds=LOCK_SECONDS)
-            wait_until(lambda renewed=renewed: message.locked_until_utc == renewed)  # type: ignore[misc]
+            wait_for_lock_end(message, clock.now() + timedelta(seconds=LOCK_SECONDS))
         receiver.complete_message(message)
     assert message.auto_renew_error is None
 
