@@ -170,6 +170,15 @@ impl Shared<'_> {
     }
 }
 
+/// Sets the flag when it goes, in a panic too: the threads that run until then must end for the test to fail.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 fn every_message_is_completed_once(store: &dyn MessageStore) {
     let (bell, ticks, left) = (Doorbell::new(), AtomicU64::new(1), AtomicUsize::new(MESSAGES as usize));
     let over = AtomicBool::new(false);
@@ -208,10 +217,10 @@ fn every_message_is_completed_once(store: &dyn MessageStore) {
                 store.counts();
             }
         });
+        let _over = SetAtEnd(&over);
         for receiver in receivers {
             done.extend(receiver.join().expect("no receiver panics"));
         }
-        over.store(true, Ordering::SeqCst);
     });
     assert_eq!(done.len() as u64, MESSAGES);
     assert_eq!(done.iter().collect::<HashSet<_>>().len() as u64, MESSAGES, "none twice");

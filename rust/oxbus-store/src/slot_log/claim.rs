@@ -67,12 +67,15 @@ impl SlotLog {
         let mut taken = 0;
         let (out_before, expired_before) = (out.len(), expired.len());
         for word in 0..segment.ready.len() {
+            // A slot below those we took may become ready while we look: it is for the next claim.
+            let mut ahead = u64::MAX;
             while taken < max {
-                let bits = segment.ready_below(word, visible);
+                let bits = segment.ready_below(word, visible) & ahead;
                 if bits == 0 {
                     break;
                 }
                 let wanted = lowest(bits, max - taken);
+                ahead = above(wanted);
                 let mut got = segment.ready[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
                 while got != 0 {
                     let offset = word * 64 + got.trailing_zeros() as usize;
@@ -120,6 +123,12 @@ fn lowest(bits: u64, n: usize) -> u64 {
         rest &= rest - 1;
     }
     bits & !rest
+}
+
+/// The bits above the highest one of `bits`, which is not 0.
+#[inline]
+fn above(bits: u64) -> u64 {
+    !(u64::MAX >> bits.leading_zeros())
 }
 
 /// Gives a ready message to a receiver.
