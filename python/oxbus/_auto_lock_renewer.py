@@ -120,7 +120,7 @@ class AutoLockRenewer:
 
         Raises:
             TypeError: `renewable` is not a received message.
-            ValueError: The message has no lock: it was peeked, or received in receive-and-delete mode.
+            ValueError: The message has no lock: it was settled, peeked, or received in receive-and-delete mode.
             ServiceBusError: The renewer is closed.
         """
         if not isinstance(renewable, ServiceBusReceivedMessage):
@@ -128,8 +128,8 @@ class AutoLockRenewer:
         locked_until = renewable.locked_until_utc
         if locked_until is None:
             raise ValueError(
-                "the message has no lock to renew: it was peeked, or received in RECEIVE_AND_DELETE mode. "
-                "Receive it in PEEK_LOCK mode."
+                "the message has no lock to renew: it was settled, peeked, or received in RECEIVE_AND_DELETE mode. "
+                "Receive it in PEEK_LOCK mode, and register it before it is settled."
             )
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
@@ -199,7 +199,7 @@ class AutoLockRenewer:
                 else:
                     watched.append(renewal)
                     wait = min(wait, seconds)
-            elif _is_lost(renewal):
+            elif renewal.message._lock_expired:
                 self._submit(self._report, renewal)
         self._renewals = watched
         return wait
@@ -234,8 +234,8 @@ class AutoLockRenewer:
         try:
             locked_until = renewal.receiver.renew_message_lock(message)
         except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
-            if not _is_live(renewal) and not _is_lost(renewal):
-                return  # Settled or closed while the renewal was under way.
+            if message._settled or renewal.receiver.closed:
+                return  # While the renewal was under way.
             failed = AutoLockRenewFailed(
                 f"the lock could not be renewed: {error}. Receive the message again.", error=error
             )
@@ -270,11 +270,6 @@ def _due(locked_until: datetime, now: datetime) -> datetime:
 def _is_live(renewal: _Renewal) -> bool:
     message = renewal.message
     return not (message._settled or message._lock_expired or renewal.receiver.closed)
-
-
-def _is_lost(renewal: _Renewal) -> bool:
-    """Whether the lock ran out; a settled message has none to lose, however late somebody looks."""
-    return not renewal.message._settled and renewal.message._lock_expired
 
 
 def _stop_all() -> None:

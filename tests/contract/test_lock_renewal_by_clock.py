@@ -106,10 +106,21 @@ def test_thread_ends_with_the_last_lock(receiver: ServiceBusReceiver) -> None:
     with AutoLockRenewer() as renewer:
         renewer.register(receiver, message)
         assert [thread for thread in threading.enumerate() if thread.name == "oxbus-lock-renewer"]
+        receiver.abandon_message(message)
+        wait_until(lambda: renewer._thread is None)
+        message = take(receiver)
+        renewer.register(receiver, message)
+        assert renewer._thread is not None
         receiver.complete_message(message)
         wait_until(lambda: renewer._thread is None)
+
+
+def test_settled_message_is_refused(receiver: ServiceBusReceiver) -> None:
+    """A settled message has no lock to renew, and the error says so (B-160)."""
+    message = take(receiver)
+    receiver.complete_message(message)
+    with AutoLockRenewer() as renewer, pytest.raises(ValueError, match="settled"):
         renewer.register(receiver, message)
-        wait_until(lambda: renewer._thread is None)
 
 
 def test_closed_receiver_ends_renewal(receiver: ServiceBusReceiver, clock: ManualClock) -> None:

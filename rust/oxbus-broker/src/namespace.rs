@@ -181,7 +181,7 @@ impl Namespace {
         let core = Arc::new(Core {
             clock: match &clock {
                 Some(manual) => Arc::<ManualClock>::clone(manual),
-                None => Arc::new(SystemClock),
+                None => Arc::new(SystemClock::default()),
             },
             token_key: TokenKey(random_bytes()?),
             lock_policy,

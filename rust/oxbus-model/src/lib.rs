@@ -17,4 +17,4 @@ pub mod time;
 pub use error::{Error, ErrorKind, Result};
 pub use lock::{LockToken, TokenKey};
 pub use sequence::{Counter, PartitionId, SequenceNumber};
-pub use time::{Clock, Ticks, Timestamp};
+pub use time::{Clock, Moment, Ticks, Timestamp};

@@ -174,10 +174,17 @@ impl QueueSettings {
 }
 
 /// Refuses a value outside `min..=max`.
+#[inline]
 pub fn in_range(name: &str, value: u64, min: u64, max: u64, unit: &str) -> Result<()> {
     if (min..=max).contains(&value) {
-        return Ok(());
+        Ok(())
+    } else {
+        Err(out_of_range(name, value, min, max, unit))
     }
+}
+
+#[cold]
+fn out_of_range(name: &str, value: u64, min: u64, max: u64, unit: &str) -> Error {
     let detail = format!("{name} is out of range; use {min} to {max} {unit}: {value} {unit}");
-    Err(Error::new(ErrorKind::InvalidArgument, detail))
+    Error::new(ErrorKind::InvalidArgument, detail)
 }

@@ -34,12 +34,23 @@ impl Ticks {
     }
 }
 
+/// One reading of both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Wall time.
+    pub now: Timestamp,
+    /// Monotonic time.
+    pub ticks: Ticks,
+}
+
 /// Where time comes from. The broker never reads another clock.
 pub trait Clock: Send + Sync {
     /// Wall time now.
     fn now(&self) -> Timestamp;
     /// Monotonic time now.
     fn ticks(&self) -> Ticks;
+    /// Both of the same moment.
+    fn moment(&self) -> Moment;
     /// True when real time and this clock's time pass at the same rate, so that a sleep may be
     /// bounded by the time of the next deadline. False for a clock that is moved by hand.
     fn is_real_time(&self) -> bool {

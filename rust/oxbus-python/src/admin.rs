@@ -8,22 +8,16 @@ use oxbus_model::caps::{
     DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN, DURATION_MS_NEVER, MESSAGE_SIZE_KILOBYTES_MAX,
 };
 use oxbus_model::options::{EntityStatus, QueueSettings, in_range};
-use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList};
 
 use crate::error::OrRaise;
+use crate::namespace::Namespace;
+use crate::options::not_yet;
 
 /// "Never" as it crosses to Python, in milliseconds.
 const NEVER: i64 = i64::MAX;
-
-fn not_yet(what: &str) -> Error {
-    Error::new(
-        ErrorKind::NotSupported,
-        format!("{what} is not in this version; leave it out"),
-    )
-}
 
 fn option<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(options.get_item(name)?.filter(|value| !value.is_none()))
@@ -81,13 +75,13 @@ fn status_name(status: EntityStatus) -> &'static str {
 }
 
 /// What a caller asks for, read before anything is changed.
-pub(crate) struct Wishes(Vec<Wish>);
+struct Wishes(Vec<Wish>);
 
 type Wish = Box<dyn FnOnce(&mut QueueSettings) + Send>;
 
 impl Wishes {
     /// Reads the options that are given; refuses those of later versions unless they say "off".
-    pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
+    fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut wishes: Vec<Wish> = Vec::new();
         for (name, _) in options.iter() {
             let name: String = name.extract()?;
@@ -146,22 +140,22 @@ impl Wishes {
                 }
                 "requires_session" | "requires_duplicate_detection" => {
                     if boolean(&name, &value)? {
-                        return Err(not_yet(&name)).or_raise();
+                        return Err(not_yet(&name, "leave it out")).or_raise();
                     }
                 }
                 "forward_to" | "forward_dead_lettered_messages_to" => {
                     if !text(&name, &value)?.is_empty() {
-                        return Err(not_yet(&name)).or_raise();
+                        return Err(not_yet(&name, "leave it out")).or_raise();
                     }
                 }
                 "auto_delete_on_idle" => {
                     if number(&name, &value)? < DURATION_MS_NEVER {
-                        return Err(not_yet(&name)).or_raise();
+                        return Err(not_yet(&name, "leave it out")).or_raise();
                     }
                 }
                 "authorization_rules" => {
                     if value.len()? > 0 {
-                        return Err(not_yet(&name)).or_raise();
+                        return Err(not_yet(&name, "leave it out")).or_raise();
                     }
                 }
                 "duplicate_detection_history_time_window" => {
@@ -178,13 +172,13 @@ impl Wishes {
     }
 
     /// Applies them to settings.
-    pub(crate) fn apply(self, settings: &mut QueueSettings) {
+    fn apply(self, settings: &mut QueueSettings) {
         self.0.into_iter().for_each(|wish| wish(settings));
     }
 }
 
 /// The dict of a queue.
-pub(crate) fn describe<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<Bound<'py, PyDict>> {
+fn describe<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<Bound<'py, PyDict>> {
     const DUPLICATE_WINDOW_MS: i64 = 600_000;
     let settings = &queue.settings;
     let dict = PyDict::new(py);
@@ -243,7 +237,7 @@ fn set_counts(dict: &Bound<'_, PyDict>, counts: &PartitionCounts) -> PyResult<()
 }
 
 /// The dict of a queue's counts.
-pub(crate) fn runtime<'py>(py: Python<'py>, queue: &Arc<Queue>) -> PyResult<Bound<'py, PyDict>> {
+fn runtime<'py>(py: Python<'py>, queue: &Arc<Queue>) -> PyResult<Bound<'py, PyDict>> {
     let counts = py.detach(|| queue.counts());
     let (created, updated, accessed) = queue.times();
     let dict = PyDict::new(py);
@@ -264,4 +258,48 @@ pub(crate) fn runtime<'py>(py: Python<'py>, queue: &Arc<Queue>) -> PyResult<Boun
     dict.set_item("partitions", partitions)?;
     dict.set_item("availability_status", availability(queue.is_available()))?;
     Ok(dict)
+}
+
+#[pymethods]
+impl Namespace {
+    fn _create_queue<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let mut settings = QueueSettings::default();
+        Wishes::read(options)?.apply(&mut settings);
+        describe(py, &self.namespace.get()?.create_queue(name, settings).or_raise()?)
+    }
+
+    fn _get_queue<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        describe(py, &self.namespace.get()?.queue(name).or_raise()?.describe())
+    }
+
+    fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
+        let wishes = Wishes::read(options)?;
+        self.namespace
+            .get()?
+            .update_queue(name, |settings| wishes.apply(settings))
+            .or_raise()
+    }
+
+    fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let namespace = self.namespace.get()?;
+        py.detach(|| namespace.delete_queue(name)).or_raise()
+    }
+
+    fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let queues = self.namespace.get()?.list_queues().or_raise()?;
+        let dicts = queues
+            .iter()
+            .map(|queue| describe(py, &queue.describe()))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, dicts)
+    }
+
+    fn _queue_runtime<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        runtime(py, &self.namespace.get()?.queue(name).or_raise()?)
+    }
 }

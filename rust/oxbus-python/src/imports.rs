@@ -40,13 +40,19 @@ once!(
     body_type, "oxbus._enums", "AmqpMessageBodyType"
 );
 once!(
-    /// `threading.current_thread`.
-    current_thread, "threading", "current_thread"
+    /// `threading.get_ident`.
+    thread_ident, "threading", "get_ident"
 );
 once!(
-    /// `threading.main_thread`.
-    main_thread, "threading", "main_thread"
+    /// `threading._active`: the threads that Python knows, by ident.
+    active_threads, "threading", "_active"
 );
+
+/// The main thread.
+pub(crate) fn main_thread(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    // Looked up each time: a fork makes another one the main thread.
+    py.import("threading")?.getattr("_main_thread")
+}
 
 /// `oxbus.exceptions`.
 pub(crate) fn exceptions(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {

@@ -21,6 +21,7 @@ mod hash;
 mod imports;
 mod message;
 mod namespace;
+mod options;
 mod properties;
 mod received;
 mod receiver;

@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Namespace` and `PartitionHealth`.
 
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_broker::shard::Fault;
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
-use oxbus_model::caps::PREFETCH_COUNT_MAX;
-use oxbus_model::caps::{PARTITIONS_DEFAULT, PARTITIONS_MAX};
-use oxbus_model::name::SubQueue;
-use oxbus_model::options::{LockPolicy, QueueSettings, ReceiveMode, in_range};
-use oxbus_model::{Error, ErrorKind, PartitionId};
+use oxbus_model::PartitionId;
+use oxbus_model::options::ReceiveMode;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
-use crate::admin::{Wishes, describe, runtime};
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::Owned;
+use crate::options::not_yet;
 use crate::receiver::ServiceBusReceiver;
 use crate::sender::ServiceBusSender;
-use crate::{convert, waiting};
+use crate::{convert, options, waiting};
 
 /// Health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
@@ -47,96 +43,8 @@ impl PartitionHealth {
 /// A set of queues in this process.
 #[pyclass(frozen, module = "oxbus", weakref)]
 pub(crate) struct Namespace {
-    namespace: Owned<oxbus_broker::Namespace>,
+    pub(crate) namespace: Owned<oxbus_broker::Namespace>,
     handles: AtomicU64,
-}
-
-fn not_yet(what: &str, instead: &str) -> Error {
-    Error::new(
-        ErrorKind::NotSupported,
-        format!("{what} is not in this version; {instead}"),
-    )
-}
-
-fn lock_policy(name: &str) -> PyResult<LockPolicy> {
-    match name {
-        "fresh" => Ok(LockPolicy::Fresh),
-        "faithful" => Ok(LockPolicy::Faithful),
-        _ => Err(PyValueError::new_err(format!(
-            "unknown lock_policy; use `fresh` or `faithful`: `{name}`"
-        ))),
-    }
-}
-
-/// Refuses what later versions bring, each with what to do now.
-fn check_options(
-    path: Option<&Bound<'_, PyAny>>,
-    durability: Option<&str>,
-    tier: Option<&str>,
-    profile: &str,
-    config: Option<&Bound<'_, PyAny>>,
-    partitions_owned: Option<&Bound<'_, PyAny>>,
-    peek_policy: &str,
-) -> PyResult<()> {
-    if path.is_some() {
-        return Err(not_yet(
-            "a durable store (path)",
-            "leave path out for a namespace in memory",
-        ))
-        .or_raise();
-    }
-    match durability {
-        None | Some("memory") => {}
-        Some("os" | "fsync") => {
-            return Err(not_yet(
-                "durability beyond `memory`",
-                "leave durability out for a namespace in memory",
-            ))
-            .or_raise();
-        }
-        Some(other) => {
-            return Err(PyValueError::new_err(format!(
-                "unknown durability; leave it out, or use `memory`: `{other}`"
-            )));
-        }
-    }
-    match tier {
-        None => {}
-        Some("basic" | "standard" | "premium") => {
-            return Err(not_yet("tier", "leave tier out for a namespace without quotas")).or_raise();
-        }
-        Some(other) => return Err(PyValueError::new_err(format!("unknown tier; leave it out: `{other}`"))),
-    }
-    match profile {
-        "current" => {}
-        "2019" | "2017" => return Err(not_yet("an older profile", "leave profile out")).or_raise(),
-        other => {
-            return Err(PyValueError::new_err(format!(
-                "unknown profile; use `current`: `{other}`"
-            )));
-        }
-    }
-    if config.is_some() {
-        return Err(not_yet(
-            "config",
-            "create the queues with ServiceBusAdministrationClient",
-        ))
-        .or_raise();
-    }
-    if partitions_owned.is_some() {
-        return Err(not_yet(
-            "partitions_owned",
-            "leave it out: a namespace in memory owns all its partitions",
-        ))
-        .or_raise();
-    }
-    match peek_policy {
-        "merged" => Ok(()),
-        "faithful" => Err(not_yet("peek_policy `faithful`", "use `merged`")).or_raise(),
-        other => Err(PyValueError::new_err(format!(
-            "unknown peek_policy; use `merged`: `{other}`"
-        ))),
-    }
 }
 
 impl Namespace {
@@ -175,15 +83,7 @@ impl Namespace {
         lock_policy: &str,
         peek_policy: &str,
     ) -> PyResult<Self> {
-        check_options(path, durability, tier, profile, config, partitions_owned, peek_policy)?;
-        let partitions = match partitions {
-            None => PARTITIONS_DEFAULT,
-            Some(count) => {
-                let count = u64::try_from(count).unwrap_or(0);
-                in_range("partitions", count, 1, PARTITIONS_MAX.into(), "partitions").or_raise()?;
-                count as u16
-            }
-        };
+        options::check_supported(path, durability, tier, profile, config, partitions_owned, peek_policy)?;
         let clock = match clock {
             None => None,
             Some(clock) => match clock.cast::<ManualClock>() {
@@ -195,27 +95,13 @@ impl Namespace {
                 }
             },
         };
-        let memory_limit_bytes = match memory_limit_bytes {
-            None => None,
-            Some(limit) => Some(
-                u64::try_from(limit)
-                    .ok()
-                    .and_then(NonZeroU64::new)
-                    .ok_or_else(|| {
-                        PyValueError::new_err(format!(
-                            "memory_limit_bytes must be greater than 0; leave it out for no limit: {limit}"
-                        ))
-                    })?
-                    .get(),
-            ),
-        };
-        let options = NamespaceOptions {
-            partitions,
-            lock_policy: self::lock_policy(lock_policy)?,
-            memory_limit_bytes,
+        let namespace = oxbus_broker::Namespace::in_memory(NamespaceOptions {
+            partitions: options::partitions(partitions)?,
+            lock_policy: options::lock_policy(lock_policy)?,
+            memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
             clock,
-        };
-        let namespace = oxbus_broker::Namespace::in_memory(options).or_raise()?;
+        })
+        .or_raise()?;
         waiting::register(namespace.wake_handle());
         Ok(Self {
             namespace: Owned::new(namespace),
@@ -286,47 +172,6 @@ impl Namespace {
         Ok(dict)
     }
 
-    fn _create_queue<'py>(
-        &self,
-        py: Python<'py>,
-        name: &str,
-        options: &Bound<'py, PyDict>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let mut settings = QueueSettings::default();
-        Wishes::read(options)?.apply(&mut settings);
-        describe(py, &self.namespace.get()?.create_queue(name, settings).or_raise()?)
-    }
-
-    fn _get_queue<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
-        describe(py, &self.namespace.get()?.queue(name).or_raise()?.describe())
-    }
-
-    fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        let wishes = Wishes::read(options)?;
-        self.namespace
-            .get()?
-            .update_queue(name, |settings| wishes.apply(settings))
-            .or_raise()
-    }
-
-    fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        let namespace = self.namespace.get()?;
-        py.detach(|| namespace.delete_queue(name)).or_raise()
-    }
-
-    fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let queues = self.namespace.get()?.list_queues().or_raise()?;
-        let dicts = queues
-            .iter()
-            .map(|queue| describe(py, &queue.describe()))
-            .collect::<PyResult<Vec<_>>>()?;
-        PyList::new(py, dicts)
-    }
-
-    fn _queue_runtime<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
-        runtime(py, &self.namespace.get()?.queue(name).or_raise()?)
-    }
-
     fn _inject_fault(&self, partition_id: i64, fault: &str, after: i64) -> PyResult<()> {
         let after =
             u64::try_from(after).map_err(|_| PyValueError::new_err(format!("after cannot be negative: {after}")))?;
@@ -365,31 +210,7 @@ impl Namespace {
         partition_id: Option<i64>,
         client_identifier: Option<String>,
     ) -> PyResult<ServiceBusReceiver> {
-        let sub_queue = match sub_queue.map(str::to_ascii_lowercase).as_deref() {
-            None => SubQueue::Main,
-            Some("deadletter") => SubQueue::DeadLetter,
-            Some("transferdeadletter") => {
-                return Err(not_yet(
-                    "the transfer dead-letter queue",
-                    "nothing is forwarded, so nothing is in it",
-                ))
-                .or_raise();
-            }
-            Some(other) => {
-                return Err(PyValueError::new_err(format!(
-                    "unknown sub_queue; use `deadletter`: `{other}`"
-                )));
-            }
-        };
-        let mode = match receive_mode.to_ascii_lowercase().as_str() {
-            "peeklock" => ReceiveMode::PeekLock,
-            "receiveanddelete" => ReceiveMode::ReceiveAndDelete,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "unknown receive_mode; use `peeklock` or `receiveanddelete`: `{other}`"
-                )));
-            }
-        };
+        let mode = options::receive_mode(receive_mode)?;
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
@@ -398,19 +219,11 @@ impl Namespace {
                 "a receiver in RECEIVE_AND_DELETE mode has no locks to renew; leave auto_lock_renewer out",
             ));
         }
-        let prefetch = usize::try_from(prefetch_count)
-            .ok()
-            .filter(|count| *count <= PREFETCH_COUNT_MAX)
-            .ok_or_else(|| {
-                PyValueError::new_err(format!(
-                    "prefetch_count is out of range; use 0 for none, or up to {PREFETCH_COUNT_MAX} messages: {prefetch_count}"
-                ))
-            })?;
         let options = ReceiverOptions {
-            sub_queue,
+            sub_queue: options::sub_queue(sub_queue)?,
             mode,
-            prefetch,
-            lock_policy: lock_policy.map(self::lock_policy).transpose()?,
+            prefetch: options::prefetch(prefetch_count)?,
+            lock_policy: lock_policy.map(options::lock_policy).transpose()?,
             partition: partition_id.map(partition),
         };
         let identifier = self.identifier(client_identifier, "receiver");

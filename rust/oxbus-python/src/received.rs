@@ -153,6 +153,11 @@ impl ServiceBusReceivedMessage {
         Ok(self.at)
     }
 
+    /// True until the message is settled, also when its time is over.
+    fn is_locked(&self) -> bool {
+        self.holding == Holding::Locked && !self.settled.load(Ordering::Acquire)
+    }
+
     /// Notes that the message is settled.
     pub(crate) fn set_settled(&self) {
         self.settled.store(true, Ordering::Release);
@@ -230,7 +235,7 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn lock_token<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if self.holding != Holding::Locked || self.settled.load(Ordering::Acquire) {
+        if !self.is_locked() {
             return Ok(None);
         }
         // The 16 bytes read as a .NET GUID, as on the wire (B-150).
@@ -241,8 +246,7 @@ impl ServiceBusReceivedMessage {
     #[getter]
     fn locked_until_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let until = self.locked_until.load(Ordering::Acquire);
-        let locked = self.holding == Holding::Locked && !self.settled.load(Ordering::Acquire);
-        (until > 0 && locked)
+        (until > 0 && self.is_locked())
             .then(|| convert::datetime(py, Timestamp(until)))
             .transpose()
     }
@@ -263,10 +267,11 @@ impl ServiceBusReceivedMessage {
         None
     }
 
+    /// False for a message without a lock, as in the SDK: it has none to lose.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
         let now = self.receiver.get()?.queue().now();
-        Ok(self.holding != Holding::Locked || self.locked_until.load(Ordering::Acquire) <= now.0)
+        Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= now.0)
     }
 
     #[getter]

@@ -102,11 +102,11 @@ impl ServiceBusReceiver {
     }
 
     fn hand_over_all<'py>(slf: &Bound<'py, Self>, deliveries: Vec<Delivery>) -> PyResult<Bound<'py, PyList>> {
-        let messages = deliveries
-            .into_iter()
-            .map(|delivery| Self::hand_over(slf, delivery))
-            .collect::<PyResult<Vec<_>>>()?;
-        PyList::new(slf.py(), messages)
+        let messages = PyList::empty(slf.py());
+        for delivery in deliveries {
+            messages.append(Self::hand_over(slf, delivery)?)?;
+        }
+        Ok(messages)
     }
 }
 

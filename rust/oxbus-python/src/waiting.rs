@@ -51,12 +51,18 @@ enum Waiter {
     Other,
 }
 
+/// Runs no Python code, as `threading.current_thread()` and `daemon` would. Before Python 3.14 a daemon thread that
+/// loses the interpreter at its exit is unwound on the spot, and with a frame of ours below, that ends the process.
 fn waiter(py: Python<'_>) -> PyResult<Waiter> {
-    let current = imports::current_thread(py)?.call0()?;
-    if current.is(&imports::main_thread(py)?.call0()?) {
+    let ident = imports::thread_ident(py)?.call0()?;
+    let Ok(current) = imports::active_threads(py)?.get_item(ident) else {
+        // Python knows nothing of a thread that it did not start, and does not wait for it.
+        return Ok(Waiter::Daemon);
+    };
+    if current.is(&imports::main_thread(py)?) {
         return Ok(Waiter::Main);
     }
-    Ok(if current.getattr("daemon")?.is_truthy()? {
+    Ok(if current.getattr("_daemonic")?.is_truthy()? {
         Waiter::Daemon
     } else {
         Waiter::Other

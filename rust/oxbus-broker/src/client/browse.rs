@@ -35,7 +35,7 @@ impl Receiver {
         in_range("max_message_count", max as u64, 1, u64::MAX, "messages")?;
         let max = max.min(PEEK_MESSAGES_MAX);
         let moment = self.moment();
-        self.queue.tick(moment.now, moment.ticks);
+        self.queue.tick(moment);
         let mut next = self.cursor.0.lock().unwrap_or_else(PoisonError::into_inner);
         next.resize(usize::from(self.queue.partitions()), Counter::FIRST);
         let found = match from {

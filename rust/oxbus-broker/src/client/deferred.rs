@@ -54,7 +54,7 @@ impl Receiver {
             return Err(not_found(*first));
         };
         let moment = self.moment();
-        self.queue.tick(moment.now, moment.ticks);
+        self.queue.tick(moment);
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
         let mut claims = Vec::with_capacity(counters.len());
         cell.store(self.sub_queue)

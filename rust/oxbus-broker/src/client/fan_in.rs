@@ -7,26 +7,15 @@
 //! cell (B-125: the first goes to the caller, the others wait in the cache).
 
 use oxbus_model::options::{LockPolicy, ReceiveMode};
-use oxbus_model::{Ticks, Timestamp};
+use oxbus_model::{Moment, Ticks};
 use oxbus_store::{Claimed, Hold};
 
 use super::receive_cache::{Cached, send_back};
 use super::receiver::{Delivery, Receiver};
 
-/// One reading of both clocks.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
-    pub(super) now: Timestamp,
-    pub(super) ticks: Ticks,
-}
-
 impl Receiver {
     pub(super) fn moment(&self) -> Moment {
-        let clock = self.queue.core().clock();
-        Moment {
-            now: clock.now(),
-            ticks: clock.ticks(),
-        }
+        self.queue.core().clock().moment()
     }
 
     /// Takes up to `max` messages without waiting.
@@ -60,7 +49,7 @@ impl Receiver {
         if !receivable.wants_sweep(moment.ticks) {
             return;
         }
-        self.queue.tick(moment.now, moment.ticks);
+        self.queue.tick(moment);
         for cache in receivable.caches() {
             let idle_since = cache.guard().used_at;
             if moment.ticks >= idle_since.plus_ms(self.queue.lock_duration_ms()) {

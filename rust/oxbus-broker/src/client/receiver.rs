@@ -8,7 +8,7 @@ use std::time::Duration;
 use oxbus_model::caps::{PREFETCH_COUNT_MAX, RECEIVE_MESSAGES_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
-use oxbus_model::{Error, ErrorKind, PartitionId, Result, Ticks, Timestamp};
+use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestamp};
 use oxbus_store::Claimed;
 
 use super::browse::Cursor;
@@ -220,7 +220,7 @@ impl Receiver {
         if !clock.is_real_time() {
             return None;
         }
-        let (now, ticks) = (clock.now(), clock.ticks());
+        let Moment { now, ticks } = clock.moment();
         let mut ms = self.queue.lock_duration_ms();
         for (_, cell) in self.queue.cells() {
             let (lock_end, due) = cell.next_event();

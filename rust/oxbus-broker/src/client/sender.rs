@@ -192,7 +192,7 @@ impl Sender {
             return Err(missing(counters));
         };
         let core = self.queue.core();
-        self.queue.tick(core.clock().now(), core.clock().ticks());
+        self.queue.tick(core.clock().moment());
         cell.cancel_scheduled(&counters).map_err(missing)
     }
 
@@ -264,8 +264,7 @@ impl Sender {
         let cell = self.queue.cell_for_append(index);
         if cell.has_schedule() {
             // What became active before this message comes before it.
-            let clock = self.queue.core().clock();
-            self.queue.tick(clock.now(), clock.ticks());
+            self.queue.tick(self.queue.core().clock().moment());
         }
         if let Some(max) = self.queue.size_bytes_max()
             && !cell.has_room(bytes as u64, max)

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use oxbus_model::{Clock, Ticks, Timestamp};
+use oxbus_model::{Clock, Moment, Ticks, Timestamp};
 
 /// What is woken when the clock moves.
 type Listener = Weak<dyn Fn() + Send + Sync>;
@@ -50,11 +50,19 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.start).plus_ms(self.elapsed_ms.load(Ordering::SeqCst))
+        self.moment().now
     }
 
     fn ticks(&self) -> Ticks {
-        Ticks((1 << 32) + self.elapsed_ms.load(Ordering::SeqCst))
+        self.moment().ticks
+    }
+
+    fn moment(&self) -> Moment {
+        let elapsed_ms = self.elapsed_ms.load(Ordering::SeqCst);
+        Moment {
+            now: Timestamp(self.start).plus_ms(elapsed_ms),
+            ticks: Ticks((1 << 32) + elapsed_ms),
+        }
     }
 
     fn is_real_time(&self) -> bool {

@@ -7,16 +7,31 @@
 )]
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use oxbus_model::{Clock, Error, ErrorKind, Result, Ticks, Timestamp};
+use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 
 /// The machine's clocks.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct SystemClock;
+///
+/// A receive needs both, and reading a clock takes as long as taking a message. So the wall time of the first reading
+/// within a tick is kept for the others of that tick: it is at most a tick, a millisecond, old.
+#[derive(Debug, Default)]
+pub struct SystemClock {
+    /// Wall time above the low bits of the tick at which it was read.
+    wall: AtomicU64,
+    /// The tick of `wall`, written after it. Both name a tick, so that a reading between two writes is found out.
+    read_at: AtomicU64,
+}
 
 /// Ticks start well above zero, so that a deadline in the past needs no negative number.
 const TICKS_AT_START: u64 = 1 << 32;
+/// Bits of the tick beside the wall time, which has 48 (see [`Timestamp`]).
+const TICK_BITS: u32 = 16;
+
+fn whole_ms(duration: Duration) -> u64 {
+    duration.as_secs() * 1_000 + u64::from(duration.subsec_millis())
+}
 
 fn since_start() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -25,12 +40,32 @@ fn since_start() -> Duration {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Timestamp(since.as_millis() as u64)
+        Timestamp(whole_ms(
+            SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
+        ))
     }
 
     fn ticks(&self) -> Ticks {
-        Ticks(TICKS_AT_START + since_start().as_millis() as u64)
+        Ticks(TICKS_AT_START + whole_ms(since_start()))
+    }
+
+    fn moment(&self) -> Moment {
+        let ticks = self.ticks();
+        let low = ticks.0 & ((1 << TICK_BITS) - 1);
+        if self.read_at.load(Ordering::Acquire) == ticks.0 {
+            let wall = self.wall.load(Ordering::Relaxed);
+            // Another tick's means that somebody is writing.
+            if wall & ((1 << TICK_BITS) - 1) == low {
+                return Moment {
+                    now: Timestamp(wall >> TICK_BITS),
+                    ticks,
+                };
+            }
+        }
+        let now = self.now();
+        self.wall.store(now.0 << TICK_BITS | low, Ordering::Relaxed);
+        self.read_at.store(ticks.0, Ordering::Release);
+        Moment { now, ticks }
     }
 }
 

@@ -36,7 +36,7 @@ impl Queue {
     /// Counts the queue by walking its stores.
     pub fn counts(&self) -> QueueCounts {
         let core = self.core();
-        self.tick(core.clock().now(), core.clock().ticks());
+        self.tick(core.clock().moment());
         let mut total = PartitionCounts::default();
         let partitions = (0..usize::from(self.partitions()))
             .map(|index| {

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use oxbus_model::lock::TokenFields;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::{EntityStatus, QueueSettings};
-use oxbus_model::{Counter, Error, ErrorKind, LockToken, PartitionId, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_model::{Counter, Error, ErrorKind, LockToken, Moment, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::LockKey;
 
 use super::Receivable;
@@ -312,12 +312,12 @@ impl Queue {
     }
 
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
-    pub fn tick(&self, now: Timestamp, ticks: Ticks) {
+    pub fn tick(&self, moment: Moment) {
         for (index, cell) in self.cells() {
             if !self.shards[index].health().serves() {
                 continue;
             }
-            let ended = cell.tick(now, ticks, self.max_delivery_count());
+            let ended = cell.tick(moment, self.max_delivery_count());
             self.announce(index, ended);
         }
     }

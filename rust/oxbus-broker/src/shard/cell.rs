@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, ErrorKind, PartitionId, Ticks, Timestamp};
+use oxbus_model::{Counter, ErrorKind, Moment, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, Claimed, LockKey, LockLost, MessageStore, NewMessage, Outcome, Record, Removed, Settled};
 
 use super::{CellNo, DeadLetters, Shard};
@@ -184,7 +184,8 @@ impl Cell {
     }
 
     /// Ends the locks that are over and activates what is due.
-    pub fn tick(&self, now: Timestamp, ticks: Ticks, max_delivery_count: u32) -> Ended {
+    pub fn tick(&self, moment: Moment, max_delivery_count: u32) -> Ended {
+        let Moment { now, ticks } = moment;
         let mut ended = Ended::default();
         if self.main.next_expiry() <= ticks {
             let mut exhausted = Vec::new();

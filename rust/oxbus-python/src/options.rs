@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Options of a namespace and of a receiver, from what Python gives to what the broker takes.
+
+use std::num::NonZeroU64;
+
+use oxbus_model::caps::{PARTITIONS_DEFAULT, PARTITIONS_MAX, PREFETCH_COUNT_MAX};
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
+use oxbus_model::{Error, ErrorKind};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+
+/// The error of a feature of a later version.
+pub(crate) fn not_yet(what: &str, instead: &str) -> Error {
+    Error::new(
+        ErrorKind::NotSupported,
+        format!("{what} is not in this version; {instead}"),
+    )
+}
+
+pub(crate) fn lock_policy(name: &str) -> PyResult<LockPolicy> {
+    match name {
+        "fresh" => Ok(LockPolicy::Fresh),
+        "faithful" => Ok(LockPolicy::Faithful),
+        _ => Err(PyValueError::new_err(format!(
+            "unknown lock_policy; use `fresh` or `faithful`: `{name}`"
+        ))),
+    }
+}
+
+/// Refuses what later versions bring, each with what to do now.
+pub(crate) fn check_supported(
+    path: Option<&Bound<'_, PyAny>>,
+    durability: Option<&str>,
+    tier: Option<&str>,
+    profile: &str,
+    config: Option<&Bound<'_, PyAny>>,
+    partitions_owned: Option<&Bound<'_, PyAny>>,
+    peek_policy: &str,
+) -> PyResult<()> {
+    if path.is_some() {
+        return Err(not_yet(
+            "a durable store (path)",
+            "leave path out for a namespace in memory",
+        ))
+        .or_raise();
+    }
+    match durability {
+        None | Some("memory") => {}
+        Some("os" | "fsync") => {
+            return Err(not_yet(
+                "durability beyond `memory`",
+                "leave durability out for a namespace in memory",
+            ))
+            .or_raise();
+        }
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "unknown durability; leave it out, or use `memory`: `{other}`"
+            )));
+        }
+    }
+    match tier {
+        None => {}
+        Some("basic" | "standard" | "premium") => {
+            return Err(not_yet("tier", "leave tier out for a namespace without quotas")).or_raise();
+        }
+        Some(other) => return Err(PyValueError::new_err(format!("unknown tier; leave it out: `{other}`"))),
+    }
+    match profile {
+        "current" => {}
+        "2019" | "2017" => return Err(not_yet("an older profile", "leave profile out")).or_raise(),
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "unknown profile; use `current`: `{other}`"
+            )));
+        }
+    }
+    if config.is_some() {
+        return Err(not_yet(
+            "config",
+            "create the queues with ServiceBusAdministrationClient",
+        ))
+        .or_raise();
+    }
+    if partitions_owned.is_some() {
+        return Err(not_yet(
+            "partitions_owned",
+            "leave it out: a namespace in memory owns all its partitions",
+        ))
+        .or_raise();
+    }
+    match peek_policy {
+        "merged" => Ok(()),
+        "faithful" => Err(not_yet("peek_policy `faithful`", "use `merged`")).or_raise(),
+        other => Err(PyValueError::new_err(format!(
+            "unknown peek_policy; use `merged`: `{other}`"
+        ))),
+    }
+}
+
+pub(crate) fn partitions(count: Option<i64>) -> PyResult<u16> {
+    let Some(count) = count else {
+        return Ok(PARTITIONS_DEFAULT);
+    };
+    let count = u64::try_from(count).unwrap_or(0);
+    in_range("partitions", count, 1, PARTITIONS_MAX.into(), "partitions").or_raise()?;
+    Ok(count as u16)
+}
+
+pub(crate) fn memory_limit_bytes(limit: Option<i64>) -> PyResult<Option<u64>> {
+    let Some(limit) = limit else { return Ok(None) };
+    let bytes = u64::try_from(limit).ok().and_then(NonZeroU64::new).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "memory_limit_bytes must be greater than 0; leave it out for no limit: {limit}"
+        ))
+    })?;
+    Ok(Some(bytes.get()))
+}
+
+pub(crate) fn sub_queue(name: Option<&str>) -> PyResult<SubQueue> {
+    match name.map(str::to_ascii_lowercase).as_deref() {
+        None => Ok(SubQueue::Main),
+        Some("deadletter") => Ok(SubQueue::DeadLetter),
+        Some("transferdeadletter") => Err(not_yet(
+            "the transfer dead-letter queue",
+            "nothing is forwarded, so nothing is in it",
+        ))
+        .or_raise(),
+        Some(other) => Err(PyValueError::new_err(format!(
+            "unknown sub_queue; use `deadletter`: `{other}`"
+        ))),
+    }
+}
+
+pub(crate) fn receive_mode(name: &str) -> PyResult<ReceiveMode> {
+    match name.to_ascii_lowercase().as_str() {
+        "peeklock" => Ok(ReceiveMode::PeekLock),
+        "receiveanddelete" => Ok(ReceiveMode::ReceiveAndDelete),
+        other => Err(PyValueError::new_err(format!(
+            "unknown receive_mode; use `peeklock` or `receiveanddelete`: `{other}`"
+        ))),
+    }
+}
+
+pub(crate) fn prefetch(count: i64) -> PyResult<usize> {
+    usize::try_from(count)
+        .ok()
+        .filter(|count| *count <= PREFETCH_COUNT_MAX)
+        .ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "prefetch_count is out of range; use 0 for none, or up to {PREFETCH_COUNT_MAX} messages: {count}"
+            ))
+        })
+}
