@@ -35,6 +35,7 @@ pub struct SequenceNumber(pub u64);
 impl SequenceNumber {
     /// The number of `counter` in `partition`. A non-partitioned entity uses partition 0 here (B-104).
     #[must_use]
+    #[inline]
     pub fn new(partition: PartitionId, counter: Counter) -> Self {
         debug_assert!(counter <= Counter::MAX, "a counter has 48 bits");
         Self(u64::from(partition.0) << Counter::BITS | counter.0)
@@ -42,12 +43,14 @@ impl SequenceNumber {
 
     /// The top 16 bits.
     #[must_use]
+    #[inline]
     pub fn partition(self) -> PartitionId {
         PartitionId((self.0 >> Counter::BITS) as u16)
     }
 
     /// The low 48 bits.
     #[must_use]
+    #[inline]
     pub fn counter(self) -> Counter {
         Counter(self.0 & Counter::MAX.0)
     }

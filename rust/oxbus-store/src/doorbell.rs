@@ -71,6 +71,7 @@ impl Doorbell {
     }
 
     /// How many wait now.
+    #[inline]
     pub fn waiters(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }

@@ -121,31 +121,37 @@ impl Receiver {
     }
 
     /// The queue it receives from.
+    #[inline]
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
     /// The queue itself or its dead-letter queue.
+    #[inline]
     pub fn sub_queue(&self) -> SubQueue {
         self.sub_queue
     }
 
     /// Settle, or gone when received.
+    #[inline]
     pub fn mode(&self) -> ReceiveMode {
         self.mode
     }
 
     /// True after [`Receiver::close`].
+    #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
     /// Refuses when nothing can be received now.
+    #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
         self.queue.check_receives()
     }
 
+    #[inline]
     pub(super) fn check_open(&self) -> Result<()> {
         if self.is_closed() {
             return Err(Error::new(

@@ -44,6 +44,7 @@ impl Sender {
     }
 
     /// The queue it sends to.
+    #[inline]
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
@@ -54,16 +55,19 @@ impl Sender {
     }
 
     /// True after [`Sender::close`].
+    #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
     /// A message id that no other message has (B-067).
+    #[inline]
     pub fn assign_id(&self) -> AssignedId {
         AssignedId::new(self.id_prefix, self.id_count.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Refuses when the sender or the queue cannot send now.
+    #[inline]
     pub fn check_sends(&self) -> Result<()> {
         if self.is_closed() {
             return Err(Error::new(

@@ -89,11 +89,13 @@ impl Queue {
     }
 
     /// The namespace it is part of.
+    #[inline]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
     /// Wall time under its namespace's clock.
+    #[inline]
     pub fn now(&self) -> Timestamp {
         self.core.clock().now()
     }
@@ -109,6 +111,7 @@ impl Queue {
     }
 
     /// Number of cells it can have.
+    #[inline]
     pub fn partitions(&self) -> u16 {
         self.shards.len() as u16
     }
@@ -153,6 +156,7 @@ impl Queue {
     }
 
     /// Refuses when the queue or its namespace is gone.
+    #[inline]
     pub fn check_alive(&self) -> Result<()> {
         if !self.gone.load(Ordering::Acquire) {
             return Ok(());
@@ -177,6 +181,7 @@ impl Queue {
     }
 
     /// Refuses when nothing may be sent.
+    #[inline]
     pub fn check_sends(&self) -> Result<()> {
         self.check_alive()?;
         if self.status().sends() {
@@ -187,6 +192,7 @@ impl Queue {
     }
 
     /// Refuses when nothing may be received.
+    #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_alive()?;
         if self.status().receives() {
@@ -205,6 +211,7 @@ impl Queue {
     }
 
     /// The stream of a sub-queue.
+    #[inline]
     pub fn receivable(&self, sub_queue: SubQueue) -> &Receivable {
         match sub_queue {
             SubQueue::Main => &self.main,
@@ -213,16 +220,19 @@ impl Queue {
     }
 
     /// The shard of the cell with that index.
+    #[inline]
     pub fn shard(&self, index: usize) -> &Arc<Shard> {
         &self.shards[index]
     }
 
     /// The cell with that index, if it was ever used.
+    #[inline]
     pub fn cell(&self, index: usize) -> Option<&Cell> {
         self.cells.get(index)?.get()
     }
 
     /// The cell with that index.
+    #[inline]
     pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
         self.cells[index].get_or_init(|| Cell::new(&self.shards[index]))
     }
@@ -241,6 +251,7 @@ impl Queue {
     }
 
     /// The sequence number of a message; its top bits are 0 when the queue is not partitioned.
+    #[inline]
     pub fn sequence_number(index: usize, counter: Counter) -> SequenceNumber {
         SequenceNumber::new(PartitionId(index as u16), counter)
     }
@@ -252,32 +263,38 @@ impl Queue {
     }
 
     /// Milliseconds a lock lasts.
+    #[inline]
     pub fn lock_duration_ms(&self) -> u64 {
         self.lock_duration_ms.load(Ordering::Acquire)
     }
 
     /// Deliveries before a message is dead-lettered.
+    #[inline]
     pub fn max_delivery_count(&self) -> u32 {
         self.max_delivery_count.load(Ordering::Acquire)
     }
 
     /// Bytes one message may have.
+    #[inline]
     pub fn message_size_bytes_max(&self) -> usize {
         self.message_size_bytes_max.load(Ordering::Acquire)
     }
 
     /// Bytes each partition may hold, when the queue was given a size (B-035).
+    #[inline]
     pub fn size_bytes_max(&self) -> Option<u64> {
         let max = self.size_bytes_max.load(Ordering::Acquire);
         (max != u64::MAX).then_some(max)
     }
 
     /// True when expired messages go to the dead-letter queue.
+    #[inline]
     pub fn buries_expired(&self) -> bool {
         self.bury_expired.load(Ordering::Acquire)
     }
 
     /// When a message with this time to live, accepted now, expires: the smaller of its own and the queue's (B-247).
+    #[inline]
     pub fn expires_at(&self, time_to_live_ms: Option<u64>, now: Timestamp) -> Timestamp {
         let default = self.time_to_live_ms.load(Ordering::Acquire);
         now.plus_ms(time_to_live_ms.map_or(default, |own| own.min(default)))
@@ -323,6 +340,7 @@ impl Queue {
     }
 
     /// Announces what became ready in a cell.
+    #[inline]
     pub fn announce(&self, index: usize, ended: crate::shard::Ended) {
         if ended.main > 0 {
             self.main.publish(index, ended.main);
@@ -345,6 +363,7 @@ impl Queue {
     }
 
     /// Notes a send or the opening of a receiver (B-388).
+    #[inline]
     pub fn touch(&self, now: Timestamp) {
         // A read first: the line stays shared while nothing changes within the second.
         if self.accessed_at.load(Ordering::Relaxed) / 1000 != now.0 / 1000 {

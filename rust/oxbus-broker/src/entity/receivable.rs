@@ -31,6 +31,7 @@ pub struct Receivable {
 
 impl Receivable {
     /// Announces `messages` ready in the cell with that index.
+    #[inline]
     pub fn publish(&self, index: usize, messages: usize) {
         let bit = 1u64 << index;
         fence(Ordering::SeqCst);
@@ -41,11 +42,13 @@ impl Receivable {
     }
 
     /// The cells that may have ready messages, one bit each.
+    #[inline]
     pub fn ready(&self) -> u64 {
         self.ready.load(Ordering::Acquire)
     }
 
     /// Notes that the cell with that index was found empty, unless `has_ready` says otherwise afterwards.
+    #[inline]
     pub fn exhausted(&self, index: usize, has_ready: impl FnOnce() -> bool) {
         let bit = 1u64 << index;
         self.ready.fetch_and(!bit, Ordering::SeqCst);
@@ -61,6 +64,7 @@ impl Receivable {
     }
 
     /// True when nobody has swept at this tick yet.
+    #[inline]
     pub fn wants_sweep(&self, ticks: Ticks) -> bool {
         self.swept_at.load(Ordering::Acquire) != ticks.0
     }

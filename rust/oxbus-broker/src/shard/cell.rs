@@ -77,6 +77,7 @@ impl Cell {
     }
 
     /// The messages of the entity, without a virtual call.
+    #[inline]
     pub fn main(&self) -> &CellStore {
         &self.main
     }
@@ -93,6 +94,7 @@ impl Cell {
     }
 
     /// True when `bytes` more keep the records of this cell within `max`. Counts exactly only near the bound.
+    #[inline]
     pub fn has_room(&self, bytes: u64, max: u64) -> bool {
         let bound = self.stored_bytes_bound.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if bound <= max {

@@ -83,6 +83,7 @@ impl Health {
     }
 
     /// True when receives and settlements work.
+    #[inline]
     pub fn serves(&self) -> bool {
         self.fault() != Some(Fault::Unavailable)
     }
@@ -106,6 +107,7 @@ impl Health {
     }
 
     /// Refuses a send that the fault forbids.
+    #[inline]
     pub fn check_send(&self, partition: PartitionId) -> Result<()> {
         let Some(fault) = self.meet() else { return Ok(()) };
         let (kind, advice) = match fault {
@@ -129,6 +131,7 @@ impl Health {
     }
 
     /// Refuses a settlement, or a fetch by number, that the fault forbids.
+    #[inline]
     pub fn check_serves(&self, partition: PartitionId) -> Result<()> {
         match self.meet() {
             Some(Fault::Unavailable) => {

@@ -86,6 +86,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The key that chooses the partition: session id, else partition key (B-063). Both set must be equal (B-064).
+    #[inline]
     pub fn key(&self) -> Result<Option<&'a str>> {
         match (self.session_id, self.partition_key) {
             (Some(session_id), Some(key)) if session_id != key => Err(key_mismatch(session_id, key)),
@@ -94,6 +95,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Refuses ids and keys over their limit (B-047).
+    #[inline]
     pub fn check(&self) -> Result<()> {
         let message_id = match self.message_id {
             Some(MessageId::Given(id)) => Some(id),
@@ -124,6 +126,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Bytes of the encoded message: also its size against limits and quotas (B-053).
+    #[inline]
     pub fn encoded_len(&self) -> usize {
         let mut len = 3 + self.body.bytes().len();
         if matches!(self.message_id, Some(MessageId::Assigned(_))) {
@@ -143,6 +146,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Panics
     /// When `out` has another length.
+    #[inline]
     pub fn encode(&self, out: &mut [u8]) {
         let (body_kind, body) = match self.body {
             Body::Data(bytes) => (0, bytes),
@@ -245,6 +249,7 @@ pub fn key_mismatch(session_id: &str, partition_key: &str) -> Error {
 }
 
 /// Refuses an id or key of more than 128 characters (B-047).
+#[inline]
 pub fn check_key_length(name: &str, text: Option<&str>) -> Result<()> {
     let Some(text) = text else { return Ok(()) };
     // Bytes bound characters from above, so the count runs only for long texts.

@@ -38,6 +38,7 @@ unsafe impl Sync for Record {}
 
 impl Record {
     /// A record of `len` bytes, zero until `fill` writes them. At most 4 GiB.
+    #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         // SAFETY: the layout has the size of a header at least.
         let record = Self::allocate(len, |layout| unsafe { alloc_zeroed(layout) });
