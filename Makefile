@@ -108,7 +108,7 @@ bench: setup dev ## Measure ours and the peers in one run (CASE=...); results go
 	$(BIN)/python bench/run.py
 
 .PHONY: bench-store
-bench-store: ## Measure the slot log against its mutex twin (criterion)
+bench-store: ## Measure the slot log against its mutex twin, and the journal against its disk
 	cargo bench $(CARGO_FLAGS) -p oxbus-bench
 
 .PHONY: loom

@@ -2,13 +2,24 @@
 //! One cell's messages; never decodes a message, knows no entity.
 //!
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
-//! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting).
+//! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting);
+//! then `shard_log` (what a durable log does), `file` (the journal in files), `disk` and `fault` (what it stands on).
 
+#[cfg(not(loom))]
+pub mod disk;
 pub mod doorbell;
 mod entry;
+#[cfg(not(loom))]
+pub mod fault;
+#[cfg(not(loom))]
+pub mod file;
+#[cfg(not(loom))]
+pub mod memory_log;
 pub mod message_store;
 mod mutex_log;
 mod ordered;
+#[cfg(not(loom))]
+pub mod shard_log;
 mod slot_log;
 mod sync;
 

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A file system in memory that fails on request, loses power and forgets what was not synced.
+//!
+//! It counts the calls that change it. [`FaultDisk::fail_at`] makes one of them fail; after [`Fault::PowerCut`] and
+//! [`Fault::Kill`] every later call fails too, as for a process that is gone. [`FaultDisk::after_kill`] is the disk
+//! that the next process finds; [`FaultDisk::after_power_cut`] is one of those that a machine may find: each write that
+//! was not synced is there, is not, or is there in part, and each name that was not synced is there or is not.
+//!
+//! Not part of any public promise: it is for the tests of this project.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::disk::{Disk, DiskFile};
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The call fails with this number and does nothing; a sync also loses what it should have saved.
+    Errno(i32),
+    /// A write stores only half of its bytes and says so.
+    ShortWrite,
+    /// The process dies before the call.
+    Kill,
+    /// The power goes during the call.
+    PowerCut,
+}
+
+/// Bytes that a disk writes as one.
+const SECTOR_BYTES: usize = 512;
+
+#[derive(Debug, Clone, Default)]
+struct Content {
+    /// What the operating system shows.
+    cached: Vec<u8>,
+    /// What the disk has.
+    stored: Vec<u8>,
+    /// Writes since the last sync: position and bytes, or a new length.
+    pending: Vec<(u64, Vec<u8>)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: Vec<Content>,
+    names: BTreeMap<PathBuf, usize>,
+    stored_names: BTreeMap<PathBuf, usize>,
+    calls: u64,
+    faults: Vec<(u64, Fault)>,
+    gone: bool,
+    /// Bytes of all files before writes beyond fail for want of room.
+    capacity_bytes: Option<u64>,
+}
+
+/// The file system. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub struct FaultDisk(Arc<Mutex<State>>);
+
+/// A small generator of the choices that a power cut makes.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, position: u64, new: &[u8]) {
+    let end = position as usize + new.len();
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[position as usize..end].copy_from_slice(new);
+}
+
+fn not_found(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{}", path.display()))
+}
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+impl FaultDisk {
+    /// An empty disk without faults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls that changed it so far.
+    pub fn calls(&self) -> u64 {
+        self.state().calls
+    }
+
+    /// Makes the `call`th changing call from the start fail; the first is 0.
+    pub fn fail_at(&self, call: u64, fault: Fault) {
+        self.state().faults.push((call, fault));
+    }
+
+    /// Bounds the bytes of all files; `None` for no bound.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state().capacity_bytes = bytes;
+    }
+
+    /// True after a kill or a power cut.
+    pub fn is_gone(&self) -> bool {
+        self.state().gone
+    }
+
+    /// The disk that the next process finds after this one died.
+    pub fn after_kill(&self) -> Self {
+        let state = self.state();
+        let files = state
+            .files
+            .iter()
+            .map(|it| Content {
+                cached: it.cached.clone(),
+                stored: it.stored.clone(),
+                pending: it.pending.clone(),
+            })
+            .collect();
+        Self(Arc::new(Mutex::new(State {
+            files,
+            names: state.names.clone(),
+            stored_names: state.stored_names.clone(),
+            ..State::default()
+        })))
+    }
+
+    /// A disk that the machine may find after the power came back; `seed` chooses which.
+    pub fn after_power_cut(&self, seed: u64) -> Self {
+        let state = self.state();
+        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D);
+        let mut names = state.stored_names.clone();
+        // Names that were not synced are there or not, each for itself.
+        for (path, file) in &state.names {
+            if names.get(path) != Some(file) && dice.roll(2) == 0 {
+                names.retain(|_, known| known != file);
+                names.insert(path.clone(), *file);
+            }
+        }
+        for path in state.stored_names.keys() {
+            if !state.names.contains_key(path) && dice.roll(2) == 0 {
+                names.remove(path);
+            }
+        }
+        let files = state
+            .files
+            .iter()
+            .map(|file| {
+                let mut stored = file.stored.clone();
+                for (position, bytes) in &file.pending {
+                    for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                        let at = position + (index * SECTOR_BYTES) as u64;
+                        match dice.roll(4) {
+                            0 => {}
+                            1 => put(&mut stored, at, &sector[..dice.roll(sector.len() as u64) as usize]),
+                            _ => put(&mut stored, at, sector),
+                        }
+                    }
+                }
+                Content {
+                    cached: stored.clone(),
+                    stored,
+                    pending: Vec::new(),
+                }
+            })
+            .collect();
+        Self(Arc::new(Mutex::new(State {
+            files,
+            stored_names: names.clone(),
+            names,
+            ..State::default()
+        })))
+    }
+
+    /// The bytes of a file.
+    pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.state();
+        let file = *state.names.get(path)?;
+        Some(state.files[file].cached.clone())
+    }
+
+    /// Puts other bytes into a file, synced: damage.
+    pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
+        let mut state = self.state();
+        let Some(&file) = state.names.get(path) else { return };
+        state.files[file] = Content {
+            cached: bytes.clone(),
+            stored: bytes,
+            pending: Vec::new(),
+        };
+    }
+
+    /// All files.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.state().names.keys().cloned().collect()
+    }
+}
+
+impl State {
+    /// Counts a changing call; the fault it meets, if any.
+    fn call(&mut self) -> io::Result<Option<Fault>> {
+        if self.gone {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        let call = self.calls;
+        self.calls += 1;
+        let fault = self.faults.iter().find(|(at, _)| *at == call).map(|(_, fault)| *fault);
+        match fault {
+            Some(Fault::Kill) => {
+                self.gone = true;
+                Err(io::Error::from_raw_os_error(EIO))
+            }
+            Some(Fault::PowerCut) => {
+                self.gone = true;
+                Ok(fault)
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// The same for calls that are done whole or not at all.
+    fn whole_call(&mut self) -> io::Result<()> {
+        match self.call()? {
+            Some(Fault::Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
+            _ => Ok(()),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.names
+            .values()
+            .map(|file| self.files[*file].cached.len() as u64)
+            .sum()
+    }
+}
+
+impl Disk for FaultDisk {
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let state = self.state();
+        let names = state.names.keys().filter(|path| path.parent() == Some(dir));
+        Ok(names
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.state();
+        state.whole_call()?;
+        if state.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.files.push(Content::default());
+        let file = state.files.len() - 1;
+        state.names.insert(path.to_owned(), file);
+        Ok(Arc::new(FaultFile {
+            disk: self.clone(),
+            file,
+        }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let state = self.state();
+        let file = *state.names.get(path).ok_or_else(|| not_found(path))?;
+        Ok(Arc::new(FaultFile {
+            disk: self.clone(),
+            file,
+        }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.whole_call()?;
+        let file = state.names.remove(from).ok_or_else(|| not_found(from))?;
+        state.names.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.whole_call()?;
+        state.names.remove(path).ok_or_else(|| not_found(path))?;
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.whole_call()?;
+        let inside = |path: &PathBuf| path.parent() == Some(dir);
+        let names = state.names.clone();
+        state.stored_names.retain(|path, _| !inside(path));
+        state
+            .stored_names
+            .extend(names.into_iter().filter(|(path, _)| inside(path)));
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct FaultFile {
+    disk: FaultDisk,
+    file: usize,
+}
+
+impl DiskFile for FaultFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.state().files[self.file].cached.len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        let state = self.disk.state();
+        let bytes = &state.files[self.file].cached;
+        let rest = bytes.get(position as usize..).unwrap_or(&[]);
+        let read = rest.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&rest[..read]);
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        let fault = state.call()?;
+        let grows = (position + bytes.len() as u64).saturating_sub(state.files[self.file].cached.len() as u64);
+        if state
+            .capacity_bytes
+            .is_some_and(|max| grows > 0 && state.bytes() + grows > max)
+        {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        let written = match fault {
+            Some(Fault::Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault::ShortWrite) if bytes.len() > 1 => bytes.len() / 2,
+            _ => bytes.len(),
+        };
+        let file = &mut state.files[self.file];
+        put(&mut file.cached, position, &bytes[..written]);
+        file.pending.push((position, bytes[..written].to_vec()));
+        if fault == Some(Fault::PowerCut) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        Ok(written)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fault = state.call()?;
+        let file = &mut state.files[self.file];
+        match fault {
+            // As a kernel does: the pages are marked clean, and the next sync succeeds without them.
+            Some(Fault::Errno(errno)) => {
+                file.pending.clear();
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            Some(Fault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
+            _ => {
+                for (position, bytes) in std::mem::take(&mut file.pending) {
+                    put(&mut file.stored, position, &bytes);
+                }
+                Ok(())
+            }
+        }
+    }
+}

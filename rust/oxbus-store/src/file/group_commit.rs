@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who writes and who waits.
+//!
+//! An append puts its entry into a buffer under a short mutex and gets its number there, so the order of the journal is
+//! the order of the numbers. Whoever then needs the entry written or synced does it for everybody: it takes the whole
+//! buffer, writes it as one frame, or syncs up to what is written. The others wait for that one. While a frame is being
+//! written the next one fills; while a sync runs, frames are written on. No thread of its own is needed, so a lone
+//! sender pays for one write and one sync and for no change of threads.
+//!
+//! Holds always
+//! - at most one thread writes, and at most one syncs;
+//! - `synced <= written < next`;
+//! - after a failed write or sync nothing is written or acknowledged any more: a second sync may lie. Entries that
+//!   were not acknowledged until then are unknown;
+//! - what the buffer took has its place on disk, in the current segment or in the spare file: an append without one is
+//!   refused before it gets a number.
+//!
+//! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `settle_up`
+//! after that, which wakes those who wait and runs callbacks with no mutex held.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::FileLogOptions;
+use super::frame::{self, FRAME_HEADER_BYTES};
+use super::header::{HEADER_BYTES, Header, Kind};
+use super::segment::{self, Segment, Spare};
+use crate::disk::{Disk, DiskFile};
+use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room};
+
+/// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
+const FRAME_BYTES_MAX: usize = 512 << 10;
+
+/// Entries that wait to be written.
+struct Buffer {
+    next: Lsn,
+    /// Room for a frame's header, then the entries.
+    frame: Vec<u8>,
+    entries: u32,
+    /// Bytes not promised to entries yet: of the current segment, or of the spare file once an entry needs that.
+    left_bytes: u64,
+    /// Bytes of the spare file; 0 without one, and when it is promised.
+    spare_bytes: u64,
+    /// What a sync has to sync, and the last entry in it.
+    unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
+    waiting: Vec<Waiting>,
+    /// Callbacks to run, and with what.
+    ended: Vec<(Done, Appended)>,
+    /// Set once, when the log goes out of service.
+    failure: Option<Failure>,
+}
+
+struct Waiting {
+    lsn: Lsn,
+    level: Level,
+    done: Done,
+}
+
+/// What only the writing thread touches.
+pub(super) struct Writer {
+    /// Finished segments, oldest first.
+    pub(super) finished: Vec<Segment>,
+    pub(super) current: Option<Segment>,
+    position: u64,
+    last_crc: u32,
+    next_segment: u64,
+    next_salt: u32,
+    spare: Option<Spare>,
+    /// A buffer that is not in use.
+    empty: Vec<u8>,
+}
+
+/// Why an entry cannot be buffered now.
+enum Refused {
+    For(AppendError),
+    /// Until the buffer was written.
+    UntilWritten,
+    /// Until the spare file has so many bytes.
+    UntilSpare(u64),
+}
+
+/// Where a commit begins: what recovery found.
+pub(super) struct Start {
+    pub(super) last: Lsn,
+    pub(super) last_crc: u32,
+    pub(super) epoch: u64,
+    pub(super) next_segment: u64,
+    pub(super) finished: Vec<Segment>,
+}
+
+/// Appends and their commits.
+pub(super) struct GroupCommit {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    options: FileLogOptions,
+    epoch: u64,
+    buffer: Mutex<Buffer>,
+    /// Notified when `written`, `synced` or `failure` changed, or somebody stopped writing or syncing.
+    progress: Condvar,
+    writer: Mutex<Writer>,
+    syncer: Mutex<()>,
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// The spare file could not be made: the disk is full.
+    full: AtomicBool,
+    disk_bytes: AtomicU64,
+}
+
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_busy<T>(mutex: &Mutex<T>) -> bool {
+    matches!(mutex.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+fn fresh_frame(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    bytes.resize(FRAME_HEADER_BYTES, 0);
+    bytes
+}
+
+impl GroupCommit {
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf, options: FileLogOptions, start: Start) -> Self {
+        let disk_bytes = start.finished.iter().map(|segment| segment.bytes).sum();
+        Self {
+            disk,
+            dir,
+            options,
+            epoch: start.epoch,
+            buffer: Mutex::new(Buffer {
+                next: start.last.next(),
+                frame: fresh_frame(Vec::new()),
+                entries: 0,
+                left_bytes: 0,
+                spare_bytes: 0,
+                unsynced: None,
+                waiting: Vec::new(),
+                ended: Vec::new(),
+                failure: None,
+            }),
+            progress: Condvar::new(),
+            writer: Mutex::new(Writer {
+                finished: start.finished,
+                current: None,
+                position: 0,
+                last_crc: start.last_crc,
+                next_segment: start.next_segment,
+                next_salt: options.salt,
+                spare: None,
+                empty: Vec::new(),
+            }),
+            syncer: Mutex::new(()),
+            written: AtomicU64::new(start.last.0),
+            synced: AtomicU64::new(start.last.0),
+            full: AtomicBool::new(false),
+            disk_bytes: AtomicU64::new(disk_bytes),
+        }
+    }
+
+    pub(super) fn next(&self) -> Lsn {
+        guard(&self.buffer).next
+    }
+
+    pub(super) fn reached(&self, level: Level) -> Lsn {
+        Lsn(match level {
+            Level::Written => self.written.load(Ordering::Acquire),
+            Level::Synced => self.synced.load(Ordering::Acquire),
+        })
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
+    }
+
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.disk_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes the log out of service.
+    pub(super) fn end(&self, failure: Failure) {
+        self.fail(failure);
+        self.settle_up();
+    }
+
+    pub(super) fn append(
+        &self,
+        expected: Lsn,
+        entry: &[u8],
+        room: Room,
+        level: Level,
+        mut done: Option<Done>,
+    ) -> Result<(), AppendError> {
+        loop {
+            match self.take(expected, entry, room, level, &mut done) {
+                Ok(()) => return Ok(()),
+                Err(Refused::For(error)) => return Err(error),
+                Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer)),
+                Err(Refused::UntilSpare(bytes)) => {
+                    if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes)) {
+                        if error.kind() == io::ErrorKind::StorageFull {
+                            return Err(AppendError::Full);
+                        }
+                        self.end(Failure::of(&error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an entry into the buffer, or says what must be done first.
+    fn take(
+        &self,
+        expected: Lsn,
+        entry: &[u8],
+        room: Room,
+        level: Level,
+        done: &mut Option<Done>,
+    ) -> Result<(), Refused> {
+        let mut buffer = guard(&self.buffer);
+        if let Some(failure) = buffer.failure {
+            return Err(Refused::For(AppendError::Unavailable(failure)));
+        }
+        if buffer.next != expected {
+            return Err(Refused::For(AppendError::Conflict { next: buffer.next }));
+        }
+        if room == Room::Adds && self.is_full() {
+            return Err(Refused::For(AppendError::Full));
+        }
+        let begins = buffer.entries == 0;
+        let bytes = frame::entry_bytes(entry.len());
+        let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
+        let overflows = buffer.left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
+        if overflows && !begins {
+            return Err(Refused::UntilWritten);
+        }
+        if buffer.left_bytes < needed {
+            let with_header = HEADER_BYTES as u64 + needed;
+            if buffer.spare_bytes < with_header {
+                return Err(Refused::UntilSpare(with_header));
+            }
+            buffer.left_bytes = std::mem::take(&mut buffer.spare_bytes) - HEADER_BYTES as u64;
+        }
+        frame::push_entry(&mut buffer.frame, entry);
+        buffer.left_bytes -= needed;
+        buffer.entries += 1;
+        buffer.next = expected.next();
+        if let Some(done) = done.take() {
+            buffer.waiting.push(Waiting {
+                lsn: expected,
+                level,
+                done,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+        loop {
+            if self.reached(level) >= lsn {
+                return Ok(());
+            }
+            let failure = guard(&self.buffer).failure;
+            if let Some(failure) = failure {
+                // It may have been reached before the failure, after our look.
+                return if self.reached(level) >= lsn {
+                    Ok(())
+                } else {
+                    Err(AppendError::Unknown(failure))
+                };
+            }
+            if self.reached(Level::Written) < lsn {
+                if let Ok(mut writer) = self.writer.try_lock() {
+                    self.write_pending(&mut writer);
+                    drop(writer);
+                    self.settle_up();
+                } else {
+                    self.wait_while_busy(lsn, Level::Written, &self.writer);
+                }
+            } else if let Ok(syncing) = self.syncer.try_lock() {
+                self.sync_written();
+                drop(syncing);
+                self.settle_up();
+            } else {
+                self.wait_while_busy(lsn, level, &self.syncer);
+            }
+        }
+    }
+
+    fn wait_while_busy<T>(&self, lsn: Lsn, level: Level, work: &Mutex<T>) {
+        let mut buffer = guard(&self.buffer);
+        while self.reached(level) < lsn && buffer.failure.is_none() && is_busy(work) {
+            buffer = self.progress.wait(buffer).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Wakes those who wait and runs the callbacks of appends that ended. The caller holds no mutex.
+    fn settle_up(&self) {
+        // Who is between its look and its wait holds the buffer.
+        let ended = std::mem::take(&mut guard(&self.buffer).ended);
+        self.progress.notify_all();
+        for (done, result) in ended {
+            done(result);
+        }
+    }
+
+    /// Runs `work` as the writing thread.
+    pub(super) fn with_writer<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> R {
+        let mut writer = guard(&self.writer);
+        let result = work(&mut writer);
+        drop(writer);
+        self.settle_up();
+        result
+    }
+
+    fn fail(&self, failure: Failure) {
+        let mut buffer = guard(&self.buffer);
+        let failure = *buffer.failure.get_or_insert(failure);
+        let waiting = std::mem::take(&mut buffer.waiting);
+        let unknown = |it: Waiting| (it.done, Err(AppendError::Unknown(failure)));
+        buffer.ended.extend(waiting.into_iter().map(unknown));
+    }
+
+    /// Notes that entries have reached a level; the callbacks of those who wait for it are due.
+    fn advance(&self, level: Level, to: Lsn, file: Option<&Arc<dyn DiskFile>>) {
+        let mut guarded = guard(&self.buffer);
+        let buffer = &mut *guarded;
+        match level {
+            Level::Written => &self.written,
+            Level::Synced => &self.synced,
+        }
+        .fetch_max(to.0, Ordering::AcqRel);
+        if let Some(file) = file {
+            buffer.unsynced = Some((Arc::clone(file), to));
+        }
+        let is_reached = |it: &mut Waiting| it.lsn <= self.reached(it.level);
+        let reached = buffer.waiting.extract_if(.., is_reached);
+        buffer.ended.extend(reached.map(|it| (it.done, Ok(it.lsn))));
+    }
+
+    /// Writes the buffer as one frame.
+    fn write_pending(&self, writer: &mut Writer) {
+        let (mut frame, entries, last) = {
+            let mut buffer = guard(&self.buffer);
+            if buffer.failure.is_some() || buffer.entries == 0 {
+                return;
+            }
+            let empty = fresh_frame(std::mem::take(&mut writer.empty));
+            let entries = std::mem::take(&mut buffer.entries);
+            (
+                std::mem::replace(&mut buffer.frame, empty),
+                entries,
+                Lsn(buffer.next.0 - 1),
+            )
+        };
+        let first = Lsn(last.0 + 1 - u64::from(entries));
+        let result = self.write_frame(writer, &mut frame, entries, first);
+        // A long entry's buffer is not kept for short ones.
+        if frame.capacity() <= 2 * FRAME_BYTES_MAX {
+            writer.empty = frame;
+        }
+        match result {
+            Ok(()) => {
+                let file = writer.current.as_ref().map(|segment| &segment.file);
+                self.advance(Level::Written, last, file);
+            }
+            Err(error) => self.fail(Failure::of(&error)),
+        }
+    }
+
+    fn write_frame(&self, writer: &mut Writer, frame: &mut [u8], entries: u32, first: Lsn) -> io::Result<()> {
+        let end = writer.position + frame.len() as u64;
+        if writer.current.as_ref().is_none_or(|segment| end > segment.bytes) {
+            self.begin_segment(writer, first)?;
+        }
+        let segment = writer.current.as_ref().expect("begun");
+        let synced = self.reached(Level::Synced);
+        let crc = frame::seal(frame, entries, first, synced, writer.last_crc, segment.header.salt);
+        segment.file.write_all_at(frame, writer.position)?;
+        writer.position += frame.len() as u64;
+        writer.last_crc = crc;
+        Ok(())
+    }
+
+    /// Finishes the current segment and begins the next one, whose first entry is `first`.
+    fn begin_segment(&self, writer: &mut Writer, first: Lsn) -> io::Result<()> {
+        if let Some(current) = &writer.current {
+            // Who reads a segment with a successor relies on it.
+            let syncing = guard(&self.syncer);
+            current.file.sync()?;
+            drop(syncing);
+            self.advance(Level::Synced, Lsn(first.0 - 1), None);
+        }
+        let header = Header {
+            kind: Kind::Segment,
+            id: self.options.id,
+            salt: writer.next_salt,
+            epoch: self.epoch,
+            segment: writer.next_segment,
+            lsn: first,
+            crc_before: writer.last_crc,
+        };
+        let spare = writer.spare.take().expect("promised to these entries");
+        let segment = spare.become_segment(&*self.disk, &self.dir, header)?;
+        writer.finished.extend(writer.current.replace(segment));
+        writer.next_segment += 1;
+        writer.next_salt = writer.next_salt.wrapping_add(0x9E37_79B9);
+        writer.position = HEADER_BYTES as u64;
+        // At once, so that a full disk is known while there is room left. Without it the log goes on for now.
+        let _ = self.prepare(writer);
+        Ok(())
+    }
+
+    /// Makes the spare file if there is none.
+    pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
+        if writer.spare.is_some() {
+            return Ok(());
+        }
+        self.make_spare(writer, 0)
+    }
+
+    /// Makes sure that the spare file has `needed` bytes, unless it is promised already.
+    fn ensure_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
+        // What is buffered may be promised the spare file: writing it uses that up.
+        self.write_pending(writer);
+        if let Some(spare) = &writer.spare {
+            let promised = guard(&self.buffer).spare_bytes == 0;
+            if promised || spare.bytes() >= needed {
+                return Ok(());
+            }
+            // From now on nobody is promised the small one.
+            guard(&self.buffer).spare_bytes = 0;
+        }
+        self.make_spare(writer, needed)
+    }
+
+    /// Makes the spare file, or a larger one in its place.
+    fn make_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
+        let last = writer.current.as_ref().or(writer.finished.last());
+        let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
+        let usual = last.map_or(min, |segment| (segment.bytes * 2).clamp(min, max));
+        let before = writer.spare.take().map_or(0, |spare| spare.bytes());
+        let made = Spare::make(&*self.disk, &self.dir, usual.max(needed));
+        let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
+        self.full.store(full, Ordering::Release);
+        self.disk_bytes.fetch_sub(before, Ordering::Relaxed);
+        let spare = made?;
+        self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed);
+        guard(&self.buffer).spare_bytes = spare.bytes();
+        writer.spare = Some(spare);
+        Ok(())
+    }
+
+    /// Removes the segments whose entries all come before `lsn`. The current one stays.
+    pub(super) fn remove_before(&self, writer: &mut Writer, lsn: Lsn) -> io::Result<()> {
+        while let Some(after) = writer.finished.get(1).or(writer.current.as_ref())
+            && !writer.finished.is_empty()
+            && after.header.lsn <= lsn
+        {
+            let oldest = &writer.finished[0];
+            self.disk.remove(&segment::path_of(&self.dir, oldest.header.segment))?;
+            self.disk_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+            writer.finished.remove(0);
+        }
+        self.disk.sync_dir(&self.dir)
+    }
+
+    /// Syncs what is written.
+    fn sync_written(&self) {
+        let unsynced = {
+            let mut buffer = guard(&self.buffer);
+            if buffer.failure.is_some() {
+                return;
+            }
+            buffer.unsynced.take()
+        };
+        let Some((file, target)) = unsynced else { return };
+        match file.sync() {
+            Ok(()) => self.advance(Level::Synced, target, None),
+            Err(error) => self.fail(Failure::of(&error)),
+        }
+    }
+}

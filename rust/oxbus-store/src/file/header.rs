@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The first page of a file: what it is, whose it is, where it belongs.
+//!
+//! ```text
+//!  0  8 bytes magic          8  u16 version    10  u16 shard      12  u32 salt
+//! 16 16 bytes store id      32  u64 epoch      40  u64 number of the segment, or 0 for a snapshot
+//! 48  u64 first entry of the segment, or the last entry that the snapshot covers
+//! 56  u32 CRC of the last frame before the segment               60  u32 CRC of bytes 0 … 60
+//! 64  zeros up to 4096
+//! ```
+
+use crate::shard_log::Lsn;
+
+/// Bytes of the page.
+pub(super) const HEADER_BYTES: usize = 4096;
+/// The version this build writes, and the newest it reads.
+pub(super) const VERSION: u16 = 1;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"oxbusjnl";
+const SNAPSHOT_MAGIC: [u8; 8] = *b"oxbussnp";
+const USED_BYTES: usize = 64;
+const CRC_AT: usize = 60;
+
+/// What kind of file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Segment,
+    Snapshot,
+}
+
+/// Names one shard of one store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardId {
+    /// Random, one for all shards of a namespace.
+    pub store: [u8; 16],
+    /// Which of them.
+    pub shard: u16,
+}
+
+/// The first page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) kind: Kind,
+    pub(super) id: ShardId,
+    pub(super) salt: u32,
+    pub(super) epoch: u64,
+    pub(super) segment: u64,
+    pub(super) lsn: Lsn,
+    pub(super) crc_before: u32,
+}
+
+/// Why a page is not the header it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderError {
+    /// It does not begin as a file of ours.
+    Foreign,
+    /// A newer version wrote it.
+    Newer {
+        /// The version that wrote it.
+        version: u16,
+    },
+    /// Its bytes fail their check.
+    Damaged,
+    /// It belongs to another store or another shard.
+    Misplaced,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut page = vec![0; HEADER_BYTES];
+        page[0..8].copy_from_slice(match self.kind {
+            Kind::Segment => &SEGMENT_MAGIC,
+            Kind::Snapshot => &SNAPSHOT_MAGIC,
+        });
+        page[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        page[10..12].copy_from_slice(&self.id.shard.to_le_bytes());
+        page[12..16].copy_from_slice(&self.salt.to_le_bytes());
+        page[16..32].copy_from_slice(&self.id.store);
+        page[32..40].copy_from_slice(&self.epoch.to_le_bytes());
+        page[40..48].copy_from_slice(&self.segment.to_le_bytes());
+        page[48..56].copy_from_slice(&self.lsn.0.to_le_bytes());
+        page[56..60].copy_from_slice(&self.crc_before.to_le_bytes());
+        let crc = crc32c::crc32c(&page[..CRC_AT]);
+        page[CRC_AT..USED_BYTES].copy_from_slice(&crc.to_le_bytes());
+        page
+    }
+
+    /// Reads the header of a file that belongs to `id`.
+    pub(super) fn decode(page: &[u8], kind: Kind, id: ShardId) -> Result<Self, HeaderError> {
+        let magic = match kind {
+            Kind::Segment => SEGMENT_MAGIC,
+            Kind::Snapshot => SNAPSHOT_MAGIC,
+        };
+        let Some(used) = page.get(..USED_BYTES) else {
+            return Err(HeaderError::Damaged);
+        };
+        if used[0..8] != magic {
+            return Err(HeaderError::Foreign);
+        }
+        let u16_at = |at: usize| u16::from_le_bytes(used[at..at + 2].try_into().expect("two bytes"));
+        let u32_at = |at: usize| u32::from_le_bytes(used[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(used[at..at + 8].try_into().expect("eight bytes"));
+        // Before the check: a newer version may check otherwise.
+        let version = u16_at(8);
+        if version > VERSION {
+            return Err(HeaderError::Newer { version });
+        }
+        if version == 0 || crc32c::crc32c(&used[..CRC_AT]) != u32_at(CRC_AT) {
+            return Err(HeaderError::Damaged);
+        }
+        let found = Self {
+            kind,
+            id: ShardId {
+                store: used[16..32].try_into().expect("sixteen bytes"),
+                shard: u16_at(10),
+            },
+            salt: u32_at(12),
+            epoch: u64_at(32),
+            segment: u64_at(40),
+            lsn: Lsn(u64_at(48)),
+            crc_before: u32_at(56),
+        };
+        if found.id == id {
+            Ok(found)
+        } else {
+            Err(HeaderError::Misplaced)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: ShardId = ShardId {
+        store: *b"0123456789abcdef",
+        shard: 7,
+    };
+    const HEADER: Header = Header {
+        kind: Kind::Segment,
+        id: ID,
+        salt: 0xDEAD_BEEF,
+        epoch: 3,
+        segment: 12,
+        lsn: Lsn(1_000),
+        crc_before: 42,
+    };
+
+    #[test]
+    fn header_comes_back() {
+        assert_eq!(Header::decode(&HEADER.encode(), Kind::Segment, ID), Ok(HEADER));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let page = HEADER.encode();
+        for at in 0..USED_BYTES * 8 {
+            let mut damaged = page.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert!(Header::decode(&damaged, Kind::Segment, ID).is_err(), "bit {at}");
+        }
+    }
+
+    #[test]
+    fn others_are_told_apart() {
+        let page = HEADER.encode();
+        let other = ShardId { shard: 8, ..ID };
+        assert_eq!(Header::decode(&page, Kind::Segment, other), Err(HeaderError::Misplaced));
+        assert_eq!(Header::decode(&page, Kind::Snapshot, ID), Err(HeaderError::Foreign));
+        assert_eq!(
+            Header::decode(&page[..10], Kind::Segment, ID),
+            Err(HeaderError::Damaged)
+        );
+        let mut newer = page;
+        newer[8] = 2;
+        assert_eq!(
+            Header::decode(&newer, Kind::Segment, ID),
+            Err(HeaderError::Newer { version: 2 })
+        );
+    }
+}

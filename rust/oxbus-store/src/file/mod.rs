@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The journal in files: one directory per shard, nothing shared with other shards.
+//!
+//! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
+//! `recovery` (reading them back), `group_commit` (who writes and who waits), `snapshot`, and here what ties them.
+//! Every byte is drawn in docs/format.md.
+
+mod frame;
+mod group_commit;
+mod header;
+mod recovery;
+mod segment;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use header::{HeaderError, ShardId};
+pub use recovery::{OpenError, Replayed};
+
+use crate::disk::Disk;
+use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room, ShardLog};
+use group_commit::{GroupCommit, Start};
+use segment::Segment;
+
+/// The journal of one shard in files.
+pub struct FileLog {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    id: ShardId,
+    epoch: u64,
+    commits: GroupCommit,
+}
+
+/// How to open a log.
+#[derive(Debug, Clone, Copy)]
+pub struct FileLogOptions {
+    /// Whose log it is.
+    pub id: ShardId,
+    /// Random: tells the frames of this owner from those of others.
+    pub salt: u32,
+    /// Bytes of the first segment; each later one has twice as many.
+    pub segment_bytes_min: u64,
+    /// Bytes of a segment, unless one entry needs more.
+    pub segment_bytes_max: u64,
+}
+
+impl FileLogOptions {
+    /// The usual sizes: 1 MiB to 16 MiB.
+    pub fn new(id: ShardId, salt: u32) -> Self {
+        Self {
+            id,
+            salt,
+            segment_bytes_min: 1 << 20,
+            segment_bytes_max: 16 << 20,
+        }
+    }
+}
+
+/// What an open found.
+#[derive(Debug)]
+pub struct Opened {
+    /// The log, ready for appends.
+    pub log: FileLog,
+    /// What was read after the snapshot.
+    pub replayed: Replayed,
+}
+
+/// Who learns what a log holds when it is opened.
+pub trait Replay {
+    /// The newest snapshot: the last entry it covers, and its bytes. Called at most once, and first.
+    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]);
+    /// The next entry after it.
+    fn entry(&mut self, lsn: Lsn, entry: &[u8]);
+}
+
+impl fmt::Debug for FileLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileLog")
+            .field("dir", &self.dir)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FileLog {
+    /// Opens the log in `dir`, or begins one there, and shows to `replay` what it holds.
+    ///
+    /// Nothing is overwritten: this owner writes into segments of its own, and begins them with its first append.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: FileLogOptions,
+        replay: &mut dyn Replay,
+    ) -> Result<Opened, OpenError> {
+        let id = options.id;
+        disk.create_dir(dir)?;
+        let (mut covered, mut epoch) = (Lsn::NONE, 0);
+        if let Some((header, bytes)) = snapshot::newest(&*disk, dir, id)? {
+            (covered, epoch) = (header.lsn, header.epoch);
+            replay.snapshot(covered, &bytes);
+        }
+        let segments = recovery::segments(&*disk, dir, id)?;
+        let recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry| {
+            replay.entry(lsn, entry);
+            true
+        })?;
+        // What the last owner wrote and did not sync was shown now: from here on it must stay.
+        for segment in &recovered.segments {
+            segment.file.sync()?;
+        }
+        let newest = recovered.segments.last().map(|segment| segment.header);
+        let epoch = newest.map_or(epoch, |header| header.epoch.max(epoch)) + 1;
+        let start = Start {
+            last: Lsn(recovered.next.max(covered.next()).0 - 1),
+            last_crc: recovered.last_crc,
+            epoch,
+            next_segment: newest.map_or(1, |header| header.segment + 1),
+            finished: recovered.segments,
+        };
+        let log = Self {
+            commits: GroupCommit::new(Arc::clone(&disk), dir.to_owned(), options, start),
+            disk,
+            dir: dir.to_owned(),
+            id,
+            epoch,
+        };
+        log.remove_leftovers()?;
+        match log.prepare() {
+            // A full disk is no reason not to open: what is there can be received.
+            Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(error.into()),
+            _ => Ok(Opened {
+                log,
+                replayed: recovered.replayed,
+            }),
+        }
+    }
+
+    /// Removes what an earlier owner began and never gave a name that counts.
+    fn remove_leftovers(&self) -> io::Result<()> {
+        for name in self.disk.list(&self.dir)? {
+            // The spare file stays: on a full disk its room is worth much.
+            if segment::is_temporary(&name) && name != segment::SPARE {
+                self.disk.remove(&self.dir.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the next file in advance, and finds out whether a full disk has room again.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.commits.with_writer(|writer| self.commits.prepare(writer))
+    }
+
+    /// True while the disk has no room for another segment: entries that add are refused.
+    pub fn is_full(&self) -> bool {
+        self.commits.is_full()
+    }
+
+    /// Syncs what was appended and ends the log: later appends fail.
+    pub fn close(&self) -> Result<(), AppendError> {
+        let last = Lsn(self.commits.next().0 - 1);
+        let synced = self.commits.commit(last, Level::Synced);
+        self.commits.end(Failure::Closed);
+        synced
+    }
+}
+
+impl ShardLog for FileLog {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn next_lsn(&self) -> Lsn {
+        self.commits.next()
+    }
+
+    fn append(
+        &self,
+        expected: Lsn,
+        entry: &[u8],
+        room: Room,
+        level: Level,
+        done: Option<Done>,
+    ) -> Result<(), AppendError> {
+        self.commits.append(expected, entry, room, level, done)
+    }
+
+    fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+        self.commits.commit(lsn, level)
+    }
+
+    fn reached(&self, level: Level) -> Lsn {
+        self.commits.reached(level)
+    }
+
+    fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()> {
+        let written = self.commits.reached(Level::Written);
+        let segments: Vec<Segment> = self
+            .commits
+            .with_writer(|writer| writer.finished.iter().chain(&writer.current).cloned().collect());
+        let first = segments
+            .iter()
+            .rposition(|segment| segment.header.lsn <= from)
+            .unwrap_or(0);
+        recovery::replay(&self.dir, segments[first..].to_vec(), from, Some(written), visit)
+            .map(drop)
+            .map_err(io::Error::other)
+    }
+
+    fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
+        snapshot::put(&*self.disk, &self.dir, self.id, self.epoch, at, chunks)
+    }
+
+    fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {
+        self.commits
+            .with_writer(|writer| self.commits.remove_before(writer, lsn))
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.commits.disk_bytes()
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        // Best effort: an owner that must know calls `close`.
+        let _ = self.close();
+    }
+}

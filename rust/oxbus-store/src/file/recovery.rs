@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading a log back: what is whole, what is torn, what is damaged.
+//!
+//! Segments are read in the order of their numbers. Each tells the number of its first entry and the CRC of the frame
+//! before it, so a missing, swapped or older segment shows. A segment with a successor was synced before the
+//! successor was made: everything in it up to the successor's first entry must be there.
+//!
+//! In the last segment the first bytes that are no frame end the log, unless they were known to be synced: then a
+//! later frame says so by its `synced` number, and the log is damaged. Nothing is skipped: a frame behind a bad one counts
+//! as never written, because the disk may have stored them in any order (docs/format.md, "Torn or damaged").
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::frame::{self, FRAME_HEADER_BYTES, Found};
+use super::header::{HEADER_BYTES, Header, HeaderError, Kind, ShardId};
+use super::segment::{self, Segment};
+use crate::disk::Disk;
+use crate::shard_log::Lsn;
+
+/// Why a log cannot be read.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The system failed.
+    Io(io::Error),
+    /// A file is not what its name says.
+    Header {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: HeaderError,
+    },
+    /// Entries that were acknowledged are missing or damaged.
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Where in it, in bytes.
+        position: u64,
+        /// The first entry that is lost.
+        lost: Lsn,
+        /// What was found, for people.
+        detail: &'static str,
+    },
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the journal could not be read: {error}"),
+            Self::Header { path, error } => {
+                let what = match error {
+                    HeaderError::Foreign => "is not a file of oxbus; move it away".to_owned(),
+                    HeaderError::Newer { version } => {
+                        format!("was written by a newer version of oxbus; open it with that one: format={version}")
+                    }
+                    HeaderError::Damaged => "has a damaged first page; restore it from a copy".to_owned(),
+                    HeaderError::Misplaced => {
+                        "belongs to another store or another partition; put it back where it was".to_owned()
+                    }
+                };
+                write!(f, "{what}: `{}`", path.display())
+            }
+            Self::Damaged {
+                path,
+                position,
+                lost,
+                detail,
+            } => write!(
+                f,
+                "the journal is damaged ({detail}); restore it from a copy: `{}` position={position} first lost entry={}",
+                path.display(),
+                lost.0
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// What reading a log found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Whole frames.
+    pub frames: u64,
+    /// Entries in them.
+    pub entries: u64,
+    /// Bytes of frames.
+    pub bytes: u64,
+    /// Bytes that were cut from the end because their write never finished.
+    pub torn_bytes: u64,
+}
+
+/// A log that was read.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub(super) segments: Vec<Segment>,
+    pub(super) next: Lsn,
+    pub(super) last_crc: u32,
+    pub(super) replayed: Replayed,
+}
+
+/// Opens the segments of a directory, in order; checks that none is missing.
+pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId) -> Result<Vec<Segment>, OpenError> {
+    let mut numbers: Vec<u64> = disk
+        .list(dir)?
+        .iter()
+        .filter_map(|name| segment::number_of(name))
+        .collect();
+    numbers.sort_unstable();
+    let mut found: Vec<Segment> = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let path = segment::path_of(dir, number);
+        let file = disk.open(&path)?;
+        let mut page = vec![0; HEADER_BYTES];
+        let read = file.read_full_at(&mut page, 0)?;
+        let header = Header::decode(&page[..read], Kind::Segment, id).map_err(|error| OpenError::Header {
+            path: path.clone(),
+            error,
+        })?;
+        let damaged = |detail| OpenError::Damaged {
+            path: path.clone(),
+            position: 0,
+            lost: header.lsn,
+            detail,
+        };
+        if header.segment != number {
+            return Err(damaged("the file has the name of another segment"));
+        }
+        if let Some(before) = found.last() {
+            if before.header.segment + 1 != number {
+                return Err(damaged("the segment before it is missing"));
+            }
+            if before.header.lsn > header.lsn || before.header.epoch > header.epoch {
+                return Err(damaged("it is older than the segment before it"));
+            }
+        }
+        let bytes = file.len()?;
+        found.push(Segment { header, file, bytes });
+    }
+    Ok(found)
+}
+
+/// Reads all segments and shows each entry from `from` on, until `visit` says false. When the caller knows the last entry,
+/// everything up to it must be there, and what comes after it is not looked at.
+pub(super) fn replay(
+    dir: &Path,
+    segments: Vec<Segment>,
+    from: Lsn,
+    last: Option<Lsn>,
+    visit: &mut dyn FnMut(Lsn, &[u8]) -> bool,
+) -> Result<Recovered, OpenError> {
+    let mut replayed = Replayed::default();
+    let first = segments.first().map_or(from, |segment| segment.header.lsn);
+    if first > from {
+        return Err(OpenError::Damaged {
+            path: segment::path_of(dir, segments[0].header.segment),
+            position: 0,
+            lost: from,
+            detail: "the segments before it are missing",
+        });
+    }
+    let mut next = first;
+    let mut wanted = true;
+    let mut last_crc = segments.first().map_or(0, |segment| segment.header.crc_before);
+    for (index, current) in segments.iter().enumerate() {
+        let path = || segment::path_of(dir, current.header.segment);
+        let following = segments.get(index + 1).map(|following| following.header.lsn);
+        let until = following.or(last.map(Lsn::next));
+        if current.header.lsn != next || current.header.crc_before != last_crc {
+            return Err(OpenError::Damaged {
+                path: path(),
+                position: 0,
+                lost: next,
+                detail: "it does not continue the segment before it",
+            });
+        }
+        let content = current.content()?;
+        let mut position = 0;
+        while wanted && until.is_none_or(|until| next < until) {
+            let at = HEADER_BYTES as u64 + position as u64;
+            let rest = &content[position..];
+            let damaged = |detail| OpenError::Damaged {
+                path: path(),
+                position: at,
+                lost: next,
+                detail,
+            };
+            match frame::look(rest, current.header.salt) {
+                Found::Frame(header, payload) if header.first == next && header.crc_before == last_crc => {
+                    let entries = frame::entries(payload, header.entries).expect("looked at");
+                    for entry in entries {
+                        wanted = wanted && (next < from || visit(next, entry));
+                        next = next.next();
+                    }
+                    last_crc = header.crc;
+                    let bytes = FRAME_HEADER_BYTES + payload.len();
+                    position += bytes;
+                    replayed.frames += 1;
+                    replayed.entries += u64::from(header.entries);
+                    replayed.bytes += bytes as u64;
+                }
+                _ if until.is_some() => return Err(damaged("an entry is missing in a finished segment")),
+                found => {
+                    if let Some(detail) = proof_of_loss(rest, current.header.salt, next) {
+                        return Err(damaged(detail));
+                    }
+                    if found != Found::Nothing || rest.iter().any(|byte| *byte != 0) {
+                        replayed.torn_bytes = used(rest) as u64;
+                    }
+                    break;
+                }
+            }
+        }
+        if !wanted {
+            break;
+        }
+        if following.is_some_and(|following| next > following) {
+            return Err(OpenError::Damaged {
+                path: path(),
+                position: HEADER_BYTES as u64 + position as u64,
+                lost: next,
+                detail: "it and the next segment hold the same entries",
+            });
+        }
+    }
+    Ok(Recovered {
+        segments,
+        next,
+        last_crc,
+        replayed,
+    })
+}
+
+/// Bytes up to the last one that is not zero.
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// Looks behind a place without a frame for one that knows the entry `next` to have been synced.
+fn proof_of_loss(rest: &[u8], salt: u32, next: Lsn) -> Option<&'static str> {
+    let end = used(rest);
+    (8..end).step_by(8).find_map(|position| {
+        // Zeros are most of it; a header without a payload is none.
+        if rest[position..].first_chunk::<4>() == Some(&[0; 4]) {
+            return None;
+        }
+        match frame::look(&rest[position..], salt) {
+            Found::Frame(header, _) if header.synced >= next && header.first > next => {
+                Some("a synced entry is damaged")
+            }
+            _ => None,
+        }
+    })
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Segment files: made full of zeros under another name, then given a header and their own name.
+//!
+//! Holds always
+//! - a file with the name of a segment has a synced header and all its bytes: `make` syncs before it renames;
+//! - so a write into it changes neither length nor block list, and a sync writes data only;
+//! - a file under a temporary name holds nothing that counts, and may be overwritten or removed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::header::{HEADER_BYTES, Header};
+use crate::disk::{Disk, DiskFile};
+
+const ZEROS_AT_ONCE: usize = 256 << 10;
+const SUFFIX: &str = ".journal";
+pub(super) const SPARE: &str = "spare.tmp";
+
+/// An open segment.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) header: Header,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) bytes: u64,
+}
+
+pub(super) fn path_of(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:010}{SUFFIX}"))
+}
+
+/// The number of a segment by its file name.
+pub(super) fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    (digits.len() == 10).then(|| digits.parse().ok()).flatten()
+}
+
+/// A file of zeros, kept at hand so that the next segment costs no time and a full disk leaves some room.
+#[derive(Debug)]
+pub(super) struct Spare {
+    file: Arc<dyn DiskFile>,
+    bytes: u64,
+}
+
+impl Spare {
+    /// Makes the spare file of a log, at least `bytes` long.
+    pub(super) fn make(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Self> {
+        let path = dir.join(SPARE);
+        let file = match disk.open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
+            Err(error) => return Err(error),
+        };
+        let zeros = vec![0; ZEROS_AT_ONCE];
+        let mut position = 0;
+        while position < bytes {
+            let piece = (bytes - position).min(ZEROS_AT_ONCE as u64) as usize;
+            file.write_all_at(&zeros[..piece], position)?;
+            position += piece as u64;
+        }
+        let bytes = file.len()?.max(bytes);
+        file.sync()?;
+        Ok(Self { file, bytes })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes it the segment that `header` names.
+    pub(super) fn become_segment(self, disk: &dyn Disk, dir: &Path, header: Header) -> io::Result<Segment> {
+        self.file.write_all_at(&header.encode(), 0)?;
+        self.file.sync()?;
+        disk.rename(&dir.join(SPARE), &path_of(dir, header.segment))?;
+        disk.sync_dir(dir)?;
+        Ok(Segment {
+            header,
+            file: self.file,
+            bytes: self.bytes,
+        })
+    }
+}
+
+impl Segment {
+    /// All bytes after the header.
+    pub(super) fn content(&self) -> io::Result<Vec<u8>> {
+        let len = self.bytes.saturating_sub(HEADER_BYTES as u64) as usize;
+        let mut content = vec![0; len];
+        let read = self.file.read_full_at(&mut content, HEADER_BYTES as u64)?;
+        content.truncate(read);
+        Ok(content)
+    }
+}
+
+/// True for a file that holds nothing that counts.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.ends_with(".tmp")
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Snapshots: the state after some entry, in a file of its own.
+//!
+//! ```text
+//! header page, then chunks: u32 length, u32 CRC-32C begun at the salt, bytes; a chunk of length 0 ends the file,
+//! and its CRC field holds the number of chunks before it
+//! ```
+//!
+//! A snapshot is written under a temporary name, synced and renamed, then older ones are removed. So the newest by name is
+//! whole, unless the disk damaged it; then the segments it stood for are gone, and the shard does not open.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::header::{HEADER_BYTES, Header, Kind, ShardId};
+use super::recovery::OpenError;
+use crate::disk::Disk;
+use crate::shard_log::Lsn;
+
+const SUFFIX: &str = ".snapshot";
+const TEMPORARY: &str = "snapshot.tmp";
+const CHUNK_HEADER_BYTES: usize = 8;
+
+fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
+    dir.join(format!("{:020}{SUFFIX}", lsn.0))
+}
+
+fn lsn_of(name: &str) -> Option<Lsn> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    (digits.len() == 20).then(|| digits.parse().ok().map(Lsn)).flatten()
+}
+
+fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Lsn>> {
+    let mut found: Vec<Lsn> = disk.list(dir)?.iter().filter_map(|name| lsn_of(name)).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Writes a snapshot and removes older ones.
+pub(super) fn put(
+    disk: &dyn Disk,
+    dir: &Path,
+    id: ShardId,
+    epoch: u64,
+    at: Lsn,
+    chunks: &mut dyn Iterator<Item = Vec<u8>>,
+) -> io::Result<()> {
+    let temporary = dir.join(TEMPORARY);
+    match disk.remove(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = disk.create(&temporary)?;
+    let header = Header {
+        kind: Kind::Snapshot,
+        id,
+        salt: crc32c::crc32c(&at.0.to_le_bytes()),
+        epoch,
+        segment: 0,
+        lsn: at,
+        crc_before: 0,
+    };
+    let mut position = HEADER_BYTES as u64;
+    let mut count = 0u32;
+    for chunk in chunks.filter(|chunk| !chunk.is_empty()) {
+        let mut bytes = Vec::with_capacity(CHUNK_HEADER_BYTES + chunk.len());
+        bytes.extend_from_slice(&u32::try_from(chunk.len()).map_err(io::Error::other)?.to_le_bytes());
+        bytes.extend_from_slice(&crc32c::crc32c_append(header.salt, &chunk).to_le_bytes());
+        bytes.extend_from_slice(&chunk);
+        file.write_all_at(&bytes, position)?;
+        position += bytes.len() as u64;
+        count += 1;
+    }
+    let mut end = [0; CHUNK_HEADER_BYTES];
+    end[4..].copy_from_slice(&count.to_le_bytes());
+    file.write_all_at(&end, position)?;
+    file.write_all_at(&header.encode(), 0)?;
+    file.sync()?;
+    disk.rename(&temporary, &path_of(dir, at))?;
+    disk.sync_dir(dir)?;
+    for older in all(disk, dir)?.into_iter().filter(|lsn| *lsn < at) {
+        disk.remove(&path_of(dir, older))?;
+    }
+    Ok(())
+}
+
+/// The newest snapshot: its header and all its bytes.
+pub(super) fn newest(disk: &dyn Disk, dir: &Path, id: ShardId) -> Result<Option<(Header, Vec<u8>)>, OpenError> {
+    let Some(lsn) = all(disk, dir)?.pop() else {
+        return Ok(None);
+    };
+    let path = path_of(dir, lsn);
+    let file = disk.open(&path)?;
+    let mut bytes = vec![0; file.len()? as usize];
+    let read = file.read_full_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    let header = Header::decode(&bytes, Kind::Snapshot, id).map_err(|error| OpenError::Header {
+        path: path.clone(),
+        error,
+    })?;
+    let damaged = |position: usize, detail| OpenError::Damaged {
+        path: path.clone(),
+        position: position as u64,
+        lost: Lsn(1),
+        detail,
+    };
+    if header.lsn != lsn {
+        return Err(damaged(0, "the file has the name of another snapshot"));
+    }
+    let mut content = Vec::with_capacity(bytes.len());
+    let mut position = HEADER_BYTES;
+    let mut count = 0;
+    loop {
+        let Some(chunk) = bytes.get(position..position + CHUNK_HEADER_BYTES) else {
+            return Err(damaged(position, "the snapshot ends too early"));
+        };
+        let len = u32::from_le_bytes(chunk[..4].try_into().expect("four bytes")) as usize;
+        let check = u32::from_le_bytes(chunk[4..].try_into().expect("four bytes"));
+        if len == 0 {
+            if check != count {
+                return Err(damaged(position, "the snapshot has lost a part"));
+            }
+            return Ok(Some((header, content)));
+        }
+        let start = position + CHUNK_HEADER_BYTES;
+        match bytes.get(start..start + len) {
+            Some(chunk) if crc32c::crc32c_append(header.salt, chunk) == check => content.extend_from_slice(chunk),
+            _ => return Err(damaged(position, "a part of the snapshot is damaged")),
+        }
+        position = start + len;
+        count += 1;
+    }
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A durable log without a disk: what survives is a [`MemoryStorage`], opened again and again.
+//!
+//! It behaves as a remote engine may: an append completes late, meets another owner's entry, or ends without an
+//! answer. Tests of whatever stands on a [`ShardLog`] choose which by [`MemoryStorage::inject`].
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room, ShardLog};
+
+/// What happens to the next append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Injected {
+    /// It stays in flight, and all after it, until [`MemoryStorage::release`].
+    Delay,
+    /// Somebody else's entry takes its number.
+    Conflict,
+    /// It ends without an answer, and is in the log or not. The handle takes nothing more.
+    Unknown {
+        /// Whether it is.
+        stored: bool,
+    },
+}
+
+struct InFlight {
+    lsn: Lsn,
+    epoch: u64,
+    entry: Vec<u8>,
+    done: Option<Done>,
+}
+
+#[derive(Default)]
+struct State {
+    epoch: u64,
+    /// Entry `truncated + 1` is the first.
+    truncated: u64,
+    entries: VecDeque<Vec<u8>>,
+    snapshot: Option<(Lsn, Vec<u8>)>,
+    injected: VecDeque<Injected>,
+    in_flight: VecDeque<InFlight>,
+    delayed: bool,
+    /// Epoch of the handle whose append ended without an answer.
+    lost: Option<u64>,
+}
+
+impl State {
+    fn last(&self) -> Lsn {
+        Lsn(self.truncated + self.entries.len() as u64)
+    }
+
+    fn refusal(&self, epoch: u64) -> Option<AppendError> {
+        if self.epoch != epoch {
+            return Some(AppendError::Fenced { epoch: self.epoch });
+        }
+        (self.lost == Some(epoch)).then_some(AppendError::Unavailable(Failure::Io { errno: None }))
+    }
+}
+
+/// What survives.
+#[derive(Clone, Default)]
+pub struct MemoryStorage(Arc<(Mutex<State>, Condvar)>);
+
+/// The log of one owner.
+pub struct MemoryLog {
+    storage: MemoryStorage,
+    epoch: u64,
+}
+
+impl MemoryStorage {
+    /// Nothing stored.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the log under a new epoch: handles opened before are shut out.
+    pub fn open(&self) -> MemoryLog {
+        let mut state = self.state();
+        state.epoch += 1;
+        // What an older owner has in flight never arrives.
+        let abandoned = std::mem::take(&mut state.in_flight);
+        state.delayed = false;
+        let epoch = state.epoch;
+        drop(state);
+        self.0.1.notify_all();
+        for it in abandoned {
+            if let Some(done) = it.done {
+                done(Err(AppendError::Fenced { epoch }));
+            }
+        }
+        MemoryLog {
+            storage: self.clone(),
+            epoch,
+        }
+    }
+
+    /// The newest snapshot.
+    pub fn snapshot(&self) -> Option<(Lsn, Vec<u8>)> {
+        self.state().snapshot.clone()
+    }
+
+    /// Chooses what happens to the next append that has nothing chosen for it yet.
+    pub fn inject(&self, injected: Injected) {
+        self.state().injected.push_back(injected);
+    }
+
+    /// Lets everything in flight arrive, in order.
+    pub fn release(&self) {
+        let mut state = self.state();
+        state.delayed = false;
+        let arrived = std::mem::take(&mut state.in_flight);
+        let mut ended: Vec<(Option<Done>, Appended)> = Vec::new();
+        for it in arrived {
+            debug_assert!(it.epoch == state.epoch, "an older owner's were dropped at the open");
+            state.entries.push_back(it.entry);
+            ended.push((it.done, Ok(it.lsn)));
+        }
+        drop(state);
+        self.0.1.notify_all();
+        for (done, result) in ended {
+            if let Some(done) = done {
+                done(result);
+            }
+        }
+    }
+}
+
+impl ShardLog for MemoryLog {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn next_lsn(&self) -> Lsn {
+        let state = self.storage.state();
+        Lsn(state.last().0 + state.in_flight.len() as u64).next()
+    }
+
+    fn append(
+        &self,
+        expected: Lsn,
+        entry: &[u8],
+        _room: Room,
+        _level: Level,
+        done: Option<Done>,
+    ) -> Result<(), AppendError> {
+        let mut state = self.storage.state();
+        if let Some(refusal) = state.refusal(self.epoch) {
+            return Err(refusal);
+        }
+        let next = Lsn(state.last().0 + state.in_flight.len() as u64).next();
+        if next != expected {
+            return Err(AppendError::Conflict { next });
+        }
+        let result = match state.injected.pop_front() {
+            Some(Injected::Conflict) => {
+                state.entries.push_back(b"somebody else's".to_vec());
+                return Err(AppendError::Conflict { next: next.next() });
+            }
+            Some(Injected::Unknown { stored }) => {
+                if stored {
+                    state.entries.push_back(entry.to_vec());
+                }
+                state.lost = Some(self.epoch);
+                Err(AppendError::Unknown(Failure::Io { errno: None }))
+            }
+            injected => {
+                state.delayed |= injected == Some(Injected::Delay);
+                if state.delayed {
+                    state.in_flight.push_back(InFlight {
+                        lsn: expected,
+                        epoch: self.epoch,
+                        entry: entry.to_vec(),
+                        done,
+                    });
+                    return Ok(());
+                }
+                state.entries.push_back(entry.to_vec());
+                Ok(expected)
+            }
+        };
+        drop(state);
+        self.storage.0.1.notify_all();
+        if let Some(done) = done {
+            done(result);
+        }
+        Ok(())
+    }
+
+    fn commit(&self, lsn: Lsn, _level: Level) -> Result<(), AppendError> {
+        let mut state = self.storage.state();
+        loop {
+            if state.epoch != self.epoch {
+                return Err(AppendError::Fenced { epoch: state.epoch });
+            }
+            if state.lost == Some(self.epoch) {
+                return Err(AppendError::Unknown(Failure::Io { errno: None }));
+            }
+            if state.last() >= lsn || state.in_flight.is_empty() {
+                return Ok(());
+            }
+            state = self.storage.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn reached(&self, _level: Level) -> Lsn {
+        self.storage.state().last()
+    }
+
+    fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()> {
+        // Copied first: `visit` may use the log.
+        let (first, entries) = {
+            let state = self.storage.state();
+            let first = from.0.max(state.truncated + 1);
+            let skipped = (first - state.truncated - 1) as usize;
+            (first, state.entries.iter().skip(skipped).cloned().collect::<Vec<_>>())
+        };
+        if first > from.0.max(1) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the entries were let go of"));
+        }
+        for (lsn, entry) in (first..).zip(entries) {
+            if !visit(Lsn(lsn), &entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
+        let bytes = chunks.collect::<Vec<_>>().concat();
+        self.storage.state().snapshot = Some((at, bytes));
+        Ok(())
+    }
+
+    fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {
+        let mut state = self.storage.state();
+        while state.truncated + 1 < lsn.0 && state.entries.pop_front().is_some() {
+            state.truncated += 1;
+        }
+        Ok(())
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append(log: &MemoryLog, entry: &[u8]) -> Result<(), AppendError> {
+        let lsn = log.next_lsn();
+        log.append(lsn, entry, Room::Adds, Level::Synced, None)?;
+        log.commit(lsn, Level::Synced)
+    }
+
+    fn entries(log: &MemoryLog) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        log.read(Lsn(1), &mut |_, entry| {
+            found.push(entry.to_vec());
+            true
+        })
+        .expect("all there");
+        found
+    }
+
+    #[test]
+    fn a_newer_owner_shuts_the_older_one_out() {
+        let storage = MemoryStorage::new();
+        let older = storage.open();
+        append(&older, b"one").expect("appended");
+        let newer = storage.open();
+        assert_eq!(append(&older, b"two"), Err(AppendError::Fenced { epoch: 2 }));
+        append(&newer, b"three").expect("appended");
+        assert_eq!(entries(&newer), [b"one".to_vec(), b"three".to_vec()]);
+    }
+
+    #[test]
+    fn delayed_entries_arrive_in_order() {
+        let storage = MemoryStorage::new();
+        let log = storage.open();
+        storage.inject(Injected::Delay);
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        for number in 1..=3u64 {
+            let seen = Arc::clone(&arrived);
+            let done: Done = Box::new(move |result| seen.lock().expect("unpoisoned").push(result));
+            log.append(Lsn(number), b"x", Room::Adds, Level::Synced, Some(done))
+                .expect("taken");
+        }
+        assert_eq!(log.reached(Level::Written), Lsn::NONE);
+        storage.release();
+        assert_eq!(*arrived.lock().expect("unpoisoned"), [1, 2, 3].map(|lsn| Ok(Lsn(lsn))));
+        log.commit(Lsn(3), Level::Synced).expect("there");
+    }
+
+    #[test]
+    fn an_open_drops_what_is_in_flight() {
+        let storage = MemoryStorage::new();
+        let log = storage.open();
+        storage.inject(Injected::Delay);
+        log.append(Lsn(1), b"x", Room::Adds, Level::Synced, None)
+            .expect("taken");
+        let newer = storage.open();
+        assert_eq!(newer.next_lsn(), Lsn(1));
+        assert_eq!(log.commit(Lsn(1), Level::Synced), Err(AppendError::Fenced { epoch: 2 }));
+    }
+
+    #[test]
+    fn an_entry_without_an_answer_is_found_by_the_next_open() {
+        for stored in [false, true] {
+            let storage = MemoryStorage::new();
+            let log = storage.open();
+            storage.inject(Injected::Unknown { stored });
+            assert!(matches!(append(&log, b"x"), Err(AppendError::Unknown(_))));
+            assert!(matches!(append(&log, b"y"), Err(AppendError::Unavailable(_))));
+            assert_eq!(entries(&storage.open()).len(), usize::from(stored));
+        }
+    }
+
+    #[test]
+    fn a_conflict_names_the_next_number() {
+        let storage = MemoryStorage::new();
+        let log = storage.open();
+        storage.inject(Injected::Conflict);
+        assert_eq!(append(&log, b"x"), Err(AppendError::Conflict { next: Lsn(2) }));
+        append(&log, b"x").expect("appended");
+    }
+}

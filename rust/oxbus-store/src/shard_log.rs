@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The durable log of one shard: what every engine behind it does.
+//!
+//! A log is a row of entries, each numbered by its [`Lsn`]. An entry is opaque bytes and stands or falls as a whole.
+//! Nothing here assumes that an append is fast or local: it completes later, by a callback, and what it completed as
+//! is final. Who owns the log writes under an epoch; an owner with a newer epoch shuts the older one out.
+//!
+//! Holds always
+//! - an entry is in the log completely or not at all;
+//! - entries are in the log in the order of their numbers, without gaps;
+//! - an append that completed as [`AppendError::Unknown`] is decided at the next open, once.
+
+use std::fmt;
+use std::io;
+
+/// Number of an entry of one log; the first is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Lsn(pub u64);
+
+impl Lsn {
+    /// Before the first entry.
+    pub const NONE: Self = Self(0);
+
+    /// The entry after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// How safe an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It survives the end of the process: the operating system has it.
+    Written,
+    /// It survives the loss of power: the disk has it.
+    Synced,
+}
+
+/// What an entry does to the room that the log needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// It adds to what must be kept: refused while the disk is full.
+    Adds,
+    /// It frees something, or is too small to count: may use the reserve.
+    Frees,
+}
+
+/// Why an entry is not in the log, or may not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AppendError {
+    /// Another owner opened the log with a newer epoch. This handle is of no more use.
+    Fenced {
+        /// Epoch of the new owner.
+        epoch: u64,
+    },
+    /// The entry was meant for another number. Nothing was written.
+    Conflict {
+        /// The number that the next entry gets.
+        next: Lsn,
+    },
+    /// The disk is full. Nothing was written; entries that free room still work.
+    Full,
+    /// The log is out of service. Nothing was written.
+    Unavailable(Failure),
+    /// Nobody knows: the entry is in the log or not, which the next open finds out.
+    Unknown(Failure),
+}
+
+/// Why a log is out of service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// A write or a sync failed. What the disk holds is known only after a new open.
+    Io {
+        /// The system's number of the error, where it gave one.
+        errno: Option<i32>,
+    },
+    /// The log was closed.
+    Closed,
+}
+
+impl Failure {
+    pub(crate) fn of(error: &io::Error) -> Self {
+        Self::Io {
+            errno: error.raw_os_error(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { errno: Some(errno) } => write!(f, "{}", io::Error::from_raw_os_error(*errno)),
+            Self::Io { errno: None } => f.write_str("an input or output error"),
+            Self::Closed => f.write_str("the log is closed"),
+        }
+    }
+}
+
+/// How an append ended.
+pub type Appended = Result<Lsn, AppendError>;
+
+/// Called once, when the entry has reached its level or never will. It must not wait for this log.
+pub type Done = Box<dyn FnOnce(Appended) + Send>;
+
+/// The durable log of one shard.
+pub trait ShardLog: Send + Sync {
+    /// The epoch under which this handle writes.
+    fn epoch(&self) -> u64;
+
+    /// The number that the next entry gets.
+    fn next_lsn(&self) -> Lsn;
+
+    /// Appends `entry` as number `expected`, and calls `done` when it has reached `level`, from whichever thread
+    /// found out; without `done` the caller asks by [`ShardLog::commit`]. An error here means that nothing was
+    /// written and that `done` is not called.
+    fn append(
+        &self,
+        expected: Lsn,
+        entry: &[u8],
+        room: Room,
+        level: Level,
+        done: Option<Done>,
+    ) -> Result<(), AppendError>;
+
+    /// Waits until all entries up to `lsn` have reached `level`, and does the work if nobody else is at it.
+    fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError>;
+
+    /// The last entry that has reached `level`.
+    fn reached(&self, level: Level) -> Lsn;
+
+    /// Shows the entries from `from` to the last written one, in order, until `visit` says false.
+    fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()>;
+
+    /// Keeps the state after all entries up to `at` as a snapshot, in place of older ones. `chunks` gives its bytes.
+    fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()>;
+
+    /// Lets go of entries before `lsn`; a snapshot must cover them.
+    fn truncate_before(&self, lsn: Lsn) -> io::Result<()>;
+
+    /// Bytes on disk.
+    fn disk_bytes(&self) -> u64;
+}
