@@ -116,6 +116,7 @@ impl FaultDisk {
     }
 
     /// The disk that the next process finds after this one died.
+    #[must_use]
     pub fn after_kill(&self) -> Self {
         let state = self.state();
         let files = state
@@ -136,6 +137,7 @@ impl FaultDisk {
     }
 
     /// A disk that the machine may find after the power came back; `seed` chooses which.
+    #[must_use]
     pub fn after_power_cut(&self, seed: u64) -> Self {
         let state = self.state();
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D);

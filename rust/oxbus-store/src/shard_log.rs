@@ -132,7 +132,8 @@ pub trait ShardLog: Send + Sync {
     /// Shows the entries from `from` to the last written one, in order, until `visit` says false.
     fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()>;
 
-    /// Keeps the state after all entries up to `at` as a snapshot, in place of older ones. `chunks` gives its bytes.
+    /// Keeps the state after all entries up to `at` as a snapshot, in place of older ones; those entries are synced first.
+    /// `chunks` gives its bytes.
     fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()>;
 
     /// Lets go of entries before `lsn`; a snapshot must cover them.

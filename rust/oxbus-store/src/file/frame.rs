@@ -110,7 +110,7 @@ pub(super) fn look(bytes: &[u8], salt: u32) -> Found<'_> {
     let Some(frame) = bytes.get(..end) else {
         return Found::Bad;
     };
-    let plausible = found.payload_bytes as usize % ALIGNMENT == 0
+    let plausible = (found.payload_bytes as usize).is_multiple_of(ALIGNMENT)
         && found.entries > 0
         && found.first > Lsn::NONE
         && found.synced < found.first;

@@ -2,9 +2,11 @@
 //! The journal in files: one directory per shard, nothing shared with other shards.
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
-//! `recovery` (reading them back), `group_commit` (who writes and who waits), `snapshot`, and here what ties them.
+//! `recovery` (reading them back), `group_commit` (who writes and who waits), `flusher` (what nobody waits for), `snapshot`,
+//! and here what ties them.
 //! Every byte is drawn in docs/format.md.
 
+mod flusher;
 mod frame;
 mod group_commit;
 mod header;
@@ -19,6 +21,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
 pub use recovery::{OpenError, Replayed};
 
@@ -213,6 +216,9 @@ impl ShardLog for FileLog {
     }
 
     fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
+        // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
+        self.commit(at, Level::Synced)
+            .map_err(|error| io::Error::other(format!("{error:?}")))?;
         snapshot::put(&*self.disk, &self.dir, self.id, self.epoch, at, chunks)
     }
 

@@ -94,5 +94,5 @@ impl Segment {
 
 /// True for a file that holds nothing that counts.
 pub(super) fn is_temporary(name: &str) -> bool {
-    name.ends_with(".tmp")
+    name.strip_suffix(".tmp").is_some()
 }
