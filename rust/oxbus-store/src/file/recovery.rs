@@ -168,6 +168,8 @@ pub(super) fn replay(
     }
     let mut next = first;
     let mut wanted = true;
+    // One for all segments: touching fresh memory takes longer than reading the file.
+    let mut content = Vec::new();
     let mut last_crc = segments.first().map_or(0, |segment| segment.header.crc_before);
     for (index, current) in segments.iter().enumerate() {
         let path = || segment::path_of(dir, current.header.segment);
@@ -181,7 +183,7 @@ pub(super) fn replay(
                 detail: "it does not continue the segment before it",
             });
         }
-        let content = current.content()?;
+        current.read_content(&mut content)?;
         let mut position = 0;
         while wanted && until.is_none_or(|until| next < until) {
             let at = HEADER_BYTES as u64 + position as u64;

@@ -82,13 +82,13 @@ impl Spare {
 }
 
 impl Segment {
-    /// All bytes after the header.
-    pub(super) fn content(&self) -> io::Result<Vec<u8>> {
-        let len = self.bytes.saturating_sub(HEADER_BYTES as u64) as usize;
-        let mut content = vec![0; len];
-        let read = self.file.read_full_at(&mut content, HEADER_BYTES as u64)?;
+    /// Reads all bytes after the header into `content`, in place of what is there.
+    pub(super) fn read_content(&self, content: &mut Vec<u8>) -> io::Result<()> {
+        // Not cleared first: zeroing what is read over takes as long as reading it.
+        content.resize(self.bytes.saturating_sub(HEADER_BYTES as u64) as usize, 0);
+        let read = self.file.read_full_at(content, HEADER_BYTES as u64)?;
         content.truncate(read);
-        Ok(content)
+        Ok(())
     }
 }
 
