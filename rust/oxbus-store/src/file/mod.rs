@@ -3,13 +3,15 @@
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
 //! `recovery` (reading them back), `group_commit` (who writes and who waits), `flusher` (what nobody waits for), `snapshot`,
-//! and here what ties them.
+//! and here what ties them; `catalog` and `owner` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
 
+mod catalog;
 mod flusher;
 mod frame;
 mod group_commit;
 mod header;
+mod owner;
 mod recovery;
 mod segment;
 mod snapshot;
@@ -21,8 +23,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use catalog::Catalog;
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
+pub use owner::{OwnError, Owner};
 pub use recovery::{OpenError, Replayed};
 
 use crate::disk::Disk;

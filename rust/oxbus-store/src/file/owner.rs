@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who owns a directory: one process at a time.
+//!
+//! The owner holds a lock of the kernel on the file `owner`, which ends with the process, however it ends. The file
+//! also tells the owner's process id, for the error of whoever comes second. A forked child shares the lock until it closes
+//! the file, so it must: what was open before a fork is the parent's.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "owner";
+
+/// Why a directory could not be owned.
+#[derive(Debug)]
+pub enum OwnError {
+    /// Another process owns it, or another handle of this one.
+    InUse {
+        /// The file that is locked.
+        path: PathBuf,
+        /// Its owner, when it said so.
+        pid: Option<u32>,
+    },
+    /// The system failed.
+    Io(io::Error),
+}
+
+/// The ownership of a directory, until it is dropped.
+#[derive(Debug)]
+pub struct Owner {
+    _file: File,
+}
+
+impl Owner {
+    /// Takes ownership of `dir`, which exists.
+    pub fn take(dir: &Path) -> Result<Self, OwnError> {
+        let path = dir.join(NAME);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(OwnError::Io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                // Without it the error is still clear.
+                let _ = file.read_to_string(&mut text);
+                return Err(OwnError::InUse {
+                    path,
+                    pid: text.trim().parse().ok(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(OwnError::Io(error)),
+        }
+        let write = |file: &mut File| {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "{}", std::process::id())
+        };
+        // A full disk does not keep anybody from owning: only the error of the next one tells less.
+        let _ = write(&mut file);
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_owner_learns_who_is_the_first() {
+        let dir = std::env::temp_dir().join(format!("oxbus-owner-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("made");
+        let owner = Owner::take(&dir).expect("free");
+        match Owner::take(&dir) {
+            Err(OwnError::InUse { pid, path }) => {
+                assert_eq!(pid, Some(std::process::id()));
+                assert!(path.starts_with(&dir));
+            }
+            other => panic!("{other:?}"),
+        }
+        drop(owner);
+        drop(Owner::take(&dir).expect("free again"));
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
+}
