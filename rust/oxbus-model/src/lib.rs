@@ -2,7 +2,7 @@
 //! The words of a message bus as types.
 //!
 //! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
-//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `options`, `caps`, `lock`, `error`.
+//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `options`, `caps`, `lock`, `error`, `varint`.
 
 pub mod caps;
 pub mod error;
@@ -13,6 +13,7 @@ pub mod name;
 pub mod options;
 pub mod sequence;
 pub mod time;
+pub mod varint;
 
 pub use error::{Error, ErrorKind, Result};
 pub use lock::{LockToken, TokenKey};

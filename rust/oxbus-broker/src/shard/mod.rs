@@ -10,6 +10,7 @@
 mod cell;
 mod dead_letter;
 mod health;
+pub mod journal;
 mod schedule;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

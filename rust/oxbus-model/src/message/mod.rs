@@ -17,14 +17,13 @@
 
 mod id;
 pub mod properties;
-mod varint;
 
 pub use id::{AssignedId, MessageId};
 pub use properties::{Properties, PropertiesBuilder, Value};
 
 use crate::caps::KEY_CHARS_MAX;
+use crate::varint::{self, Reader};
 use crate::{Error, ErrorKind, Result, Timestamp};
-use varint::Reader;
 
 const FORMAT: u8 = 1;
 

@@ -7,7 +7,7 @@
 //! ```
 //! Keys are unique; the order is that of insertion.
 
-use super::varint::Reader;
+use crate::varint::{self, Reader};
 
 /// A property value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -134,9 +134,9 @@ impl PropertiesBuilder {
 
     fn text(&mut self, bytes: &[u8]) {
         let start = self.0.len();
-        let len = super::varint::len(bytes.len() as u64);
+        let len = varint::len(bytes.len() as u64);
         self.0.resize(start + len, 0);
-        super::varint::put(&mut self.0, start, bytes.len() as u64);
+        varint::put(&mut self.0, start, bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 }

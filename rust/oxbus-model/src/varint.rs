@@ -2,12 +2,12 @@
 //! Lengths and times as LEB128: seven bits per byte, low bits first.
 
 /// Bytes that `value` takes.
-pub(crate) fn len(value: u64) -> usize {
+pub fn len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 /// Writes `value` at `at`; returns the place behind it.
-pub(crate) fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
+pub fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
     while value >= 0x80 {
         out[at] = value as u8 | 0x80;
         value >>= 7;
@@ -18,18 +18,32 @@ pub(crate) fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
 }
 
 /// Writes length and bytes at `at`; returns the place behind them.
-pub(crate) fn put_bytes(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+pub fn put_bytes(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let at = put(out, at, bytes.len() as u64);
     out[at..at + bytes.len()].copy_from_slice(bytes);
     at + bytes.len()
 }
 
+/// Adds `value` to the end of `out`.
+pub fn push(out: &mut Vec<u8>, value: u64) {
+    let at = out.len();
+    out.resize(at + len(value), 0);
+    put(out, at, value);
+}
+
+/// Adds length and bytes to the end of `out`.
+pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    push(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
 /// Takes values from the front of a slice; `None` when it is too short or malformed.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(crate) fn varint(&mut self) -> Option<u64> {
+    /// The next number.
+    pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first()?;
@@ -46,18 +60,21 @@ impl<'a> Reader<'a> {
         None
     }
 
-    pub(crate) fn take(&mut self, len: u64) -> Option<&'a [u8]> {
+    /// The next `len` bytes.
+    pub fn take(&mut self, len: u64) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
         self.0 = rest;
         Some(head)
     }
 
-    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+    /// The next bytes that stand after their length.
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.varint()?;
         self.take(len)
     }
 
-    pub(crate) fn text(&mut self) -> Option<&'a str> {
+    /// The same, when they are UTF-8.
+    pub fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 }

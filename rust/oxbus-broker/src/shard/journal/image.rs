@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The messages of a shard as its journal tells them.
+//!
+//! Threads journal what they did after they did it, so two events about one message may stand in either order. Each
+//! names the hold it is about, and holds of a message have rising generations: what an older hold left is passed over,
+//! except the bytes it stored when no newer hold stored others.
+//!
+//! A message that is out under a lock when the journal ends comes back with the count its hand-out named: whoever had
+//! it is gone, and that delivery counts.
+//!
+//! Holds always
+//! - a number is in the queue or in the dead-letter queue, never in both;
+//! - `next` is above every number there.
+
+use std::collections::BTreeMap;
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Timestamp};
+use oxbus_store::Record;
+
+use super::event::{EntityId, Event, Rest};
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its bytes.
+    pub record: Record,
+    /// When it was accepted.
+    pub enqueued_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
+    /// Its delivery count, a delivery under way counted as ended.
+    pub delivery_count: u32,
+    /// Its latest hold.
+    pub generation: u32,
+    /// Where it rests.
+    pub rest: Rest,
+    /// The hold that stored `record`.
+    record_generation: u32,
+}
+
+/// The two queues of an entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queues {
+    /// Messages of the entity.
+    pub main: BTreeMap<Counter, Kept>,
+    /// Messages of its dead-letter queue.
+    pub dead_letters: BTreeMap<Counter, Kept>,
+    /// The number that the next message gets.
+    pub next: Counter,
+}
+
+/// The messages of a shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Image {
+    entities: BTreeMap<EntityId, Queues>,
+}
+
+/// An event that cannot follow those before it: the journal is not what its writer wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misfit {
+    /// The entity it is about.
+    pub entity: EntityId,
+    /// The message it is about.
+    pub counter: Counter,
+    /// What is wrong, for people.
+    pub detail: &'static str,
+}
+
+/// Which message does not fit, and why.
+type Wrong = (Counter, &'static str);
+
+impl Default for Queues {
+    fn default() -> Self {
+        Self {
+            main: BTreeMap::new(),
+            dead_letters: BTreeMap::new(),
+            next: Counter::FIRST,
+        }
+    }
+}
+
+impl Queues {
+    fn of(&mut self, sub_queue: SubQueue) -> &mut BTreeMap<Counter, Kept> {
+        match sub_queue {
+            SubQueue::Main => &mut self.main,
+            SubQueue::DeadLetter => &mut self.dead_letters,
+        }
+    }
+
+    fn insert(&mut self, sub_queue: SubQueue, counter: Counter, kept: Kept) -> Result<(), Wrong> {
+        if counter == Counter(0) {
+            return Err((counter, "no message has the number 0"));
+        }
+        if self.main.contains_key(&counter) || self.dead_letters.contains_key(&counter) {
+            return Err((counter, "a number came in twice"));
+        }
+        self.next = self.next.max(Counter(counter.0.saturating_add(1)));
+        self.of(sub_queue).insert(counter, kept);
+        Ok(())
+    }
+
+    fn dead_letter(&mut self, counter: Counter, delivery_count: u32, bytes: &[u8]) -> Result<(), Wrong> {
+        let known = self.main.remove(&counter);
+        let kept = known.ok_or((counter, "a message that is not there was dead-lettered"))?;
+        let kept = Kept {
+            delivery_count,
+            // Its holds in the dead-letter queue begin anew.
+            ..fresh(bytes, kept.enqueued_at, kept.expires_at, Rest::Ready)
+        };
+        self.dead_letters.insert(counter, kept);
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &Event<'_>) -> Result<(), Wrong> {
+        match event {
+            Event::Append {
+                first,
+                enqueued_at,
+                messages,
+            } => (0u64..).zip(messages).try_for_each(|(offset, message)| {
+                let counter = Counter(first.0.saturating_add(offset));
+                let kept = fresh(message.bytes, *enqueued_at, message.expires_at, Rest::Ready);
+                self.insert(SubQueue::Main, counter, kept)
+            }),
+            Event::Schedule {
+                counter,
+                due,
+                enqueued_at,
+                expires_at,
+                bytes,
+            } => {
+                let kept = fresh(bytes, *enqueued_at, *expires_at, Rest::Scheduled { due: *due });
+                self.insert(SubQueue::Main, *counter, kept)
+            }
+            Event::Activate {
+                counter,
+                becomes,
+                enqueued_at,
+                expires_at,
+            } => {
+                let known = self.main.remove(counter);
+                let kept = known.ok_or((*counter, "a message that is not there came due"))?;
+                let kept = Kept {
+                    enqueued_at: *enqueued_at,
+                    expires_at: *expires_at,
+                    rest: Rest::Ready,
+                    ..kept
+                };
+                self.insert(SubQueue::Main, *becomes, kept)
+            }
+            Event::HandOut { sub_queue, messages } => {
+                for message in messages {
+                    // It may be gone already: its end may stand before its hand-out.
+                    if let Some(kept) = self.of(*sub_queue).get_mut(&message.counter) {
+                        kept.hold(message.generation, message.count_after, message.deferred);
+                    }
+                }
+                Ok(())
+            }
+            Event::Return {
+                sub_queue,
+                counter,
+                generation,
+                delivery_count,
+                deferred,
+                bytes,
+            } => {
+                if let Some(kept) = self.of(*sub_queue).get_mut(counter) {
+                    kept.hold(*generation, *delivery_count, *deferred);
+                    kept.store(*generation, *bytes);
+                }
+                Ok(())
+            }
+            Event::Remove { sub_queue, counters } => {
+                for counter in counters {
+                    self.of(*sub_queue).remove(counter);
+                }
+                Ok(())
+            }
+            Event::DeadLetter {
+                counter,
+                delivery_count,
+                bytes,
+            } => self.dead_letter(*counter, *delivery_count, bytes),
+            Event::Keep {
+                sub_queue,
+                counter,
+                enqueued_at,
+                expires_at,
+                delivery_count,
+                generation,
+                record_generation,
+                rest,
+                bytes,
+            } => {
+                let kept = Kept {
+                    delivery_count: *delivery_count,
+                    generation: *generation,
+                    record_generation: *record_generation,
+                    ..fresh(bytes, *enqueued_at, *expires_at, *rest)
+                };
+                self.insert(*sub_queue, *counter, kept)
+            }
+            Event::Number { next } => {
+                self.next = self.next.max(*next);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Image {
+    /// The entities that have had messages.
+    pub fn entities(&self) -> impl Iterator<Item = (EntityId, &Queues)> {
+        self.entities.iter().map(|(id, queues)| (*id, queues))
+    }
+
+    /// Takes the messages of an entity out, for its cell.
+    pub fn take(&mut self, entity: EntityId) -> Option<Queues> {
+        self.entities.remove(&entity)
+    }
+
+    /// Forgets entities that are no more.
+    pub fn retain(&mut self, lives: impl Fn(EntityId) -> bool) {
+        self.entities.retain(|id, _| lives(*id));
+    }
+
+    /// Lets an event happen.
+    pub fn apply(&mut self, entity: EntityId, event: &Event<'_>) -> Result<(), Misfit> {
+        let queues = self.entities.entry(entity).or_default();
+        queues.apply(event).map_err(|(counter, detail)| Misfit {
+            entity,
+            counter,
+            detail,
+        })
+    }
+
+    /// The image as chunks of events, for a snapshot. A chunk has about `chunk_bytes`, or one message.
+    pub fn chunks(&self, chunk_bytes: usize) -> impl Iterator<Item = Vec<u8>> {
+        let mut entities = self.entities();
+        let mut pending: Vec<(EntityId, SubQueue, Counter, &Kept)> = Vec::new();
+        std::iter::from_fn(move || {
+            let mut chunk = Vec::new();
+            while chunk.len() < chunk_bytes {
+                if let Some((entity, sub_queue, counter, kept)) = pending.pop() {
+                    kept.as_event(sub_queue, counter).encode(entity, &mut chunk);
+                    continue;
+                }
+                let Some((entity, queues)) = entities.next() else { break };
+                Event::Number { next: queues.next }.encode(entity, &mut chunk);
+                let all = [
+                    (SubQueue::Main, &queues.main),
+                    (SubQueue::DeadLetter, &queues.dead_letters),
+                ];
+                for (sub_queue, messages) in all {
+                    pending.extend(
+                        messages
+                            .iter()
+                            .map(|(counter, kept)| (entity, sub_queue, *counter, kept)),
+                    );
+                }
+                // Taken from the end.
+                pending.reverse();
+            }
+            (!chunk.is_empty()).then_some(chunk)
+        })
+    }
+}
+
+impl Kept {
+    /// Notes a hold or its end, unless a newer one is known.
+    fn hold(&mut self, generation: u32, delivery_count: u32, deferred: bool) {
+        if generation >= self.generation {
+            self.generation = generation;
+            self.delivery_count = delivery_count;
+            self.rest = if deferred { Rest::Deferred } else { Rest::Ready };
+        }
+    }
+
+    /// Notes other bytes, unless a newer hold stored some.
+    fn store(&mut self, generation: u32, bytes: Option<&[u8]>) {
+        if let Some(bytes) = bytes
+            && generation >= self.record_generation
+        {
+            self.record = Record::from_slice(bytes);
+            self.record_generation = generation;
+        }
+    }
+
+    fn as_event(&self, sub_queue: SubQueue, counter: Counter) -> Event<'_> {
+        Event::Keep {
+            sub_queue,
+            counter,
+            enqueued_at: self.enqueued_at,
+            expires_at: self.expires_at,
+            delivery_count: self.delivery_count,
+            generation: self.generation,
+            record_generation: self.record_generation,
+            rest: self.rest,
+            bytes: &self.record,
+        }
+    }
+}
+
+fn fresh(bytes: &[u8], enqueued_at: Timestamp, expires_at: Timestamp, rest: Rest) -> Kept {
+    Kept {
+        record: Record::from_slice(bytes),
+        enqueued_at,
+        expires_at,
+        delivery_count: 0,
+        generation: 0,
+        rest,
+        record_generation: 0,
+    }
+}

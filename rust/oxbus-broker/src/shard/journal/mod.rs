@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a shard writes to its journal and what it makes of it at the next open.
+//!
+//! `event` is what happened, as bytes; `image` is the messages that come of it. Neither knows a clock, a setting or a
+//! store, so recovery, snapshots and tests share them.
+
+mod event;
+mod image;
+#[cfg(test)]
+mod tests;
+
+pub use event::{Appended, EntityId, Event, Events, HandedOut, NotAnEvent, Rest};
+pub use image::{Image, Kept, Misfit, Queues};

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Events as bytes, and what comes of them, against a list of messages that is kept in the plainest way.
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Timestamp};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const ENTITY: EntityId = EntityId(7);
+
+fn round_trip(event: &Event<'_>) {
+    let mut bytes = Vec::new();
+    event.encode(ENTITY, &mut bytes);
+    event.encode(EntityId(u64::MAX), &mut bytes);
+    let found: Vec<_> = Events::of(&bytes).collect();
+    assert_eq!(
+        found,
+        [Ok((ENTITY, event.clone())), Ok((EntityId(u64::MAX), event.clone()))]
+    );
+    for len in 1..bytes.len() {
+        // A piece of an entry is an error or, at the seam, fewer events; never another event.
+        let whole = Events::of(&bytes[..len]).take_while(Result::is_ok).count();
+        assert!(whole <= 1, "{len} bytes");
+    }
+}
+
+fn sub_queues() -> impl Strategy<Value = SubQueue> {
+    prop_oneof![Just(SubQueue::Main), Just(SubQueue::DeadLetter)]
+}
+
+fn rests() -> impl Strategy<Value = Rest> {
+    prop_oneof![
+        Just(Rest::Ready),
+        Just(Rest::Deferred),
+        any::<u64>().prop_map(|due| Rest::Scheduled { due: Timestamp(due) }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn appended_messages_come_back(
+        first: u64, at: u64, messages in vec((any::<u64>(), vec(any::<u8>(), 0..40)), 0..5),
+    ) {
+        let messages = messages
+            .iter()
+            .map(|(expires_at, bytes)| Appended { expires_at: Timestamp(*expires_at), bytes })
+            .collect();
+        round_trip(&Event::Append { first: Counter(first), enqueued_at: Timestamp(at), messages });
+    }
+
+    #[test]
+    fn single_events_come_back(
+        numbers: [u64; 4], small: [u32; 3], flag: bool, sub_queue in sub_queues(), rest in rests(),
+        bytes in vec(any::<u8>(), 0..40),
+    ) {
+        let [counter, becomes] = [numbers[0], numbers[1]].map(Counter);
+        let [enqueued_at, expires_at] = [numbers[2], numbers[3]].map(Timestamp);
+        let [delivery_count, generation, record_generation] = small;
+        let handed_out = HandedOut { counter, generation, count_after: delivery_count, deferred: flag };
+        for event in [
+            Event::Schedule { counter, due: Timestamp(becomes.0), enqueued_at, expires_at, bytes: &bytes },
+            Event::Activate { counter, becomes, enqueued_at, expires_at },
+            Event::HandOut { sub_queue, messages: vec![handed_out.clone(), handed_out] },
+            Event::Return {
+                sub_queue, counter, generation, delivery_count, deferred: flag, bytes: flag.then_some(&bytes[..]),
+            },
+            Event::Remove { sub_queue, counters: vec![counter, becomes] },
+            Event::DeadLetter { counter, delivery_count, bytes: &bytes },
+            Event::Keep {
+                sub_queue, counter, enqueued_at, expires_at, delivery_count, generation, record_generation, rest,
+                bytes: &bytes,
+            },
+            Event::Number { next: counter },
+        ] {
+            round_trip(&event);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_events_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
+        let mut image = Image::default();
+        for found in Events::of(&bytes) {
+            let Ok((entity, event)) = found else { break };
+            // A misfit is told and changes nothing that matters: the shard does not open.
+            let _ = image.apply(entity, &event);
+        }
+    }
+}
+
+/// What a test does to message `at`, counted among those that are there.
+#[derive(Debug, Clone)]
+enum Step {
+    Append(u8),
+    Schedule,
+    Activate(usize),
+    HandOut(usize),
+    /// Back, with other bytes or not, deferred or not; `late` when the next hand-out is journaled before it.
+    Return {
+        at: usize,
+        bytes: bool,
+        deferred: bool,
+        late: bool,
+    },
+    Remove(usize),
+    DeadLetter(usize),
+    /// Begin anew from a snapshot.
+    Reopen,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (1u8..5).prop_map(Step::Append),
+        1 => Just(Step::Schedule),
+        1 => any::<usize>().prop_map(Step::Activate),
+        4 => any::<usize>().prop_map(Step::HandOut),
+        4 => (any::<usize>(), any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(at, bytes, deferred, late)| Step::Return { at, bytes, deferred, late }),
+        2 => any::<usize>().prop_map(Step::Remove),
+        1 => any::<usize>().prop_map(Step::DeadLetter),
+        1 => Just(Step::Reopen),
+    ];
+    vec(step, 1..60)
+}
+
+/// A message as plainly as it can be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Plain {
+    number: u64,
+    dead: bool,
+    bytes: Vec<u8>,
+    delivery_count: u32,
+    generation: u32,
+    rest: Rest,
+    out: bool,
+}
+
+#[derive(Default)]
+struct Model {
+    messages: Vec<Plain>,
+    last: u64,
+    entry: Vec<u8>,
+    tag: u8,
+}
+
+impl Model {
+    fn journal(&mut self, event: &Event<'_>) {
+        event.encode(ENTITY, &mut self.entry);
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        self.tag = self.tag.wrapping_add(1);
+        vec![self.tag; 3]
+    }
+
+    fn arrive(&mut self, rest: Rest) -> (u64, Vec<u8>) {
+        self.last += 1;
+        let bytes = self.bytes();
+        self.messages.push(Plain {
+            number: self.last,
+            dead: false,
+            bytes: bytes.clone(),
+            delivery_count: 0,
+            generation: 0,
+            rest,
+            out: false,
+        });
+        (self.last, bytes)
+    }
+
+    fn pick(&mut self, at: usize, fits: impl Fn(&Plain) -> bool) -> Option<usize> {
+        let found: Vec<usize> = (0..self.messages.len())
+            .filter(|index| fits(&self.messages[*index]))
+            .collect();
+        (!found.is_empty()).then(|| found[at % found.len()])
+    }
+
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Append(count) => {
+                let arrived: Vec<_> = (0..count).map(|_| self.arrive(Rest::Ready)).collect();
+                let messages = arrived
+                    .iter()
+                    .map(|(_, bytes)| Appended {
+                        expires_at: Timestamp::NEVER,
+                        bytes,
+                    })
+                    .collect();
+                self.journal(&Event::Append {
+                    first: Counter(arrived[0].0),
+                    enqueued_at: Timestamp(5),
+                    messages,
+                });
+            }
+            Step::Schedule => {
+                let (number, bytes) = self.arrive(Rest::Scheduled { due: Timestamp(9) });
+                self.journal(&Event::Schedule {
+                    counter: Counter(number),
+                    due: Timestamp(9),
+                    enqueued_at: Timestamp(5),
+                    expires_at: Timestamp::NEVER,
+                    bytes: &bytes,
+                });
+            }
+            Step::Activate(at) => {
+                let Some(index) = self.pick(at, |it| matches!(it.rest, Rest::Scheduled { .. })) else {
+                    return;
+                };
+                self.last += 1;
+                let becomes = self.last;
+                let message = &mut self.messages[index];
+                let counter = Counter(std::mem::replace(&mut message.number, becomes));
+                message.rest = Rest::Ready;
+                self.journal(&Event::Activate {
+                    counter,
+                    becomes: Counter(becomes),
+                    enqueued_at: Timestamp(9),
+                    expires_at: Timestamp::NEVER,
+                });
+            }
+            Step::HandOut(at) => {
+                let Some(index) = self.pick(at, |it| !it.out && !matches!(it.rest, Rest::Scheduled { .. })) else {
+                    return;
+                };
+                let event = self.hand_out(index);
+                self.journal(&event);
+            }
+            Step::Return {
+                at,
+                bytes,
+                deferred,
+                late,
+            } => self.give_back(at, bytes, deferred, late),
+            Step::Remove(at) => {
+                let Some(index) = self.pick(at, |_| true) else { return };
+                let message = self.messages.remove(index);
+                self.journal(&Event::Remove {
+                    sub_queue: message.sub_queue(),
+                    counters: vec![Counter(message.number)],
+                });
+            }
+            Step::DeadLetter(at) => {
+                let Some(index) = self.pick(at, |it| it.out && !it.dead) else {
+                    return;
+                };
+                let bytes = self.bytes();
+                let message = &mut self.messages[index];
+                message.dead = true;
+                message.out = false;
+                message.generation = 0;
+                message.rest = Rest::Ready;
+                message.bytes.clone_from(&bytes);
+                let (counter, delivery_count) = (Counter(message.number), message.delivery_count);
+                self.journal(&Event::DeadLetter {
+                    counter,
+                    delivery_count,
+                    bytes: &bytes,
+                });
+            }
+            Step::Reopen => {}
+        }
+    }
+
+    fn give_back(&mut self, at: usize, bytes: bool, deferred: bool, late: bool) {
+        let Some(index) = self.pick(at, |it| it.out) else {
+            return;
+        };
+        let new = bytes.then(|| self.bytes());
+        let message = &mut self.messages[index];
+        message.out = false;
+        let deferred = deferred && !message.dead;
+        message.rest = if deferred { Rest::Deferred } else { Rest::Ready };
+        if let Some(new) = &new {
+            message.bytes.clone_from(new);
+        }
+        let (sub_queue, number) = (message.sub_queue(), message.number);
+        let (generation, delivery_count) = (message.generation, message.delivery_count);
+        let early = late.then(|| self.hand_out(index));
+        if let Some(event) = early {
+            self.journal(&event);
+        }
+        self.journal(&Event::Return {
+            sub_queue,
+            counter: Counter(number),
+            generation,
+            delivery_count,
+            deferred,
+            bytes: new.as_deref(),
+        });
+    }
+
+    fn hand_out(&mut self, index: usize) -> Event<'static> {
+        let message = &mut self.messages[index];
+        message.out = true;
+        message.generation += 1;
+        message.delivery_count += 1;
+        Event::HandOut {
+            sub_queue: message.sub_queue(),
+            messages: vec![HandedOut {
+                counter: Counter(message.number),
+                generation: message.generation,
+                count_after: message.delivery_count,
+                deferred: message.rest == Rest::Deferred,
+            }],
+        }
+    }
+}
+
+impl Plain {
+    fn sub_queue(&self) -> SubQueue {
+        if self.dead {
+            SubQueue::DeadLetter
+        } else {
+            SubQueue::Main
+        }
+    }
+}
+
+fn check(image: &Image, model: &Model) {
+    let queues = image
+        .entities()
+        .next()
+        .map(|(_, queues)| queues.clone())
+        .unwrap_or_default();
+    assert_eq!(queues.main.len() + queues.dead_letters.len(), model.messages.len());
+    assert_eq!(queues.next, Counter(model.last + 1));
+    for message in &model.messages {
+        let there = if message.dead {
+            &queues.dead_letters
+        } else {
+            &queues.main
+        };
+        let kept = &there[&Counter(message.number)];
+        assert_eq!(kept.record[..], message.bytes[..]);
+        assert_eq!(
+            (kept.delivery_count, kept.generation),
+            (message.delivery_count, message.generation)
+        );
+        assert_eq!(kept.rest, message.rest);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_image_is_what_happened(steps in steps(), chunk_bytes in 1usize..200) {
+        let (mut model, mut image) = (Model::default(), Image::default());
+        for step in &steps {
+            model.take(step);
+            let entry = std::mem::take(&mut model.entry);
+            for found in Events::of(&entry) {
+                let (entity, event) = found.expect("we wrote it");
+                image.apply(entity, &event).expect("it fits");
+            }
+            if matches!(step, Step::Reopen) {
+                let mut again = Image::default();
+                for chunk in image.chunks(chunk_bytes) {
+                    for found in Events::of(&chunk) {
+                        let (entity, event) = found.expect("we wrote it");
+                        again.apply(entity, &event).expect("it fits");
+                    }
+                }
+                prop_assert_eq!(&again, &image);
+                image = again;
+            }
+            check(&image, &model);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let mut image = Image::default();
+    let append = |first| Event::Append {
+        first: Counter(first),
+        enqueued_at: Timestamp(1),
+        messages: vec![Appended {
+            expires_at: Timestamp::NEVER,
+            bytes: b"x",
+        }],
+    };
+    image.apply(ENTITY, &append(1)).expect("fits");
+    let twice = image.apply(ENTITY, &append(1)).expect_err("twice");
+    assert_eq!((twice.entity, twice.counter), (ENTITY, Counter(1)));
+    assert!(image.apply(ENTITY, &append(0)).is_err());
+    let gone = Event::DeadLetter {
+        counter: Counter(9),
+        delivery_count: 1,
+        bytes: b"x",
+    };
+    assert!(image.apply(ENTITY, &gone).is_err());
+    let gone = Event::Activate {
+        counter: Counter(9),
+        becomes: Counter(10),
+        enqueued_at: Timestamp(1),
+        expires_at: Timestamp::NEVER,
+    };
+    assert!(image.apply(ENTITY, &gone).is_err());
+    image.retain(|entity| entity != ENTITY);
+    assert_eq!(image.entities().count(), 0);
+}
