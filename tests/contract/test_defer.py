@@ -290,8 +290,12 @@ def test_deferred_messages_are_counted(
     numbers = defer_some(3)
     counts = admin.get_queue_runtime_properties(queue_name)
     assert (counts.total_message_count, counts.deferred_message_count, counts.locked_message_count) == (3, 3, 0)
-    receiver.receive_deferred_messages(numbers[0])
-    assert admin.get_queue_runtime_properties(queue_name).total_message_count == 3
+    (message,) = receiver.receive_deferred_messages(numbers[0])
+    counts = admin.get_queue_runtime_properties(queue_name)
+    assert (counts.total_message_count, counts.deferred_message_count, counts.locked_message_count) == (3, 3, 1)
+    receiver.complete_message(message)
+    counts = admin.get_queue_runtime_properties(queue_name)
+    assert (counts.total_message_count, counts.deferred_message_count, counts.locked_message_count) == (2, 2, 0)
 
 
 def test_deferred_messages_do_not_stop_the_others(

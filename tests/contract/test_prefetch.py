@@ -52,6 +52,22 @@ def test_buffered_messages_are_served_first(
 
 
 @pytest.mark.usefixtures("twenty_messages")
+def test_one_receive_is_in_order_whatever_the_buffer_holds(
+    client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
+) -> None:
+    """A call that takes from its buffer and from the queue returns both in order (B-120, B-145).
+
+    An abandoned message was behind the buffered ones in the list that one call returned.
+    """
+    with client.get_queue_receiver(queue_name, prefetch_count=5) as receiver:
+        receiver.abandon_message(receive_one(receiver))
+        messages = receiver.receive_messages(max_message_count=15, max_wait_time=0)
+    numbers = [message.sequence_number for message in messages]
+    assert numbers == sorted(numbers)
+    assert "0" in [str(message) for message in messages]
+
+
+@pytest.mark.usefixtures("twenty_messages")
 def test_prefetch_takes_no_more_than_its_count(
     client: ServiceBusClient,
     queue_name: str,

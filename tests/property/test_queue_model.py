@@ -446,7 +446,7 @@ BUDGET = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-TestPartitionedQueue = pytest.mark.timeout(180)(QueueMachine.TestCase)
+TestPartitionedQueue = pytest.mark.timeout(600)(QueueMachine.TestCase)
 TestPartitionedQueue.settings = BUDGET
-TestPlainQueue = pytest.mark.timeout(180)(PlainQueueMachine.TestCase)
+TestPlainQueue = pytest.mark.timeout(600)(PlainQueueMachine.TestCase)
 TestPlainQueue.settings = BUDGET

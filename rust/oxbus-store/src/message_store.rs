@@ -170,6 +170,8 @@ pub struct Counts {
     pub locked: u64,
     /// Deferred, locked or not.
     pub deferred: u64,
+    /// Those of the deferred that are locked.
+    pub deferred_locked: u64,
     /// Waiting for their time.
     pub scheduled: u64,
     /// Bytes of all their records.
@@ -187,6 +189,7 @@ impl Counts {
             Phase::Scheduled => &mut self.scheduled,
         };
         *of_phase += 1;
+        self.deferred_locked += u64::from(phase == Phase::DeferredLocked);
         self.record_bytes += record_bytes as u64;
     }
 }

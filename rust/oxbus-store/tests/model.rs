@@ -525,6 +525,7 @@ impl World {
                 Phase::Deferred | Phase::DeferredLocked => &mut counts.deferred,
                 Phase::Scheduled => &mut counts.scheduled,
             } += 1;
+            counts.deferred_locked += u64::from(message.phase == Phase::DeferredLocked);
             counts.record_bytes += message.body.len() as u64;
         }
         for store in &self.stores {

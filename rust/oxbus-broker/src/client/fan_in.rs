@@ -6,12 +6,26 @@
 //! What is wanted: the messages asked for, the prefetch, and without either at least one message of each ready
 //! cell (B-125: the first goes to the caller, the others wait in the cache).
 
+use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
-use oxbus_model::{Moment, Ticks};
+use oxbus_model::{Counter, Moment, Ticks};
 use oxbus_store::{Claimed, Hold};
 
 use super::receive_cache::{Cached, send_back};
 use super::receiver::{Delivery, Receiver};
+
+/// Within one receive the numbers of a partition rise. They may not when a message came back to its cell while later
+/// ones stood in the cache (B-145).
+fn put_in_order(out: &mut [Delivery]) {
+    let mut last = [Counter(0); PARTITIONS_MAX as usize];
+    let rises = out
+        .iter()
+        .map(|it| (it.index, it.claimed.key.counter))
+        .all(|(index, counter)| std::mem::replace(&mut last[index], counter) < counter);
+    if !rises {
+        out.sort_unstable_by_key(|it| (it.index, it.claimed.key.counter));
+    }
+}
 
 impl Receiver {
     pub(super) fn moment(&self) -> Moment {
@@ -28,6 +42,9 @@ impl Receiver {
         }
         if out.is_empty() && self.recall(max) > 0 {
             self.take_from_cells(max, moment, out);
+        }
+        if out.len() > 1 {
+            put_in_order(out);
         }
         if !out.is_empty() {
             self.pass_on();

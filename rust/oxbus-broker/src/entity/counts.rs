@@ -67,7 +67,7 @@ impl Queue {
         let dead = cell.store(SubQueue::DeadLetter).counts();
         PartitionCounts {
             active: main.ready + main.cached + main.locked + main.deferred,
-            locked: main.locked,
+            locked: main.locked + main.deferred_locked,
             deferred: main.deferred,
             scheduled: main.scheduled,
             dead_letter: dead.ready + dead.cached + dead.locked + dead.deferred,
