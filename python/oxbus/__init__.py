@@ -7,6 +7,8 @@ Importing this package starts no thread and imports nothing heavy.
 
 from __future__ import annotations
 
+import atexit as _atexit
+
 from oxbus._auto_lock_renewer import AutoLockRenewer
 from oxbus._client import ServiceBusClient
 from oxbus._connection import ServiceBusConnectionStringProperties, parse_connection_string
@@ -22,11 +24,13 @@ from oxbus._oxbus import (
     ArrowArray,
     Namespace,
     PartitionHealth,
+    Recovery,
     ServiceBusMessage,
     ServiceBusMessageBatch,
     ServiceBusReceivedMessage,
     ServiceBusReceiver,
     ServiceBusSender,
+    _close_durable,
     _wake_waiting,
     partition_id,
     partition_ids,
@@ -38,6 +42,7 @@ __all__ = [
     "AutoLockRenewer",
     "Namespace",
     "PartitionHealth",
+    "Recovery",
     "ServiceBusClient",
     "ServiceBusConnectionStringProperties",
     "ServiceBusMessage",
@@ -55,6 +60,7 @@ __all__ = [
 ]
 
 _run_at_exit(_wake_waiting)
+_atexit.register(_close_durable)
 
 
 def __getattr__(name: str) -> str:

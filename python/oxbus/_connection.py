@@ -4,7 +4,7 @@
 ``Endpoint=memory://name``
     The in-memory namespace of that name in this process; made at its first use, kept until the process ends.
 ``Endpoint=file:///absolute/dir``
-    The namespace in that directory.
+    The namespace in that directory; all clients of one process share it, and it closes with the last of them.
 ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…``
     A server. Refused until the remote client exists.
 """
@@ -15,6 +15,7 @@ import os
 import threading
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
+from weakref import WeakValueDictionary
 
 from oxbus._field_mapping import FieldMapping
 from oxbus._oxbus import Namespace
@@ -26,6 +27,7 @@ _FORMS = (
 )
 
 _namespaces: dict[str, Namespace] = {}
+_file_namespaces: WeakValueDictionary[str, Namespace] = WeakValueDictionary()
 _namespaces_guard = threading.Lock()
 
 
@@ -98,7 +100,7 @@ def open_namespace(properties: ServiceBusConnectionStringProperties) -> Namespac
     if scheme == "memory":
         return _memory_namespace(rest)
     if scheme == "file":
-        return Namespace(unquote(rest))
+        return _file_namespace(unquote(rest))
     raise InvalidOperationError(
         "Endpoint=sb:// needs the remote client, which this version does not have. "
         "Use Endpoint=memory://name, or the azure-servicebus package to reach a server.",
@@ -135,11 +137,22 @@ def _memory_namespace(name: str) -> Namespace:
         return namespace
 
 
+def _file_namespace(directory: str) -> Namespace:
+    """Open the namespace in a directory, or share the one that a client of this process has open."""
+    place = os.path.realpath(directory)
+    with _namespaces_guard:
+        known = _file_namespaces.get(place)
+        if known is None or known.closed:
+            known = _file_namespaces[place] = Namespace(directory)
+        return known
+
+
 def _forget_parent_namespaces() -> None:
     """Start a forked child without its parent's namespaces: their handles do not work here."""
     global _namespaces_guard  # noqa: PLW0603 (the parent's guard may have been held when it forked)
     _namespaces_guard = threading.Lock()
     _namespaces.clear()
+    _file_namespaces.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,6 +8,7 @@ A call that may block lets other threads run and can be interrupted with Ctrl-C.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, final
 from uuid import UUID
@@ -23,11 +24,13 @@ __all__ = [
     "ManualClock",
     "Namespace",
     "PartitionHealth",
+    "Recovery",
     "ServiceBusMessage",
     "ServiceBusMessageBatch",
     "ServiceBusReceivedMessage",
     "ServiceBusReceiver",
     "ServiceBusSender",
+    "_close_durable",
     "_wake_waiting",
     "partition_id",
     "partition_ids",
@@ -73,6 +76,9 @@ def partition_ids(keys: _ArrowArray | _ArrowStream | Sequence[str | bytes | None
         ValueError: `partitions` is out of its range.
         TypeError: A key is neither text nor bytes.
     """
+
+def _close_durable() -> None:
+    """Close the durable namespaces that are still open: the process ends."""
 
 def _wake_waiting() -> None:
     """End every receive that waits; it returns what it has. Called when the interpreter exits."""
@@ -137,8 +143,29 @@ class PartitionHealth:
         """Why it does not work; None when it does."""
 
 @final
+@final
+class Recovery:
+    """What opening a durable namespace found."""
+
+    @property
+    def frames(self) -> int:
+        """Frames of the journals that were read."""
+
+    @property
+    def truncated_bytes(self) -> int:
+        """Bytes cut from the ends of journals because their write never finished."""
+
+    @property
+    def corrupt_partitions(self) -> list[int]:
+        """Ids of the partitions that could not be opened; `partition_health` says why."""
+
+    @property
+    def seconds(self) -> float:
+        """How long opening took, in seconds."""
+
+@final
 class Namespace:
-    """A set of queues, spread over partitions, in this process.
+    """A set of queues, spread over partitions, in this process: in memory, or in a directory.
 
     Each partition is a broker with a store of its own: one that fails leaves the others working.
     May be shared by threads; usable as a context manager. A forked child process must open its own.
@@ -146,7 +173,7 @@ class Namespace:
 
     def __new__(
         cls,
-        path: str | None = None,
+        path: str | PathLike[str] | None = None,
         *,
         partitions: int | None = None,
         durability: str | None = None,
@@ -162,22 +189,31 @@ class Namespace:
         """Open a namespace.
 
         Args:
-            path: Refused: durable namespaces are not in this version. None: in memory.
-            partitions: How many partitions, 1 to 64; None: 16.
-            durability: None or ``"memory"``; other levels need a path.
+            path: A directory, created when it is absent and opened again when it is a namespace. None: in memory.
+            partitions: How many partitions, 1 to 64, fixed at creation; None: 16, or those it has.
+            durability: What a send or a settlement survives once its call returned. ``"fsync"``, the default with a
+                path: the loss of power. ``"os"``: the end of the process; a loss of power may take the last 100 ms.
+                ``"memory"``, without a path: nothing.
             tier: Refused: the quotas of a tier are not in this version.
             profile: ``"current"``; older editions of the service are not in this version.
             config: Refused: configuration files are not in this version.
             clock: What tells the time; None: the clock of the machine.
             memory_limit_bytes: Most bytes that all messages may take; sends beyond it get a quota error.
-            partitions_owned: Refused: it needs a path.
+            partitions_owned: Ids of the partitions to open here; the others are unavailable here and free for other
+                processes. Entities are changed only by a process that owns all.
             lock_policy: ``"fresh"``: a lock's time starts when the message is handed out.
                 ``"faithful"``: when it is taken from its partition, as in Service Bus.
             peek_policy: ``"merged"``: a peek merges all partitions by enqueued time.
 
         Raises:
-            InvalidOperationError: An option asks for something that this version does not have.
+            NamespaceInUseError: Another process, or another handle in this one, owns a partition.
+            StoreCorruptError: The catalog is damaged. A damaged partition raises nothing: see `recovery`.
+            InvalidOperationError: The path is not a namespace, was written by a newer version, or has another number of
+                partitions; or an option asks for something that this version does not have.
+            OSError: The directory cannot be read or written.
             ValueError: An option is out of its range.
+
+        Source: docs/guarantees.md.
         """
 
     def __enter__(self) -> Self: ...
@@ -188,7 +224,9 @@ class Namespace:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def close(self) -> None:
-        """End all receives that wait and drop everything that is kept in memory. Closing twice is harmless."""
+        """End all receives that wait. Messages in memory are dropped; a directory keeps everything acknowledged, and others
+        may open it. Closing twice is harmless.
+        """
 
     @property
     def closed(self) -> bool:
@@ -205,11 +243,17 @@ class Namespace:
         """
 
     @property
-    def recovery(self) -> dict[str, Any] | None:
-        """What opening had to repair; None for a namespace in memory."""
+    def recovery(self) -> Recovery | None:
+        """What opening found; None for a namespace in memory."""
 
     def checkpoint(self) -> None:
-        """Write what is needed to open faster next time; nothing to do in memory."""
+        """Write a snapshot of each healthy partition and let go of its journal before it; nothing to do in memory.
+
+        Happens by itself, too: every 64 MiB of a partition's journal, every minute, and when the namespace closes.
+
+        Raises:
+            PartitionUnavailableError: A partition could not be written.
+        """
 
     def statistics(self) -> dict[str, Any]:
         """Return counters of the whole namespace, each named with its unit."""
@@ -498,7 +542,7 @@ class ServiceBusSender:
         Args:
             message: One message, several, or a batch. Several need one key on a partitioned queue.
             timeout: Most seconds to take; None sets no bound.
-            durability: None or ``"memory"``; other levels need a durable namespace.
+            durability: ``"os"`` or ``"fsync"`` for this call; None: the namespace's level.
 
         Raises:
             MessagingEntityNotFoundError: The queue is gone.

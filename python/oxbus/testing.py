@@ -23,12 +23,14 @@ def inject_fault(namespace: Namespace, partition_id: int, fault: str, *, after: 
         namespace: The namespace.
         partition_id: The partition.
         fault: ``"unavailable"``: the store is out of service. ``"busy"``: the broker asks for a pause.
-            ``"enospc"``: the partition is full. Faults of files and of time (``"eio-write"``, ``"eio-fsync"``,
-            ``"bit-flip"``, ``"stall"``, ``"latency:0.05"``) need a durable store.
-        after: Operations that still succeed before the fault begins.
+            ``"enospc"``: the partition is full. Faults of the disk, which need a namespace with a path:
+            ``"eio-write"`` and ``"eio-fsync"``: writes or syncs fail. ``"bit-flip"``: the next write stores a bit wrong
+            and says nothing. ``"stall"``: writes and syncs hang. ``"latency:0.05"``: they take 50 ms longer.
+        after: Operations, or writes and syncs of the disk, that still succeed before the fault begins.
 
     Raises:
-        InvalidOperationError: The fault needs a durable store.
+        InvalidOperationError: The fault needs a namespace with a path.
+        PartitionUnavailableError: The partition is offline.
         ValueError: There is no such fault or partition.
 
     Source: docs/behaviour.md section 3.
@@ -39,7 +41,10 @@ def inject_fault(namespace: Namespace, partition_id: int, fault: str, *, after: 
 def heal(namespace: Namespace, partition_id: int) -> None:
     """End the fault of a partition; it takes part in everything again.
 
+    A partition whose disk failed is written anew: what was acknowledged is there, what was not is gone.
+
     Raises:
+        PartitionUnavailableError: The partition is offline, or its disk still fails.
         ValueError: There is no such partition.
     """
     namespace._heal(partition_id)

@@ -66,3 +66,13 @@ pub const MESSAGE_SIZE_KILOBYTES_MAX: u64 = (MESSAGE_SIZE_BYTES_MAX as u64) >> 1
 
 /// Seconds a namespace waits for a receive that is under way when it closes.
 pub const CLOSE_WAIT_SECONDS_MAX: u64 = 5;
+
+/// Milliseconds after which what only the operating system has is synced, plus the time of one round (docs/guarantees.md).
+pub const OS_SYNC_INTERVAL_MS: u64 = 100;
+/// Bytes of journal after which a shard writes a snapshot (docs/architecture.md, "Durability").
+pub const SNAPSHOT_JOURNAL_BYTES: u64 = 64 << 20;
+/// Milliseconds after which a shard with a changed journal writes a snapshot.
+pub const SNAPSHOT_INTERVAL_MS: u64 = 60_000;
+/// Sequence numbers that are set aside at once, so that none is given out twice after a loss of power: an unclean end
+/// leaves a gap of at most so many numbers per entity and partition.
+pub const NUMBERS_AHEAD: u64 = 16_384;

@@ -49,13 +49,15 @@ pub enum ErrorKind {
     NamespaceInUse,
     /// Stored bytes fail their checks. Stop and restore from a copy.
     Corrupt,
+    /// The system refused to read or write the store's files. See to the disk and its permissions.
+    Storage,
     /// The handle was made before a fork. Open the namespace in the child.
     Forked,
 }
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::MessageLockLost,
         Self::MessageNotFound,
         Self::MessageAlreadySettled,
@@ -74,6 +76,7 @@ impl ErrorKind {
         Self::Closed,
         Self::NamespaceInUse,
         Self::Corrupt,
+        Self::Storage,
         Self::Forked,
     ];
 

@@ -6,10 +6,12 @@ use crate::caps::{
     MAX_DELIVERY_COUNT_DEFAULT, MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT, MAX_SIZE_MEGABYTES_MAX,
     MESSAGE_SIZE_BYTES_MAX, MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
 };
+use serde::{Deserialize, Serialize};
+
 use crate::{Error, ErrorKind, Result};
 
 /// What a status lets through (B-396).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum EntityStatus {
     /// Everything.
     #[default]
@@ -54,12 +56,35 @@ pub enum ReceiveMode {
     ReceiveAndDelete,
 }
 
+/// What a send or a settlement survives once it was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Nothing: it is in memory.
+    Memory,
+    /// The end of the process; a loss of power within [`OS_SYNC_INTERVAL_MS`](crate::caps::OS_SYNC_INTERVAL_MS) takes it.
+    Os,
+    /// The loss of power.
+    Fsync,
+}
+
+impl Durability {
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Os => "os",
+            Self::Fsync => "fsync",
+        }
+    }
+}
+
 /// Settings of a queue, complete and valid.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a setting of its own in the service, too"
 )]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct QueueSettings {
     /// One cell in each partition of the namespace, or one cell in all. Fixed at creation (B-008).
     pub enable_partitioning: bool,

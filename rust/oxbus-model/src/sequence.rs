@@ -16,6 +16,13 @@ impl Counter {
     pub const BITS: u32 = 48;
     /// Largest counter.
     pub const MAX: Self = Self((1 << Self::BITS) - 1);
+
+    /// The counter after this one.
+    #[must_use]
+    #[inline]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
 }
 
 /// One of the partitions of a namespace, and so of each partitioned entity in it.

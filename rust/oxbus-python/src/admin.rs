@@ -15,6 +15,7 @@ use pyo3::types::{PyBool, PyDict, PyList};
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::options::not_yet;
+use crate::{blocking, waiting};
 
 /// "Never" as it crosses to Python, in milliseconds.
 const NEVER: i64 = i64::MAX;
@@ -270,7 +271,11 @@ impl Namespace {
     ) -> PyResult<Bound<'py, PyDict>> {
         let mut settings = QueueSettings::default();
         Wishes::read(options)?.apply(&mut settings);
-        describe(py, &self.namespace.get()?.create_queue(name, settings).or_raise()?)
+        let namespace = self.namespace.get()?;
+        let created = blocking::run(py, namespace.stores().is_some(), || {
+            namespace.create_queue(name, settings)
+        })?;
+        describe(py, &created.or_raise()?)
     }
 
     fn _get_queue<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
@@ -279,15 +284,14 @@ impl Namespace {
 
     fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = Wishes::read(options)?;
-        self.namespace
-            .get()?
-            .update_queue(name, |settings| wishes.apply(settings))
-            .or_raise()
+        let namespace = self.namespace.get()?;
+        let update = || namespace.update_queue(name, |settings| wishes.apply(settings));
+        blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        py.detach(|| namespace.delete_queue(name)).or_raise()
+        waiting::outside(py, || namespace.delete_queue(name))?.or_raise()
     }
 
     fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -2,13 +2,13 @@
 //! From error kind to Python exception: one table.
 
 use oxbus_model::{Error, ErrorKind};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::imports;
 
-/// The class in `oxbus.exceptions`; `None` for the built-in `ValueError`.
+/// The class in `oxbus.exceptions`; `None` for the built-in `ValueError` and `OSError`.
 pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::MessageLockLost => "MessageLockLostError",
@@ -27,7 +27,7 @@ pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::NamespaceInUse => "NamespaceInUseError",
         ErrorKind::Corrupt => "StoreCorruptError",
         ErrorKind::Forked => "ForkedProcessError",
-        ErrorKind::InvalidArgument | ErrorKind::Closed => return None,
+        ErrorKind::InvalidArgument | ErrorKind::Closed | ErrorKind::Storage => return None,
         _ => "ServiceBusError",
     })
 }
@@ -45,7 +45,11 @@ pub(crate) fn raise(error: &Error) -> PyErr {
 /// The exception of an error, with further keyword arguments.
 pub(crate) fn raise_with(error: &Error, extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> PyErr {
     let Some(class) = class_name(error.kind()) else {
-        return PyValueError::new_err(error.detail().to_owned());
+        let detail = error.detail().to_owned();
+        return match error.kind() {
+            ErrorKind::Storage => PyOSError::new_err(detail),
+            _ => PyValueError::new_err(detail),
+        };
     };
     named(class, error.detail(), |keywords| {
         if let Some(condition) = condition(error.kind()) {

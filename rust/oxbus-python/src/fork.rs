@@ -3,7 +3,8 @@
 //!
 //! A handle notes the count of forks at its birth. The kernel of the matter is one atomic that only the child's
 //! fork handler writes. A forked handle is also never dropped in the child: dropping takes locks that a thread
-//! of the parent may have held at the fork.
+//! of the parent may have held at the fork. The files that lock the parent's directories are closed in the child, so that
+//! the locks end with the parent.
 
 #![expect(unsafe_code, reason = "pthread_atfork has no safe form")]
 
@@ -20,6 +21,11 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn forked_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    for file in oxbus_store::file::held_files() {
+        // SAFETY: the files belong to handles of the parent, which this child neither uses nor drops. `close` is
+        // async-signal-safe.
+        unsafe { libc::close(file) };
+    }
 }
 
 /// Registers the fork handler, once per process.
@@ -27,8 +33,8 @@ pub(crate) fn watch() -> PyResult<()> {
     static REGISTERED: std::sync::Once = std::sync::Once::new();
     let mut result = 0;
     REGISTERED.call_once(|| {
-        // SAFETY: the handler is a plain function of this library, which is never unloaded; it only adds to an
-        // atomic, which is async-signal-safe.
+        // SAFETY: the handler is a plain function of this library, which is never unloaded; it adds to an
+        // atomic and closes files, which is async-signal-safe.
         result = unsafe { libc::pthread_atfork(None, None, Some(forked_in_child)) };
     });
     if result == 0 {

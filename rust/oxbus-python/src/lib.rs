@@ -12,6 +12,7 @@
 mod admin;
 mod arrow;
 mod batch;
+mod blocking;
 mod buffer;
 mod clock;
 mod convert;
@@ -51,7 +52,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::message::ServiceBusMessage;
     #[pymodule_export]
-    use super::namespace::{Namespace, PartitionHealth};
+    use super::namespace::{Namespace, PartitionHealth, Recovery};
     #[pymodule_export]
     use super::received::ServiceBusReceivedMessage;
     #[pymodule_export]
@@ -59,7 +60,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::sender::ServiceBusSender;
     #[pymodule_export]
-    use super::waiting::_wake_waiting;
+    use super::waiting::{_close_durable, _wake_waiting};
     use pyo3::prelude::*;
 
     #[pymodule_init]

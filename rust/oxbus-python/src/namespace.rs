@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxbus_broker::shard::Fault;
+use oxbus_broker::shard::{Fault, Injected};
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
 use oxbus_model::PartitionId;
 use oxbus_model::options::ReceiveMode;
@@ -14,17 +14,16 @@ use pyo3::types::PyDict;
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::Owned;
-use crate::options::not_yet;
 use crate::receiver::ServiceBusReceiver;
 use crate::sender::ServiceBusSender;
-use crate::{convert, options, waiting};
+use crate::{blocking, convert, options, waiting};
 
 /// Health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
 pub(crate) struct PartitionHealth {
     partition_id: u16,
     status: &'static str,
-    reason: Option<&'static str>,
+    reason: Option<String>,
 }
 
 #[pymethods]
@@ -32,10 +31,30 @@ impl PartitionHealth {
     fn __repr__(&self) -> String {
         let reason = self
             .reason
+            .as_ref()
             .map_or_else(|| "None".to_owned(), |reason| format!("{reason:?}"));
         format!(
             "PartitionHealth(partition_id={}, status={:?}, reason={reason})",
             self.partition_id, self.status
+        )
+    }
+}
+
+/// What opening a durable namespace found.
+#[pyclass(frozen, get_all, module = "oxbus")]
+pub(crate) struct Recovery {
+    frames: u64,
+    truncated_bytes: u64,
+    corrupt_partitions: Vec<u16>,
+    seconds: f64,
+}
+
+#[pymethods]
+impl Recovery {
+    fn __repr__(&self) -> String {
+        format!(
+            "Recovery(frames={}, truncated_bytes={}, corrupt_partitions={:?}, seconds={:.3})",
+            self.frames, self.truncated_bytes, self.corrupt_partitions, self.seconds
         )
     }
 }
@@ -71,6 +90,7 @@ impl Namespace {
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn new(
+        py: Python<'_>,
         path: Option<&Bound<'_, PyAny>>,
         partitions: Option<i64>,
         durability: Option<&str>,
@@ -83,7 +103,7 @@ impl Namespace {
         lock_policy: &str,
         peek_policy: &str,
     ) -> PyResult<Self> {
-        options::check_supported(path, durability, tier, profile, config, partitions_owned, peek_policy)?;
+        options::check_supported(tier, profile, config, peek_policy)?;
         let clock = match clock {
             None => None,
             Some(clock) => match clock.cast::<ManualClock>() {
@@ -95,16 +115,22 @@ impl Namespace {
                 }
             },
         };
-        let namespace = oxbus_broker::Namespace::in_memory(NamespaceOptions {
+        let options = NamespaceOptions {
+            store: options::store(path, durability, partitions_owned)?,
             partitions: options::partitions(partitions)?,
             lock_policy: options::lock_policy(lock_policy)?,
             memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
             clock,
-        })
-        .or_raise()?;
+        };
+        let is_durable = options.store.is_some();
+        let namespace = blocking::run(py, is_durable, || oxbus_broker::Namespace::open(options))?.or_raise()?;
         waiting::register(namespace.wake_handle());
+        let namespace = Owned::new(namespace);
+        if is_durable {
+            waiting::register_durable(namespace.sibling(namespace.get()?.close_handle()));
+        }
         Ok(Self {
-            namespace: Owned::new(namespace),
+            namespace,
             handles: AtomicU64::new(0),
         })
     }
@@ -129,21 +155,27 @@ impl Namespace {
         let health = self.namespace.get()?.partition_health();
         let show = |it: oxbus_broker::namespace::PartitionHealth| PartitionHealth {
             partition_id: it.partition.0,
-            status: if it.fault.is_none() { "healthy" } else { "faulted" },
-            reason: it.fault.map(Fault::reason),
+            status: it.fault.map_or("healthy", Fault::status),
+            reason: it.reason,
         };
         Ok(health.into_iter().map(show).collect())
     }
 
     #[getter]
-    fn recovery<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+    fn recovery(&self) -> PyResult<Option<Recovery>> {
         // Nothing is recovered in memory.
-        py.None().into_bound(py)
+        let found = self.namespace.get()?.recovery().cloned();
+        Ok(found.map(|found| Recovery {
+            frames: found.frames,
+            truncated_bytes: found.truncated_bytes,
+            corrupt_partitions: found.corrupt_partitions,
+            seconds: found.seconds,
+        }))
     }
 
-    fn checkpoint(&self) -> PyResult<()> {
-        self.namespace.get()?;
-        Err(not_yet("checkpoint", "a namespace in memory has nothing to write")).or_raise()
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        let namespace = self.namespace.get()?;
+        waiting::outside(py, || namespace.checkpoint())?.or_raise()
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -169,6 +201,10 @@ impl Namespace {
                 .map(|(_, cell)| cell.overhead_bytes())
                 .sum::<u64>(),
         )?;
+        if let Some(stores) = namespace.stores() {
+            dict.set_item("path", stores.dir())?;
+            dict.set_item("disk_bytes", stores.disk_bytes())?;
+        }
         Ok(dict)
     }
 
@@ -177,12 +213,13 @@ impl Namespace {
             u64::try_from(after).map_err(|_| PyValueError::new_err(format!("after cannot be negative: {after}")))?;
         self.namespace
             .get()?
-            .inject_fault(partition(partition_id), Fault::parse(fault).or_raise()?, after)
+            .inject_fault(partition(partition_id), Injected::parse(fault).or_raise()?, after)
             .or_raise()
     }
 
-    fn _heal(&self, partition_id: i64) -> PyResult<()> {
-        self.namespace.get()?.heal(partition(partition_id)).or_raise()
+    fn _heal(&self, py: Python<'_>, partition_id: i64) -> PyResult<()> {
+        let namespace = self.namespace.get()?;
+        waiting::outside(py, || namespace.heal(partition(partition_id)))?.or_raise()
     }
 
     #[pyo3(signature = (queue_name, client_identifier=None))]

@@ -2,10 +2,12 @@
 //! Options of a namespace and of a receiver, from what Python gives to what the broker takes.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 
-use oxbus_model::caps::{PARTITIONS_DEFAULT, PARTITIONS_MAX, PREFETCH_COUNT_MAX};
+use oxbus_broker::durable::StoreOptions;
+use oxbus_model::caps::{PARTITIONS_MAX, PREFETCH_COUNT_MAX};
 use oxbus_model::name::SubQueue;
-use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
+use oxbus_model::options::{Durability, LockPolicy, ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -32,36 +34,11 @@ pub(crate) fn lock_policy(name: &str) -> PyResult<LockPolicy> {
 
 /// Refuses what later versions bring, each with what to do now.
 pub(crate) fn check_supported(
-    path: Option<&Bound<'_, PyAny>>,
-    durability: Option<&str>,
     tier: Option<&str>,
     profile: &str,
     config: Option<&Bound<'_, PyAny>>,
-    partitions_owned: Option<&Bound<'_, PyAny>>,
     peek_policy: &str,
 ) -> PyResult<()> {
-    if path.is_some() {
-        return Err(not_yet(
-            "a durable store (path)",
-            "leave path out for a namespace in memory",
-        ))
-        .or_raise();
-    }
-    match durability {
-        None | Some("memory") => {}
-        Some("os" | "fsync") => {
-            return Err(not_yet(
-                "durability beyond `memory`",
-                "leave durability out for a namespace in memory",
-            ))
-            .or_raise();
-        }
-        Some(other) => {
-            return Err(PyValueError::new_err(format!(
-                "unknown durability; leave it out, or use `memory`: `{other}`"
-            )));
-        }
-    }
     match tier {
         None => {}
         Some("basic" | "standard" | "premium") => {
@@ -85,13 +62,6 @@ pub(crate) fn check_supported(
         ))
         .or_raise();
     }
-    if partitions_owned.is_some() {
-        return Err(not_yet(
-            "partitions_owned",
-            "leave it out: a namespace in memory owns all its partitions",
-        ))
-        .or_raise();
-    }
     match peek_policy {
         "merged" => Ok(()),
         "faithful" => Err(not_yet("peek_policy `faithful`", "use `merged`")).or_raise(),
@@ -101,13 +71,80 @@ pub(crate) fn check_supported(
     }
 }
 
-pub(crate) fn partitions(count: Option<i64>) -> PyResult<u16> {
-    let Some(count) = count else {
-        return Ok(PARTITIONS_DEFAULT);
+/// Where and how to keep a namespace; `None` in memory.
+pub(crate) fn store(
+    path: Option<&Bound<'_, PyAny>>,
+    durability: Option<&str>,
+    partitions_owned: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<StoreOptions>> {
+    let durability = durability.map(|name| match name {
+        "memory" => Ok(Durability::Memory),
+        "os" => Ok(Durability::Os),
+        "fsync" => Ok(Durability::Fsync),
+        _ => Err(PyValueError::new_err(format!(
+            "unknown durability; use `fsync` or `os` with a path, `memory` without: `{name}`"
+        ))),
+    });
+    let durability = durability.transpose()?;
+    let Some(path) = path else {
+        if durability.is_some_and(|durability| durability != Durability::Memory) {
+            let detail = "durability `os` and `fsync` need a directory; open the namespace with a path";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise();
+        }
+        if partitions_owned.is_some() {
+            let detail =
+                "a namespace in memory owns all its partitions; leave partitions_owned out, or open it with a path";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise();
+        }
+        return Ok(None);
     };
+    if durability == Some(Durability::Memory) {
+        let detail =
+            "a namespace with a path keeps its messages; use durability `os` or `fsync`, or leave the path out";
+        return Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise();
+    }
+    let path: PathBuf = path.extract()?;
+    if path.as_os_str().is_empty() {
+        return Err(PyValueError::new_err(
+            "path cannot be empty; use `.` for the current directory",
+        ));
+    }
+    Ok(Some(StoreOptions {
+        // Absolute: the process may change its directory while the namespace is open.
+        path: std::path::absolute(&path)?,
+        durability: durability.unwrap_or(Durability::Fsync),
+        owned: partitions_owned.map(owned).transpose()?,
+        disk: None,
+    }))
+}
+
+/// Partition ids as one bit each.
+fn owned(ids: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let mut mask = 0;
+    for id in ids.try_iter()? {
+        let id: i64 = id?.extract()?;
+        let bit = u32::try_from(id).ok().filter(|id| *id < PARTITIONS_MAX.into());
+        let bit = bit.ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "partitions_owned is out of range; use 0 to {}: {id}",
+                PARTITIONS_MAX - 1
+            ))
+        })?;
+        mask |= 1u64 << bit;
+    }
+    if mask == 0 {
+        return Err(PyValueError::new_err(
+            "partitions_owned is empty; name partitions, or leave it out to own all",
+        ));
+    }
+    Ok(mask)
+}
+
+pub(crate) fn partitions(count: Option<i64>) -> PyResult<Option<u16>> {
+    let Some(count) = count else { return Ok(None) };
     let count = u64::try_from(count).unwrap_or(0);
     in_range("partitions", count, 1, PARTITIONS_MAX.into(), "partitions").or_raise()?;
-    Ok(count as u16)
+    Ok(Some(count as u16))
 }
 
 pub(crate) fn memory_limit_bytes(limit: Option<i64>) -> PyResult<Option<u64>> {

@@ -155,7 +155,7 @@ impl ServiceBusReceiver {
         let receiver = this.open()?.get()?;
         check_timeout(timeout)?;
         let numbers = convert::sequence_numbers(sequence_numbers)?;
-        let deliveries = slf.py().detach(|| receiver.receive_deferred(&numbers)).or_raise()?;
+        let deliveries = waiting::outside(slf.py(), || receiver.receive_deferred(&numbers))?.or_raise()?;
         Self::hand_over_all(slf, deliveries)
     }
 

@@ -7,16 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use oxbus_broker::client::Batch;
 use oxbus_broker::{Namespace, Sender};
 use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, SequenceNumber};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrow;
 use crate::batch::{ServiceBusMessageBatch, not_a_message, push};
 use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::{OrRaise, raise};
 use crate::fork::Owned;
 use crate::message::ServiceBusMessage;
+use crate::{arrow, blocking, waiting};
 
 /// A sender. It looks its queue up at its first use, as the SDK connects at the first use.
 #[pyclass(frozen, module = "oxbus")]
@@ -26,7 +28,6 @@ pub(crate) struct ServiceBusSender {
     client_identifier: String,
     sender: Owned<OnceLock<Sender>>,
     closed: AtomicBool,
-    sent: AtomicBool,
 }
 
 /// Messages of this size and below are sent without leaving the interpreter: leaving costs more.
@@ -49,7 +50,6 @@ impl ServiceBusSender {
             queue_name,
             client_identifier,
             closed: AtomicBool::new(false),
-            sent: AtomicBool::new(false),
         }
     }
 
@@ -70,11 +70,24 @@ impl ServiceBusSender {
         Ok(cell.get_or_init(|| sender))
     }
 
-    fn send_one(&self, py: Python<'_>, sender: &Sender, message: &Bound<'_, ServiceBusMessage>) -> PyResult<()> {
+    fn send_one(
+        &self,
+        py: Python<'_>,
+        sender: &Sender,
+        message: &Bound<'_, ServiceBusMessage>,
+        durability: Option<Durability>,
+    ) -> PyResult<()> {
+        if sender.queue().is_durable() {
+            // Encoded first: another thread may send the same message while this one waits for the disk.
+            let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX).with_capacity(1);
+            push(&mut batch, message.as_any(), || sender.assign_id())?;
+            Self::send_batch(py, sender, batch, durability)?;
+            return Ok(());
+        }
         let mut message = message.try_borrow_mut()?;
         check_outgoing(&message)?;
         message.ensure_id(|| sender.assign_id());
-        message.with_fields(py, |fields| sender.send(fields).or_raise())?;
+        message.with_fields(py, |fields| sender.send(fields, durability).or_raise())?;
         Ok(())
     }
 
@@ -93,28 +106,34 @@ impl ServiceBusSender {
         Ok(batch)
     }
 
-    fn send_batch(py: Python<'_>, sender: &Sender, batch: Batch) -> PyResult<Vec<SequenceNumber>> {
-        if batch.len() <= BATCH_IN_PLACE_MAX {
-            sender.send_batch(batch).or_raise()
-        } else {
-            py.detach(|| sender.send_batch(batch)).or_raise()
-        }
+    fn send_batch(
+        py: Python<'_>,
+        sender: &Sender,
+        batch: Batch,
+        durability: Option<Durability>,
+    ) -> PyResult<Vec<SequenceNumber>> {
+        let may_wait = sender.queue().is_durable() || batch.len() > BATCH_IN_PLACE_MAX;
+        blocking::run(py, may_wait, || sender.send_batch(batch, durability))?.or_raise()
     }
 }
 
-fn check_durability(durability: Option<&str>) -> PyResult<()> {
-    match durability {
-        None | Some("memory") => Ok(()),
-        Some("os" | "fsync") => {
-            let detail = "durability `os` and `fsync` need a durable namespace, which this version does not have; leave durability out";
-            Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
+/// What a send asks for. A send of its own has no level below the operating system's.
+fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durability>> {
+    let asked = match name {
+        None => return Ok(None),
+        Some("os") => Durability::Os,
+        Some("fsync") => Durability::Fsync,
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "unknown durability of a send; leave it out, or use `os` or `fsync`: `{other}`"
+            )));
         }
-        Some(other) => Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!("unknown durability; leave it out, or use `memory`: `{other}`"),
-        ))
-        .or_raise(),
+    };
+    if sender.queue().is_durable() {
+        return Ok(Some(asked));
     }
+    let detail = "the namespace is in memory, so a send cannot be more durable; open the namespace with a path";
+    Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise()
 }
 
 #[pymethods]
@@ -129,16 +148,15 @@ impl ServiceBusSender {
         let py = message.py();
         let sender = self.open()?;
         check_timeout(timeout)?;
-        check_durability(durability)?;
+        let durability = durability_of(sender, durability)?;
         if let Ok(one) = message.cast::<ServiceBusMessage>() {
-            self.send_one(py, sender, one)?;
+            self.send_one(py, sender, one, durability)?;
         } else if let Ok(batch) = message.cast::<ServiceBusMessageBatch>() {
-            Self::send_batch(py, sender, batch.get().messages())?;
+            Self::send_batch(py, sender, batch.get().messages(), durability)?;
         } else {
             let batch = Self::collect(sender, message)?;
-            Self::send_batch(py, sender, batch)?;
+            Self::send_batch(py, sender, batch, durability)?;
         }
-        self.sent.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -159,7 +177,7 @@ impl ServiceBusSender {
             Self::collect(sender, messages)?
         };
         batch.schedule_all(due).or_raise()?;
-        let numbers = py.detach(|| sender.send_batch(batch)).or_raise()?;
+        let numbers = waiting::outside(py, || sender.send_batch(batch, None))?.or_raise()?;
         Ok(numbers.into_iter().map(|number| number.0).collect())
     }
 
@@ -173,7 +191,7 @@ impl ServiceBusSender {
         let sender = self.open()?;
         check_timeout(timeout)?;
         let numbers = numbers_of(sequence_numbers)?;
-        py.detach(|| sender.cancel_scheduled(&numbers)).or_raise()
+        waiting::outside(py, || sender.cancel_scheduled(&numbers))?.or_raise()
     }
 
     #[pyo3(signature = (max_size_in_bytes=None))]
@@ -183,9 +201,7 @@ impl ServiceBusSender {
 
     /// See the stub.
     fn send_arrow<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-        let stored = arrow::send(self.open()?, data)?;
-        self.sent.store(true, Ordering::Relaxed);
-        Ok(stored)
+        arrow::send(self.open()?, data)
     }
 
     fn close(&self) {
@@ -207,7 +223,8 @@ impl ServiceBusSender {
 
     #[getter]
     fn last_durability(&self) -> Option<&'static str> {
-        self.sent.load(Ordering::Relaxed).then_some("memory")
+        let sender = self.sender.if_ours().and_then(OnceLock::get)?;
+        sender.last_durability().map(Durability::name)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

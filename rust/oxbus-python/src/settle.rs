@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The settling half of `ServiceBusReceiver`.
 
+use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, Settlement};
 use oxbus_model::message::Value;
 use oxbus_model::{Error, ErrorKind, LockToken};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::arrow;
-use crate::convert;
-use crate::error::{OrRaise, raise, raise_with};
+use crate::error::{OrRaise, raise_with};
 use crate::properties;
 use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
+use crate::{arrow, blocking, convert, waiting};
 
 type Message<'py> = Bound<'py, ServiceBusReceivedMessage>;
 
@@ -77,18 +77,37 @@ fn some_lost(numbers: &[u64]) -> PyErr {
     })
 }
 
+/// Settles what can be settled; the positions of the messages whose locks are lost.
+fn settle_many(receiver: &Receiver, keys: &[SettleKey], settlement: Settlement<'_>) -> oxbus_model::Result<Vec<usize>> {
+    if matches!(settlement, Settlement::Complete) {
+        return receiver.complete_many(keys);
+    }
+    receiver.check_serves(keys)?;
+    let mut lost = Vec::new();
+    for (position, key) in keys.iter().enumerate() {
+        match receiver.settle(*key, settlement) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(position),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(lost)
+}
+
 impl ServiceBusReceiver {
     fn settle(&self, value: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
         let receiver = self.open()?.get()?;
         let message = message(value)?.get();
         let at = message.settle_key(receiver)?;
-        call.with(|settlement| receiver.settle(at, settlement).or_raise())?;
+        let may_wait = receiver.queue().is_durable();
+        call.with(|settlement| blocking::run(value.py(), may_wait, || receiver.settle(at, settlement))?.or_raise())?;
         message.set_settled();
         Ok(())
     }
 
     /// Settles what can be settled; then names what could not.
     fn settle_all(&self, messages: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
+        let py = messages.py();
         let messages: Vec<Bound<'_, PyAny>> = messages.try_iter()?.collect::<PyResult<_>>()?;
         let receiver = self.open()?.get()?;
         // Everything that is wrong with the call is found before the first message is settled.
@@ -96,21 +115,9 @@ impl ServiceBusReceiver {
         for value in &messages {
             keys.push(message(value)?.get().settle_key(receiver)?);
         }
-        let lost: Vec<usize> = call.with(|settlement| match settlement {
-            Settlement::Complete => receiver.complete_many(&keys).or_raise(),
-            other => {
-                receiver.check_serves(&keys).or_raise()?;
-                let mut lost = Vec::new();
-                for (position, key) in keys.iter().enumerate() {
-                    match receiver.settle(*key, other) {
-                        Ok(()) => {}
-                        Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(position),
-                        Err(error) => return Err(raise(&error)),
-                    }
-                }
-                Ok(lost)
-            }
-        })?;
+        let may_wait = receiver.queue().is_durable();
+        let lost = call
+            .with(|settlement| blocking::run(py, may_wait, || settle_many(receiver, &keys, settlement))?.or_raise())?;
         let mut lost_here = lost.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
             if lost_here.next_if(|next| **next == position).is_none() {
@@ -239,7 +246,7 @@ impl ServiceBusReceiver {
         };
         let receiver = self.open()?.get()?;
         let (numbers, tokens) = arrow::lock_tokens(batch)?;
-        let lost = py.detach(|| -> oxbus_model::Result<Vec<usize>> {
+        let lost = waiting::outside(py, || -> oxbus_model::Result<Vec<usize>> {
             let mut lost = Vec::new();
             let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
             let mut rows = Vec::with_capacity(tokens.len());
@@ -252,27 +259,12 @@ impl ServiceBusReceiver {
                     None => lost.push(row),
                 }
             }
-            if matches!(settlement, Settlement::Complete) {
-                lost.extend(
-                    receiver
-                        .complete_many(&keys)?
-                        .into_iter()
-                        .map(|position| rows[position]),
-                );
-            } else {
-                receiver.check_serves(&keys)?;
-                for (key, row) in keys.iter().zip(rows) {
-                    match receiver.settle(*key, settlement) {
-                        Ok(()) => {}
-                        Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(row),
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
+            let lost_keys = settle_many(receiver, &keys, settlement)?;
+            lost.extend(lost_keys.into_iter().map(|position| rows[position]));
             lost.sort_unstable();
             Ok(lost)
         });
-        let lost = lost.or_raise()?;
+        let lost = lost?.or_raise()?;
         if lost.is_empty() {
             return Ok(());
         }

@@ -12,10 +12,11 @@ use std::time::Duration;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Delivery, Received};
 use oxbus_broker::clock::Alarm;
-use oxbus_broker::namespace::WakeHandle;
+use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
+use crate::fork::Owned;
 use crate::imports;
 
 /// Between two looks for signals in the main thread.
@@ -25,12 +26,30 @@ const ONE_PIECE: Duration = Duration::from_secs(3600);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static NAMESPACES: Mutex<Vec<WakeHandle>> = Mutex::new(Vec::new());
+/// Durable namespaces, to be closed when the process ends.
+static DURABLE: Mutex<Vec<Owned<CloseHandle>>> = Mutex::new(Vec::new());
 
 /// Lets the exit of the interpreter wake the receivers of a namespace.
 pub(crate) fn register(handle: WakeHandle) {
     let mut namespaces = NAMESPACES.lock().unwrap_or_else(PoisonError::into_inner);
     namespaces.retain(WakeHandle::is_alive);
     namespaces.push(handle);
+}
+
+/// Lets the end of the process close a durable namespace.
+pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
+    let mut namespaces = DURABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    namespaces.retain(|handle| handle.if_ours().is_some_and(CloseHandle::is_alive));
+    namespaces.push(handle);
+}
+
+/// Closes the durable namespaces that are still open.
+#[pyfunction]
+pub(crate) fn _close_durable(py: Python<'_>) {
+    py.detach(|| {
+        let handles = std::mem::take(&mut *DURABLE.lock().unwrap_or_else(PoisonError::into_inner));
+        handles.iter().filter_map(Owned::if_ours).for_each(CloseHandle::close);
+    });
 }
 
 /// Ends every receive that waits.
@@ -69,6 +88,25 @@ fn waiter(py: Python<'_>) -> PyResult<Waiter> {
     })
 }
 
+/// Runs `work` outside the interpreter. A daemon thread does not come back once the interpreter exits.
+pub(crate) fn outside<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let waiter = waiter(py)?;
+    Ok(py.detach(|| {
+        let done = work();
+        stay_out(waiter);
+        done
+    }))
+}
+
+/// Parks a daemon thread for good when the interpreter exits: touching it then would end the process.
+fn stay_out(waiter: Waiter) {
+    if waiter == Waiter::Daemon && EXITING.load(Ordering::SeqCst) {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
 /// Receives up to `max` messages, waiting until `alarm` while there is none. Empty when the wait ends.
 pub(crate) fn receive(
     py: Python<'_>,
@@ -78,6 +116,7 @@ pub(crate) fn receive(
 ) -> PyResult<Vec<Delivery>> {
     // A small receive that finds something is done before leaving the interpreter would pay.
     if max <= 16
+        && !receiver.queue().is_durable()
         && let Some(deliveries) = receiver.receive_now(max).or_raise()?
     {
         return Ok(deliveries);
@@ -92,11 +131,7 @@ pub(crate) fn receive(
     loop {
         let received = py.detach(|| {
             let received = receiver.receive_until(max, alarm, slice, || EXITING.load(Ordering::SeqCst));
-            if waiter == Waiter::Daemon && EXITING.load(Ordering::SeqCst) {
-                loop {
-                    std::thread::park();
-                }
-            }
+            stay_out(waiter);
             received
         });
         match received.or_raise()? {

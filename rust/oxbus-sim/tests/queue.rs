@@ -60,11 +60,11 @@ impl Bench {
     fn new(partitioned: bool, partitions: u16, prefetch: usize) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
         let options = NamespaceOptions {
-            partitions,
+            partitions: Some(partitions),
             clock: Some(Arc::clone(&clock)),
             ..NamespaceOptions::default()
         };
-        let namespace = Namespace::in_memory(options).expect("valid options");
+        let namespace = Namespace::open(options).expect("valid options");
         let settings = QueueSettings {
             enable_partitioning: partitioned,
             lock_duration_ms: LOCK_MS,
@@ -150,7 +150,7 @@ impl Bench {
                     partition_key: key.as_deref(),
                     ..Fields::default()
                 };
-                let number = self.sender.send(&fields).expect("nothing refuses");
+                let number = self.sender.send(&fields, None).expect("nothing refuses");
                 self.model.sent(number.0, self.next_body);
             }
             Step::SendBatch { key, count } => {
@@ -166,7 +166,7 @@ impl Bench {
                     };
                     batch.push(&fields).expect("it fits");
                 }
-                let numbers = self.sender.send_batch(batch).expect("nothing refuses");
+                let numbers = self.sender.send_batch(batch, None).expect("nothing refuses");
                 let partition = numbers[0].partition();
                 assert!(
                     numbers.iter().all(|number| number.partition() == partition),

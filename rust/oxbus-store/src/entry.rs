@@ -150,6 +150,7 @@ impl Entry {
             counter: Counter(counter),
             record: self.record.clone(),
             phase: self.phase,
+            generation: self.generation,
             delivery_count: self.delivery_count,
             enqueued_at: self.enqueued_at,
             expires_at: self.expires_at,

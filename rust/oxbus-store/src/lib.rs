@@ -14,6 +14,8 @@ pub mod fault;
 #[cfg(not(loom))]
 pub mod file;
 #[cfg(not(loom))]
+pub mod injected;
+#[cfg(not(loom))]
 pub mod memory_log;
 pub mod message_store;
 mod mutex_log;

@@ -142,6 +142,17 @@ pub enum Phase {
     Scheduled,
 }
 
+/// A message that a store begins with.
+#[derive(Debug)]
+pub struct Restored {
+    /// The message under the number it has.
+    pub message: Removed,
+    /// Ready, deferred or scheduled: nobody holds it.
+    pub phase: Phase,
+    /// Its latest hold: later ones go on from there.
+    pub generation: u32,
+}
+
 /// A stored message as a browser sees it.
 #[derive(Debug)]
 pub struct Peeked {
@@ -151,6 +162,8 @@ pub struct Peeked {
     pub record: Record,
     /// Its phase.
     pub phase: Phase,
+    /// Its latest hold; 0 before the first.
+    pub generation: u32,
     /// Deliveries charged so far.
     pub delivery_count: u32,
     /// When the broker accepted it.
@@ -270,4 +283,31 @@ pub trait MessageStore: Send + Sync {
 
     /// Bytes this store occupies beyond the records.
     fn overhead_bytes(&self) -> usize;
+}
+
+/// A store that gives out numbers in two steps, so that a message can be made durable between them.
+///
+/// A reserved number is published or given up later. Until then no message behind it can be received; browsing may or
+/// may not show it.
+pub trait NumberedStore: MessageStore + Sized {
+    /// A store that holds `messages`, in the order of their numbers, and goes on with number `next`.
+    fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self;
+
+    /// The number that the next message gets.
+    fn next(&self) -> Counter;
+
+    /// True when no number below `before` is reserved any more.
+    fn is_settled(&self, before: Counter) -> bool;
+
+    /// Reserves `count` consecutive numbers, at least one, and returns the first.
+    fn reserve(&self, count: usize) -> Counter;
+
+    /// Stores `batch` under the reserved numbers from `first` on; leaves `batch` empty.
+    fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp);
+
+    /// Stores one message in phase scheduled under a reserved number.
+    fn publish_scheduled(&self, counter: Counter, message: NewMessage, enqueued_at: Timestamp);
+
+    /// Gives reserved numbers up: no message will ever have them.
+    fn give_up(&self, first: Counter, count: usize);
 }

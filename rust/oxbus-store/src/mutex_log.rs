@@ -10,13 +10,14 @@
 //! - no lock of a block ends before its `earliest`; no lock of the log before `earliest` of the log;
 //! - a block without messages keeps no slots.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use crate::entry::{Entry, Next};
 use crate::message_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Phase, Removed, Settled,
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, NumberedStore, Outcome, Peeked, Phase, Removed,
+    Restored, Settled,
 };
 use crate::sync::{Mutex, lock};
 
@@ -44,6 +45,8 @@ struct State {
     earliest: Ticks,
     /// Slots of the last emptied block, for the next one.
     spare: Option<Slots>,
+    /// Indexes that are reserved; nothing at or above the first of them can be received.
+    reserved: BTreeSet<u64>,
 }
 
 /// Messages of one cell under one mutex.
@@ -60,6 +63,7 @@ impl MutexLog {
             ready_from: 0,
             earliest: Ticks::NEVER,
             spare: None,
+            reserved: BTreeSet::new(),
         }))
     }
 }
@@ -85,6 +89,16 @@ impl Block {
 
 impl State {
     fn append(&mut self, message: NewMessage, enqueued_at: Timestamp, phase: Phase) -> Counter {
+        let index = self.take_index();
+        self.fill(
+            index,
+            Entry::new(message.record, enqueued_at, message.expires_at, phase),
+        );
+        Counter(index + 1)
+    }
+
+    /// The next index, with a place for its message that counts as used.
+    fn take_index(&mut self) -> u64 {
         let index = self.tail;
         let number = index / BLOCK;
         if self.blocks.is_empty() {
@@ -99,18 +113,37 @@ impl State {
                 slots: Some(slots),
             });
         }
-        let block = self.blocks.back_mut().expect("pushed above");
-        let offset = (index % BLOCK) as usize;
-        let slots = block.slots.as_mut().expect("the last block keeps its slots");
-        slots[offset] = Some(Entry::new(message.record, enqueued_at, message.expires_at, phase));
-        block.live += 1;
-        if phase == Phase::Ready {
-            block.ready |= 1 << offset;
-            // A claim that drained the last block looked past it.
-            self.ready_from = self.ready_from.min(number);
-        }
+        self.blocks.back_mut().expect("pushed above").live += 1;
         self.tail = index + 1;
-        Counter(index + 1)
+        index
+    }
+
+    /// Puts a message into the place of an index that was taken.
+    fn fill(&mut self, index: u64, entry: Entry) {
+        let (number, offset) = (index / BLOCK, (index % BLOCK) as usize);
+        let phase = entry.phase;
+        let block = self.block(number).expect("its place is kept");
+        block.slots.as_mut().expect("its place is kept")[offset] = Some(entry);
+        if phase == Phase::Ready {
+            // A claim that drained the last block looked past it.
+            self.set_ready(number, offset);
+        }
+    }
+
+    /// Frees the place of an index that was taken: no message will ever be in it.
+    fn abandon_index(&mut self, index: u64) {
+        let number = index / BLOCK;
+        self.block(number).expect("its place is kept").live -= 1;
+        self.reclaim(number);
+    }
+
+    /// Bits of a block's slots that can be received.
+    fn visible_bits(&self, number: u64) -> u64 {
+        match self.reserved.first() {
+            Some(first) if *first < number * BLOCK => 0,
+            Some(first) if *first < (number + 1) * BLOCK => (1 << (first % BLOCK)) - 1,
+            _ => u64::MAX,
+        }
     }
 
     /// Block number and offset of a counter that was given out.
@@ -205,14 +238,18 @@ impl State {
         let mut locked = false;
         let mut number = self.ready_from.max(self.base);
         while taken < max {
+            let visible = self.visible_bits(number);
             let Some(block) = self.block(number) else { break };
+            if visible != u64::MAX && block.ready & visible == 0 {
+                break;
+            }
             if block.ready == 0 {
                 number += 1;
                 self.ready_from = number;
                 continue;
             }
             let live_before = block.live;
-            while block.ready != 0 && taken < max {
+            while block.ready & visible != 0 && taken < max {
                 let offset = block.ready.trailing_zeros() as usize;
                 block.ready &= block.ready - 1;
                 let counter = number * BLOCK + offset as u64 + 1;
@@ -326,14 +363,20 @@ impl MessageStore for MutexLog {
     fn has_ready(&self) -> bool {
         let mut state = lock(&self.0);
         let mut number = state.ready_from.max(state.base);
-        while let Some(block) = state.block(number) {
-            if block.ready != 0 {
+        loop {
+            let visible = state.visible_bits(number);
+            let Some(block) = state.block(number) else {
+                return false;
+            };
+            if block.ready & visible != 0 {
                 return true;
+            }
+            if visible != u64::MAX {
+                return false;
             }
             number += 1;
             state.ready_from = number;
         }
-        false
     }
 
     fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
@@ -523,5 +566,85 @@ impl MessageStore for MutexLog {
         let slots =
             state.blocks.iter().filter(|block| block.slots.is_some()).count() + usize::from(state.spare.is_some());
         slots * BLOCK as usize * size_of::<Option<Entry>>() + state.blocks.capacity() * size_of::<Block>()
+    }
+}
+
+impl NumberedStore for MutexLog {
+    fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self {
+        let log = Self::new();
+        let mut state = lock(&log.0);
+        let mut messages = messages.peekable();
+        let tail = next.0 - 1;
+        // Places are made from the first message on, in whole blocks.
+        let first = messages.peek().map_or(tail, |first| first.message.counter.0 - 1);
+        state.tail = first / BLOCK * BLOCK;
+        state.base = state.tail / BLOCK;
+        state.ready_from = state.base;
+        let mut restored = messages.next();
+        while state.tail < tail {
+            let index = state.take_index();
+            match restored.take_if(|it| it.message.counter.0 == index + 1) {
+                Some(it) => {
+                    let message = it.message;
+                    let entry = Entry::new(message.record, message.enqueued_at, message.expires_at, it.phase);
+                    state.fill(
+                        index,
+                        Entry {
+                            delivery_count: message.delivery_count,
+                            generation: it.generation,
+                            ..entry
+                        },
+                    );
+                    restored = messages.next();
+                }
+                None => state.abandon_index(index),
+            }
+        }
+        drop(state);
+        log
+    }
+
+    fn next(&self) -> Counter {
+        Counter(lock(&self.0).tail + 1)
+    }
+
+    fn is_settled(&self, before: Counter) -> bool {
+        let state = lock(&self.0);
+        state.reserved.first().is_none_or(|first| first + 1 >= before.0)
+    }
+
+    fn reserve(&self, count: usize) -> Counter {
+        let mut state = lock(&self.0);
+        let first = state.tail;
+        for _ in 0..count {
+            let index = state.take_index();
+            state.reserved.insert(index);
+        }
+        Counter(first + 1)
+    }
+
+    fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) {
+        let mut state = lock(&self.0);
+        for (index, message) in (first.0 - 1..).zip(batch.drain(..)) {
+            state.reserved.remove(&index);
+            let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Ready);
+            state.fill(index, entry);
+        }
+    }
+
+    fn publish_scheduled(&self, counter: Counter, message: NewMessage, enqueued_at: Timestamp) {
+        let mut state = lock(&self.0);
+        let index = counter.0 - 1;
+        state.reserved.remove(&index);
+        let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Scheduled);
+        state.fill(index, entry);
+    }
+
+    fn give_up(&self, first: Counter, count: usize) {
+        let mut state = lock(&self.0);
+        for index in first.0 - 1..first.0 - 1 + count as u64 {
+            state.reserved.remove(&index);
+            state.abandon_index(index);
+        }
     }
 }

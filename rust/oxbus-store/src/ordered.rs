@@ -46,7 +46,7 @@ impl OrderedStore {
     }
 
     /// The same, going on from `generation`, so that keys of earlier holds stay lost.
-    pub(crate) fn insert_with(&mut self, message: Removed, phase: Phase, generation: u32) -> bool {
+    pub fn insert_with(&mut self, message: Removed, phase: Phase, generation: u32) -> bool {
         debug_assert!(
             matches!(phase, Phase::Ready | Phase::Deferred | Phase::Scheduled),
             "a hold does not move"

@@ -9,7 +9,7 @@ use oxbus_store::Record;
 use crate::record;
 
 /// One message of a batch, encoded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) record: Record,
     pub(crate) time_to_live_ms: Option<u64>,

@@ -68,6 +68,13 @@ impl Receiver {
                 locked_until,
             }
         };
-        Ok(claims.into_iter().map(deliver).collect())
+        let mut deliveries: Vec<Delivery> = claims.into_iter().map(deliver).collect();
+        if self.queue.core().is_durable() {
+            self.record(&mut deliveries, moment.ticks);
+            if deliveries.is_empty() {
+                shard.health().check_serves(shard.id())?;
+            }
+        }
+        Ok(deliveries)
     }
 }

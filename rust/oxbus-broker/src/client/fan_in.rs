@@ -47,6 +47,9 @@ impl Receiver {
             put_in_order(out);
         }
         if !out.is_empty() {
+            if self.queue.core().is_durable() {
+                self.record(out, moment.ticks);
+            }
             self.pass_on();
         }
     }
@@ -255,6 +258,9 @@ impl Receiver {
             return;
         }
         content.used_at = moment.ticks;
+        if self.hold_for_cache(moment.ticks) == Hold::Take {
+            self.note_taken(&cached);
+        }
         content.messages.extend(cached);
         drop(content);
         // Who began to wait meanwhile did not see these: let it look again, and recall them.

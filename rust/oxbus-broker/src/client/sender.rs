@@ -4,11 +4,12 @@
 //! Everything that can refuse a message is checked before its number is taken, so numbers have no gaps (B-105).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
 use oxbus_model::message::{AssignedId, Fields};
 use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Record};
 
@@ -17,7 +18,7 @@ use crate::clock::random_bytes;
 use crate::entity::Queue;
 use crate::record;
 use crate::routing::{RoundRobin, Route, route};
-use crate::shard::Cell;
+use crate::shard::{Arrival, Cell, Refusal};
 
 /// Bytes a stored message takes beyond its record, for the memory limit.
 const SLOT_BYTES: usize = 40;
@@ -28,7 +29,16 @@ pub struct Sender {
     turn: RoundRobin,
     id_prefix: u64,
     id_count: AtomicU64,
+    /// What the last send got: 0 before the first, or 1 + durability.
+    reached: AtomicU8,
     closed: AtomicBool,
+}
+
+/// Messages on their way to a cell.
+enum Outgoing {
+    Active(Vec<NewMessage>),
+    /// Some wait for their time.
+    Mixed(Vec<Arrival>),
 }
 
 impl Sender {
@@ -39,6 +49,7 @@ impl Sender {
             turn: RoundRobin::starting_at(first),
             id_prefix: u64::from_ne_bytes(random_bytes()?),
             id_count: AtomicU64::new(0),
+            reached: AtomicU8::new(0),
             closed: AtomicBool::new(false),
         })
     }
@@ -78,29 +89,50 @@ impl Sender {
         self.queue.check_sends()
     }
 
+    /// What the last send is safe from; `None` before the first.
+    pub fn last_durability(&self) -> Option<Durability> {
+        match self.reached.load(Ordering::Relaxed) {
+            1 => Some(Durability::Memory),
+            2 => Some(Durability::Os),
+            3 => Some(Durability::Fsync),
+            _ => None,
+        }
+    }
+
+    fn reach(&self, durability: Durability) {
+        self.reached.store(1 + durability as u8, Ordering::Relaxed);
+    }
+
     /// Stores one message.
-    pub fn send(&self, fields: &Fields<'_>) -> Result<SequenceNumber> {
+    pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>) -> Result<SequenceNumber> {
         self.check_sends()?;
         fields.check()?;
         let route = route(fields.key()?, self.queue.partitions());
         let len = fields.encoded_len();
         self.check_size(len)?;
-        let now = self.queue.core().clock().now();
+        let core = self.queue.core();
+        let now = core.clock().now();
+        if core.is_durable() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
+            let entry = Entry {
+                record: record::encode(fields),
+                time_to_live_ms: fields.time_to_live_ms,
+                due: fields.scheduled_enqueue_time,
+            };
+            let outgoing = self.outgoing(vec![entry], now);
+            let (index, first) = self.store(route, len, 1, outgoing, now, durability)?;
+            return Ok(Queue::sequence_number(index, first));
+        }
         let (index, cell) = self.admit(route, len, 1)?;
-        let record = record::encode(fields);
-        let entry = Entry {
-            record,
-            time_to_live_ms: fields.time_to_live_ms,
-            due: fields.scheduled_enqueue_time,
-        };
-        let (counter, ready) = self.store(cell, entry, now);
+        let message = self.new_message(record::encode(fields), fields.time_to_live_ms, now);
+        let counter = cell.main().append_one(message, now);
+        self.reach(Durability::Memory);
         self.queue.touch(now);
-        self.announce(index, ready);
+        self.announce(index, 1);
         Ok(Queue::sequence_number(index, counter))
     }
 
     /// Stores all messages of a batch in one partition, or none. Their numbers in order.
-    pub fn send_batch(&self, batch: Batch) -> Result<Vec<SequenceNumber>> {
+    pub fn send_batch(&self, batch: Batch, durability: Option<Durability>) -> Result<Vec<SequenceNumber>> {
         self.check_sends()?;
         if batch.is_empty() {
             return Ok(Vec::new());
@@ -114,31 +146,12 @@ impl Sender {
         };
         let count = batch.len();
         let now = self.queue.core().clock().now();
-        let (index, cell) = self.admit(route(key, self.queue.partitions()), batch.size_bytes(), count)?;
-        let mut ready = 0;
-        let numbers = if batch.entries.iter().all(|entry| entry.due.is_none()) {
-            let mut messages = batch
-                .entries
-                .into_iter()
-                .map(|entry| self.new_message(entry.record, entry.time_to_live_ms, now))
-                .collect();
-            let first = cell.main().append(&mut messages, now);
-            ready = count;
-            (first.0..)
-                .take(count)
-                .map(|counter| Queue::sequence_number(index, Counter(counter)))
-                .collect()
-        } else {
-            let store = |entry| {
-                let (counter, active) = self.store(cell, entry, now);
-                ready += active;
-                Queue::sequence_number(index, counter)
-            };
-            batch.entries.into_iter().map(store).collect()
-        };
-        self.queue.touch(now);
-        self.announce(index, ready);
-        Ok(numbers)
+        let route = route(key, self.queue.partitions());
+        let bytes = batch.size_bytes();
+        let outgoing = self.outgoing(batch.entries, now);
+        let (index, first) = self.store(route, bytes, count, outgoing, now, durability)?;
+        let numbers = (first.0..).take(count).map(Counter);
+        Ok(numbers.map(|counter| Queue::sequence_number(index, counter)).collect())
     }
 
     /// Where a row of a table goes (B-061 … B-073).
@@ -152,22 +165,24 @@ impl Sender {
     }
 
     /// Stores rows of a table in one partition, all or none, in order. `rows` is left as it was when that fails.
-    pub fn send_rows(&self, partition: PartitionId, rows: &mut Vec<Row>) -> Result<()> {
+    pub fn send_rows(&self, partition: PartitionId, rows: &mut Vec<Row>) -> std::result::Result<(), Refusal> {
         self.check_sends()?;
         let bytes = rows.iter().map(|row| row.0.record.len()).sum();
-        let index = usize::from(partition.0);
-        let now = self.queue.core().clock().now();
-        let cell = self.admit_to(index, bytes, rows.len())?;
-        let mut ready = rows.len();
-        if rows.iter().all(|row| row.0.due.is_none()) {
-            let mut messages = rows
-                .drain(..)
-                .map(|Row(entry)| self.new_message(entry.record, entry.time_to_live_ms, now))
-                .collect();
-            cell.main().append(&mut messages, now);
-        } else {
-            ready = rows.drain(..).map(|Row(entry)| self.store(cell, entry, now).1).sum();
+        let (count, now) = (rows.len(), self.queue.core().clock().now());
+        if self.queue.core().is_durable() {
+            // The rows stay whole until all are stored: they may go elsewhere when this fails.
+            let entries = rows.iter().map(|Row(entry)| entry.clone()).collect();
+            let outgoing = self.outgoing(entries, now);
+            self.store(Route::Keyed(partition), bytes, count, outgoing, now, None)?;
+            rows.clear();
+            return Ok(());
         }
+        let index = usize::from(partition.0);
+        let cell = self.admit_to(index, bytes, count)?;
+        let entries = std::mem::take(rows).into_iter().map(|Row(entry)| entry).collect();
+        let stored = self.outgoing(entries, now).append_to(cell, now, Durability::Memory);
+        let (_, ready) = stored?;
+        self.reach(Durability::Memory);
         self.queue.touch(now);
         self.announce(index, ready);
         Ok(())
@@ -197,16 +212,61 @@ impl Sender {
         };
         let core = self.queue.core();
         self.queue.tick(core.clock().moment());
-        cell.cancel_scheduled(&counters).map_err(missing)
+        cell.cancel_scheduled(&counters)?.map_err(missing)
     }
 
-    /// Stores one entry as active or scheduled; how many became ready.
-    fn store(&self, cell: &Cell, entry: Entry, now: Timestamp) -> (Counter, usize) {
-        let message = self.new_message(entry.record, entry.time_to_live_ms, now);
-        match entry.due {
-            Some(due) if due > now => (cell.schedule(message, due, now), 0),
-            _ => (cell.main().append_one(message, now), 1),
+    fn outgoing(&self, entries: Vec<Entry>, now: Timestamp) -> Outgoing {
+        let is_active = |entry: &Entry| entry.due.is_none_or(|due| due <= now);
+        let message = |entry: Entry| self.new_message(entry.record, entry.time_to_live_ms, now);
+        if entries.iter().all(is_active) {
+            return Outgoing::Active(entries.into_iter().map(message).collect());
         }
+        let arrival = |entry: Entry| Arrival {
+            due: entry.due.filter(|due| *due > now),
+            message: message(entry),
+        };
+        Outgoing::Mixed(entries.into_iter().map(arrival).collect())
+    }
+
+    /// Stores messages in the partition of their key or, without one, in the first in turn that takes them: its index,
+    /// and the first number.
+    fn store(
+        &self,
+        route: Route,
+        bytes: usize,
+        count: usize,
+        mut outgoing: Outgoing,
+        now: Timestamp,
+        durability: Option<Durability>,
+    ) -> std::result::Result<(usize, Counter), Refusal> {
+        let (keyed, partitions) = match route {
+            Route::Keyed(partition) => (Some(partition), None),
+            Route::Keyless => (None, Some(self.turn())),
+        };
+        let mut refused = None;
+        for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
+            let index = usize::from(partition.0);
+            let cell = match self.admit_to(index, bytes, count) {
+                Ok(cell) => cell,
+                Err(error) => {
+                    refused = Some(error);
+                    continue;
+                }
+            };
+            let durability = cell.durability(durability);
+            match outgoing.append_to(cell, now, durability) {
+                Ok((first, ready)) => {
+                    self.reach(durability);
+                    self.queue.touch(now);
+                    self.announce(index, ready);
+                    return Ok((index, first));
+                }
+                // Nobody knows whether it was stored: storing it elsewhere may double it.
+                Err(refusal) if !refusal.is_definite => return Err(refusal),
+                Err(refusal) => refused = Some(refusal.error),
+            }
+        }
+        Err(refused.expect("an entity has at least one partition").into())
     }
 
     fn new_message(&self, record: Record, time_to_live_ms: Option<u64>, now: Timestamp) -> NewMessage {
@@ -282,6 +342,24 @@ impl Sender {
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));
         }
         Ok(cell)
+    }
+}
+
+impl Outgoing {
+    /// The first number, and how many are active. They stay here when they are refused.
+    fn append_to(
+        &mut self,
+        cell: &Cell,
+        now: Timestamp,
+        durability: Durability,
+    ) -> std::result::Result<(Counter, usize), Refusal> {
+        match self {
+            Self::Active(messages) => {
+                let count = messages.len();
+                Ok((cell.append(messages, now, durability)?, count))
+            }
+            Self::Mixed(arrivals) => cell.append_arrivals(arrivals, now, durability),
+        }
     }
 }
 

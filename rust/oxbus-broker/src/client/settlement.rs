@@ -10,7 +10,7 @@ use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record};
 
 use super::receiver::Receiver;
 use crate::record::{with_dead_letter, with_properties};
-use crate::shard::Cell;
+use crate::shard::{Cell, SettleError};
 
 /// Names a hold across the cells of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Receiver {
         self.check_settles()?;
         let ticks = self.queue.core().clock().ticks();
         let cell = self.cell_of(at)?;
-        let lost = |LockLost| self.lock_lost(at);
+        let failed = |error| self.settle_error(at, error);
         let outcome = match settlement {
             Settlement::Complete => Outcome::Complete,
             Settlement::Abandon(changes) => Outcome::Abandon {
@@ -74,12 +74,12 @@ impl Receiver {
                 check_text("error_description", description)?;
                 let stored = self.stored(cell, at)?;
                 let record = with_dead_letter(&stored, reason, description, changes)?;
-                cell.dead_letter(at.key, record, ticks).map_err(lost)?;
+                cell.dead_letter(at.key, record, ticks).map_err(failed)?;
                 self.queue.receivable(SubQueue::DeadLetter).publish(at.index, 1);
                 return Ok(());
             }
         };
-        let ended = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(lost)?;
+        let ended = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;
         self.queue.announce(at.index, ended);
         Ok(())
     }
@@ -102,18 +102,24 @@ impl Receiver {
         let ticks = self.queue.core().clock().ticks();
         let mut lost = Vec::new();
         let mut lost_here = Vec::new();
+        let mut pending = Vec::new();
         let mut keys = Vec::with_capacity(at.len());
         let mut start = 0;
         for run in at.chunk_by(|a, b| a.index == b.index) {
             if let Some(cell) = self.queue.cell(run[0].index) {
                 keys.clear();
                 keys.extend(run.iter().map(|at| at.key));
-                cell.store(self.sub_queue).complete(&keys, ticks, &mut lost_here);
+                let completed = cell.complete(self.sub_queue, &keys, ticks, &mut lost_here)?;
+                pending.extend(completed.map(|entry| (cell, entry)));
                 lost.extend(lost_here.drain(..).map(|position| start + position));
             } else {
                 lost.extend(start..start + run.len());
             }
             start += run.len();
+        }
+        // All are on their way before the first is waited for.
+        for (cell, entry) in &pending {
+            cell.finish(Some(entry))?;
         }
         Ok(lost)
     }
@@ -150,6 +156,13 @@ impl Receiver {
             crate::entity::Queue::sequence_number(at.index, at.key.counter)
         );
         Error::new(ErrorKind::MessageLockLost, detail)
+    }
+
+    fn settle_error(&self, at: SettleKey, error: SettleError) -> Error {
+        match error {
+            SettleError::LockLost => self.lock_lost(at),
+            SettleError::Store(error) => error,
+        }
     }
 
     fn check_settles(&self) -> Result<()> {

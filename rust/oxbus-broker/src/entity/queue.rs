@@ -15,13 +15,14 @@ use oxbus_store::LockKey;
 
 use super::Receivable;
 use crate::namespace::Core;
+use crate::shard::journal::{EntityId, Queues};
 use crate::shard::{Cell, Shard};
 
 /// A queue of a namespace.
 pub struct Queue {
     core: Arc<Core>,
     name: EntityName,
-    incarnation: u64,
+    id: EntityId,
     /// The shard of each cell: all of the namespace, or the home shard alone.
     shards: Box<[Arc<Shard>]>,
     cells: Box<[OnceLock<Cell>]>,
@@ -59,13 +60,13 @@ impl Queue {
         name: EntityName,
         settings: QueueSettings,
         shards: Box<[Arc<Shard>]>,
-        incarnation: u64,
+        id: EntityId,
+        (created_at, updated_at): (Timestamp, Timestamp),
     ) -> Self {
-        let now = core.clock().now();
         let queue = Self {
             core: Arc::clone(core),
             name,
-            incarnation,
+            id,
             cells: shards.iter().map(|_| OnceLock::new()).collect(),
             shards,
             main: Receivable::default(),
@@ -80,12 +81,34 @@ impl Queue {
             bury_expired: AtomicBool::new(false),
             status: AtomicU8::new(0),
             gone: AtomicBool::new(false),
-            created_at: now,
-            updated_at: AtomicU64::new(now.0),
+            created_at,
+            updated_at: AtomicU64::new(0),
             accessed_at: AtomicU64::new(0),
         };
-        queue.apply(settings);
+        queue.apply(settings, updated_at);
         queue
+    }
+
+    /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the queue.
+    pub(crate) fn restore(&self, index: usize, queues: Queues) {
+        let cell = Cell::restore(&self.shards[index], self.id, queues, self.max_delivery_count());
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            if cell.store(sub_queue).has_ready() {
+                self.receivable(sub_queue).publish(index, 1);
+            }
+        }
+        assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
+    }
+
+    /// Names this life of the queue.
+    pub fn id(&self) -> EntityId {
+        self.id
+    }
+
+    /// True when its messages are kept in a directory.
+    #[inline]
+    pub fn is_durable(&self) -> bool {
+        self.core.is_durable()
     }
 
     /// The namespace it is part of.
@@ -122,7 +145,7 @@ impl Queue {
     }
 
     /// Takes over valid settings; who waits looks again.
-    pub(crate) fn apply(&self, settings: QueueSettings) {
+    pub(crate) fn apply(&self, settings: QueueSettings, updated_at: Timestamp) {
         self.lock_duration_ms
             .store(settings.lock_duration_ms, Ordering::Release);
         self.time_to_live_ms
@@ -139,7 +162,7 @@ impl Queue {
             .store(settings.dead_lettering_on_message_expiration, Ordering::Release);
         self.status.store(settings.status as u8, Ordering::Release);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-        self.updated_at.store(self.core.clock().now().0, Ordering::Relaxed);
+        self.updated_at.store(updated_at.0, Ordering::Relaxed);
         self.wake_all();
     }
 
@@ -234,7 +257,7 @@ impl Queue {
     /// The cell with that index.
     #[inline]
     pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
-        self.cells[index].get_or_init(|| Cell::new(&self.shards[index]))
+        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], self.id))
     }
 
     /// The cells that exist, with their index.
@@ -325,7 +348,7 @@ impl Queue {
     }
 
     fn scope(&self, sub_queue: SubQueue) -> u64 {
-        self.incarnation << 1 | u64::from(sub_queue == SubQueue::DeadLetter)
+        self.id.0 << 1 | u64::from(sub_queue == SubQueue::DeadLetter)
     }
 
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.

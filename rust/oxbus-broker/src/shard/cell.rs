@@ -10,20 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, ErrorKind, Moment, PartitionId, Ticks, Timestamp};
-use oxbus_store::{CellStore, Claimed, LockKey, LockLost, MessageStore, NewMessage, Outcome, Record, Removed, Settled};
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Moment, PartitionId, Ticks, Timestamp};
+use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
 
-use super::{CellNo, DeadLetters, Shard};
-use crate::record::with_dead_letter;
-
-/// Why the system dead-letters a message, in the service's words (B-267).
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Burial {
-    /// Its deliveries are used up.
-    DeliveriesExhausted,
-    /// Its time to live is over.
-    Expired,
-}
+use super::journal::{EntityId, Queues, Rest};
+use super::settle::Burial;
+use super::{CellNo, CellState, DeadLetters, Shard};
 
 /// What became ready when locks ended or a schedule came due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,30 +30,98 @@ pub struct Ended {
 /// One entity's part of one shard.
 #[derive(Debug)]
 pub struct Cell {
-    shard: Arc<Shard>,
-    no: CellNo,
-    main: CellStore,
+    pub(super) shard: Arc<Shard>,
+    pub(super) entity: EntityId,
+    pub(super) no: CellNo,
+    pub(super) main: CellStore,
     dead_letters: DeadLetters,
-    next_due: AtomicU64,
+    pub(super) next_due: AtomicU64,
+    /// No number from here on may be shown before the journal was told; moves under the journal's order.
+    pub(super) promised: AtomicU64,
+    /// The entry that told it.
+    pub(super) promise_lsn: AtomicU64,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
 
 impl Cell {
     /// An empty cell of a shard.
-    pub fn new(shard: &Arc<Shard>) -> Self {
-        let no = shard.add_cell();
+    pub fn new(shard: &Arc<Shard>, entity: EntityId) -> Self {
+        Self::with(shard, entity, CellStore::new(), CellState::default())
+    }
+
+    /// A cell with the messages that recovery found. A message whose deliveries were used up when the process ended is
+    /// buried.
+    pub fn restore(shard: &Arc<Shard>, entity: EntityId, queues: Queues, max_delivery_count: u32) -> Self {
+        let mut state = CellState::default();
+        for (counter, kept) in queues.dead_letters {
+            let generation = kept.generation;
+            state
+                .dead_letters
+                .insert_with(kept.into_removed(counter), Phase::Ready, generation);
+        }
+        let mut exhausted = Vec::new();
+        let mut restored = Vec::with_capacity(queues.main.len());
+        for (counter, kept) in queues.main {
+            let phase = match kept.rest {
+                Rest::Ready if kept.delivery_count >= max_delivery_count => {
+                    exhausted.push(kept.into_removed(counter));
+                    continue;
+                }
+                Rest::Ready => Phase::Ready,
+                Rest::Deferred => Phase::Deferred,
+                Rest::Scheduled { due } => {
+                    state.schedule.add(due, counter);
+                    Phase::Scheduled
+                }
+            };
+            restored.push(Restored {
+                phase,
+                generation: kept.generation,
+                message: kept.into_removed(counter),
+            });
+        }
+        let next_due = state.schedule.next_due();
+        let main = CellStore::restore(queues.next, restored.into_iter());
+        let cell = Self::with(shard, entity, main, state);
+        cell.next_due.store(next_due.0, Ordering::SeqCst);
+        cell.promised.store(queues.next.0, Ordering::Relaxed);
+        cell.bury(exhausted, Burial::DeliveriesExhausted);
+        cell
+    }
+
+    fn with(shard: &Arc<Shard>, entity: EntityId, main: CellStore, state: CellState) -> Self {
+        let no = shard.add_cell(state);
         Self {
             shard: Arc::clone(shard),
+            entity,
             no,
-            main: CellStore::new(),
+            main,
             dead_letters: DeadLetters {
                 shard: Arc::clone(shard),
                 no,
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
+            promised: AtomicU64::new(0),
+            promise_lsn: AtomicU64::new(0),
             stored_bytes_bound: AtomicU64::new(0),
         }
+    }
+
+    /// The entity it is part of.
+    pub fn entity(&self) -> EntityId {
+        self.entity
+    }
+
+    /// The number to go on from after an unclean end.
+    pub fn promised(&self) -> Counter {
+        Counter(self.promised.load(Ordering::Relaxed))
+    }
+
+    /// What a call that asks for `asked` gets.
+    #[inline]
+    pub fn durability(&self, asked: Option<Durability>) -> Durability {
+        self.shard.durability(asked)
     }
 
     /// The shard it is part of.
@@ -107,60 +168,6 @@ impl Cell {
         fits
     }
 
-    /// Ends a hold of the main store or of the dead-letter queue; a message whose deliveries are used up is buried.
-    /// Returns what became ready.
-    pub fn settle(&self, sub_queue: SubQueue, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Ended, LockLost> {
-        if sub_queue == SubQueue::DeadLetter {
-            let settled = self.dead_letters.settle(key, outcome, ticks)?;
-            return Ok(Ended {
-                main: 0,
-                dead_letters: usize::from(matches!(settled, Settled::Ready)),
-            });
-        }
-        match self.main.settle(key, outcome, ticks)? {
-            Settled::Exhausted(message) => Ok(Ended {
-                main: 0,
-                dead_letters: self.bury(vec![message], Burial::DeliveriesExhausted),
-            }),
-            settled => Ok(Ended {
-                main: usize::from(matches!(settled, Settled::Ready)),
-                dead_letters: 0,
-            }),
-        }
-    }
-
-    /// Moves a locked message to the dead-letter queue with `record` in place of its bytes, in one step.
-    pub fn dead_letter(&self, key: LockKey, record: Record, ticks: Ticks) -> Result<(), LockLost> {
-        self.shard.with(self.no, |state| {
-            let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
-                unreachable!("remove removes");
-            };
-            let stored = state.dead_letters.insert(Removed { record, ..message });
-            debug_assert!(stored, "a number is in one place at a time");
-            Ok(())
-        })
-    }
-
-    /// Puts messages that left the main store into the dead-letter queue with the system's reason. Returns how many.
-    fn bury(&self, messages: Vec<Removed>, burial: Burial) -> usize {
-        let count = messages.len();
-        if count == 0 {
-            return 0;
-        }
-        let mark = |message| Removed {
-            record: mark(&message, burial),
-            ..message
-        };
-        let marked: Vec<Removed> = messages.into_iter().map(mark).collect();
-        self.shard.with(self.no, |state| {
-            for message in marked {
-                let stored = state.dead_letters.insert(message);
-                debug_assert!(stored, "a number is in one place at a time");
-            }
-        });
-        count
-    }
-
     /// Takes ready messages; those whose time is over are dropped, or buried when `bury_expired`.
     /// Returns how many were taken and how many were buried.
     pub fn claim(
@@ -177,12 +184,15 @@ impl Cell {
             SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
             SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
         };
-        let buried = if bury_expired {
-            self.bury(expired, Burial::Expired)
-        } else {
-            0
-        };
-        (taken, buried)
+        if expired.is_empty() {
+            return (taken, 0);
+        }
+        if bury_expired {
+            return (taken, self.bury(expired, Burial::Expired));
+        }
+        // Not waited for: if it is lost, the messages expire again.
+        let _ = self.note_removed(sub_queue, expired.iter().map(|message| message.counter));
+        (taken, 0)
     }
 
     /// Ends the locks that are over and activates what is due.
@@ -209,49 +219,18 @@ impl Cell {
         (locks, Timestamp(self.next_due.load(Ordering::SeqCst)))
     }
 
-    /// Stores a message that becomes active at `due`.
-    pub fn schedule(&self, message: NewMessage, due: Timestamp, now: Timestamp) -> Counter {
-        self.shard.with(self.no, |state| {
-            let counter = self.main.append_scheduled(message, now);
-            state.schedule.add(due, counter);
-            self.next_due.fetch_min(due.0, Ordering::SeqCst);
-            counter
-        })
+    /// When a scheduled message comes due; `None` when there is no such message.
+    pub(super) fn due_of(&self, counter: Counter) -> Option<Timestamp> {
+        self.peek_one(counter)
+            .filter(|message| message.phase == Phase::Scheduled)
+            .map(|message| due_of(&message))
     }
 
-    /// Removes scheduled messages: all of `counters`, or none and those that are not scheduled (B-238).
-    pub fn cancel_scheduled(&self, counters: &[Counter]) -> Result<(), Vec<Counter>> {
-        self.shard.with(self.no, |state| {
-            let mut missing = Vec::new();
-            let mut cancelled = Vec::new();
-            for &counter in counters {
-                match self.due_of(counter) {
-                    Some(due) if state.schedule.remove(due, counter) => cancelled.push((due, counter)),
-                    _ => missing.push(counter),
-                }
-            }
-            if missing.is_empty() {
-                for (_, counter) in cancelled {
-                    self.main.take_scheduled(counter);
-                }
-                return Ok(());
-            }
-            for (due, counter) in cancelled {
-                state.schedule.add(due, counter);
-            }
-            Err(missing)
-        })
-    }
-
-    fn due_of(&self, counter: Counter) -> Option<Timestamp> {
+    /// A message of the entity, whatever its phase.
+    pub(super) fn peek_one(&self, counter: Counter) -> Option<Peeked> {
         let mut found = Vec::new();
         self.main.peek(counter, 1, &mut found);
-        let message = found
-            .pop()
-            .filter(|message| message.counter == counter && message.phase == oxbus_store::Phase::Scheduled)?;
-        oxbus_model::message::Fields::decode(&message.record)
-            .ok()?
-            .scheduled_enqueue_time
+        found.pop().filter(|message| message.counter == counter)
     }
 
     /// True when messages wait for their time.
@@ -265,34 +244,6 @@ impl Cell {
     fn has_due(&self, now: Timestamp) -> bool {
         self.next_due.load(Ordering::SeqCst) <= now.0
     }
-
-    /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
-    /// the time to live counts from there (B-235, B-243), however late somebody looks.
-    fn activate_due(&self, now: Timestamp) -> usize {
-        self.shard.with(self.no, |state| {
-            let mut activated = 0;
-            while let Some((due, counter)) = state.schedule.pop_due(now) {
-                let Some(message) = self.main.take_scheduled(counter) else {
-                    continue;
-                };
-                let expires_at = if message.expires_at == Timestamp::NEVER {
-                    Timestamp::NEVER
-                } else {
-                    due.plus_ms(message.expires_at.0.saturating_sub(message.enqueued_at.0))
-                };
-                self.main.append_one(
-                    NewMessage {
-                        record: message.record,
-                        expires_at,
-                    },
-                    due,
-                );
-                activated += 1;
-            }
-            self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
-            activated
-        })
-    }
 }
 
 impl Drop for Cell {
@@ -301,26 +252,9 @@ impl Drop for Cell {
     }
 }
 
-/// The record of a message with the system's reason.
-fn mark(message: &Removed, burial: Burial) -> Record {
-    let (reason, description) = match burial {
-        Burial::DeliveriesExhausted => (
-            "MaxDeliveryCountExceeded",
-            format!(
-                "Message could not be consumed after {} delivery attempts.",
-                message.delivery_count
-            ),
-        ),
-        Burial::Expired => (
-            "TTLExpiredException",
-            "The message expired and was dead lettered.".to_owned(),
-        ),
-    };
-    let marked = with_dead_letter(&message.record, Some(reason), Some(&description), &[]);
-    // Bytes that do not decode are kept as they are: better without a reason than gone.
-    debug_assert!(
-        !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),
-        "only corrupt bytes fail"
-    );
-    marked.unwrap_or_else(|_| message.record.clone())
+/// When a scheduled message comes due; its fields say so. Bytes that do not decode are due at once.
+pub(super) fn due_of(message: &Peeked) -> Timestamp {
+    let due = oxbus_model::message::Fields::decode(&message.record).ok();
+    due.and_then(|fields| fields.scheduled_enqueue_time)
+        .unwrap_or(message.enqueued_at)
 }

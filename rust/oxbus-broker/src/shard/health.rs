@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a shard works, and the faults that tests put into it.
+//! Whether a shard works, what stops it, and the faults that tests put into it.
+//!
+//! ```text
+//! Healthy ─► Faulted(why) ─► Healing ─► Healthy        Offline: damaged, or another process's; until the next open
+//! ```
 //!
 //! A healthy shard costs one load of one byte per operation.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_store::injected::DiskFault;
 
 /// What is wrong with a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,39 +23,95 @@ pub enum Fault {
     Busy,
     /// Its store is full: it refuses sends and does the rest.
     Full,
+    /// A write or a sync of its store failed.
+    Failed,
+    /// It is writing itself anew after a failure.
+    Healing,
+    /// Its store is damaged.
+    Damaged,
+    /// Another process may own it; this one does not.
+    Elsewhere,
+}
+
+/// A fault that a test can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Injected {
+    /// Of the shard as a whole.
+    Shard(Fault),
+    /// Of its disk.
+    Disk(DiskFault),
+}
+
+const FAULT_NAMES: &str =
+    "`unavailable`, `busy`, `enospc`, `eio-write`, `eio-fsync`, `bit-flip`, `stall` or `latency:SECONDS`";
+
+impl Injected {
+    /// The fault of that name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let unknown = || {
+            let detail = format!("unknown fault; use {FAULT_NAMES}: `{name}`");
+            Error::new(ErrorKind::InvalidArgument, detail)
+        };
+        Ok(match name {
+            "unavailable" => Self::Shard(Fault::Unavailable),
+            "busy" => Self::Shard(Fault::Busy),
+            "enospc" => Self::Shard(Fault::Full),
+            "eio-write" => Self::Disk(DiskFault::Write),
+            "eio-fsync" => Self::Disk(DiskFault::Sync),
+            "bit-flip" => Self::Disk(DiskFault::BitFlip),
+            "stall" => Self::Disk(DiskFault::Stall),
+            _ => {
+                let seconds = name.strip_prefix("latency:").ok_or_else(unknown)?;
+                let seconds: f64 = seconds.parse().map_err(|_| unknown())?;
+                let time = Duration::try_from_secs_f64(seconds).map_err(|_| unknown())?;
+                Self::Disk(DiskFault::Latency(time))
+            }
+        })
+    }
 }
 
 impl Fault {
-    /// The fault of that name.
-    pub fn parse(name: &str) -> Result<Self> {
-        match name {
-            "unavailable" => Ok(Self::Unavailable),
-            "busy" => Ok(Self::Busy),
-            "enospc" => Ok(Self::Full),
-            "eio-write" | "eio-fsync" | "bit-flip" | "stall" => Err(needs_a_store(name)),
-            _ if name.starts_with("latency:") => Err(needs_a_store(name)),
-            _ => {
-                let detail = format!("unknown fault; use `unavailable`, `busy` or `enospc`: `{name}`");
-                Err(Error::new(ErrorKind::InvalidArgument, detail))
-            }
-        }
-    }
+    const ALL: [Self; 7] = [
+        Self::Unavailable,
+        Self::Busy,
+        Self::Full,
+        Self::Failed,
+        Self::Healing,
+        Self::Damaged,
+        Self::Elsewhere,
+    ];
 
-    /// The text of [`Health::reason`].
-    pub fn reason(self) -> &'static str {
+    /// What it is, when nobody knows more.
+    fn text(self) -> &'static str {
         match self {
             Self::Unavailable => "the store does not answer",
             Self::Busy => "the store takes no more operations for now",
             Self::Full => "the store is full",
+            Self::Failed => "the store failed",
+            Self::Healing => "the store is being written anew after a failure",
+            Self::Damaged => "the store is damaged",
+            Self::Elsewhere => "the partition is not owned by this process",
         }
     }
-}
 
-fn needs_a_store(name: &str) -> Error {
-    let detail = format!(
-        "this fault needs a durable store, which this version does not have; use `unavailable`, `busy` or `enospc`: `{name}`"
-    );
-    Error::new(ErrorKind::NotSupported, detail)
+    /// The state of a shard with this fault, in a word.
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Unavailable | Self::Busy | Self::Full | Self::Failed => "faulted",
+            Self::Healing => "healing",
+            Self::Damaged | Self::Elsewhere => "offline",
+        }
+    }
+
+    /// True when nothing can be received or settled.
+    fn stops(self) -> bool {
+        !matches!(self, Self::Busy | Self::Full)
+    }
+
+    /// True when only another open can end it.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Damaged | Self::Elsewhere)
+    }
 }
 
 const HEALTHY: u8 = 0;
@@ -61,19 +124,43 @@ pub struct Health {
     state: AtomicU8,
     /// Operations to let through before the fault begins.
     after: AtomicU64,
+    /// More about the fault; empty when its name says all.
+    reason: Mutex<String>,
 }
 
 impl Health {
+    /// Out of service from the start.
+    pub fn stopped(fault: Fault, reason: String) -> Self {
+        let health = Self::default();
+        health.fail(fault, reason);
+        health
+    }
+
     /// Makes the shard fail after that many operations that reach it.
     pub fn inject(&self, fault: Fault, after: u64) {
+        self.set_reason(String::new());
         self.after.store(after, Ordering::SeqCst);
         let waiting = if after > 0 { WAITING } else { 0 };
         self.state.store((1 + fault as u8) | waiting, Ordering::SeqCst);
     }
 
+    /// Takes the shard out of service. A shard that is damaged or elsewhere stays so.
+    pub fn fail(&self, fault: Fault, reason: String) {
+        if self.fault().is_some_and(Fault::is_final) {
+            return;
+        }
+        self.set_reason(reason);
+        self.state.store(1 + fault as u8, Ordering::SeqCst);
+    }
+
     /// Ends the fault.
     pub fn heal(&self) {
         self.state.store(HEALTHY, Ordering::SeqCst);
+        self.set_reason(String::new());
+    }
+
+    fn set_reason(&self, reason: String) {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
     /// The fault that is on; does not count as an operation.
@@ -82,13 +169,28 @@ impl Health {
         if state & WAITING != 0 { None } else { fault_of(state) }
     }
 
+    /// What is wrong, for people; `None` when nothing is.
+    pub fn reason(&self) -> Option<String> {
+        self.fault().map(|fault| self.reason_of(fault))
+    }
+
+    fn reason_of(&self, fault: Fault) -> String {
+        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        if reason.is_empty() {
+            fault.text().to_owned()
+        } else {
+            reason.clone()
+        }
+    }
+
     /// True when receives and settlements work.
     #[inline]
     pub fn serves(&self) -> bool {
-        self.fault() != Some(Fault::Unavailable)
+        self.state.load(Ordering::Acquire) == HEALTHY || !self.fault().is_some_and(Fault::stops)
     }
 
     /// Counts an operation and returns the fault it meets.
+    #[inline]
     fn meet(&self) -> Option<Fault> {
         let state = self.state.load(Ordering::Acquire);
         if state == HEALTHY {
@@ -109,12 +211,15 @@ impl Health {
     /// Refuses a send that the fault forbids.
     #[inline]
     pub fn check_send(&self, partition: PartitionId) -> Result<()> {
-        let Some(fault) = self.meet() else { return Ok(()) };
+        match self.meet() {
+            None => Ok(()),
+            Some(fault) => Err(self.refuse_send(fault, partition)),
+        }
+    }
+
+    #[cold]
+    fn refuse_send(&self, fault: Fault, partition: PartitionId) -> Error {
         let (kind, advice) = match fault {
-            Fault::Unavailable => (
-                ErrorKind::PartitionUnavailable,
-                "wait until it is healed, or send without a key",
-            ),
             Fault::Busy => (
                 ErrorKind::ServerBusy,
                 "wait 10 seconds and send again, or send without a key",
@@ -123,21 +228,31 @@ impl Health {
                 ErrorKind::QuotaExceeded,
                 "receive and complete messages of that partition, or send without a key",
             ),
+            Fault::Damaged => (
+                ErrorKind::PartitionUnavailable,
+                "salvage or restore the partition, or send without a key",
+            ),
+            Fault::Elsewhere => (
+                ErrorKind::PartitionUnavailable,
+                "send from the process that owns it, or without a key",
+            ),
+            Fault::Unavailable | Fault::Failed | Fault::Healing => (
+                ErrorKind::PartitionUnavailable,
+                "wait until it is healed, or send without a key",
+            ),
         };
-        Err(Error::new(
-            kind,
-            format!("{}; {advice}: partition={partition}", fault.reason()),
-        ))
+        let reason = self.reason_of(fault);
+        Error::new(kind, format!("{reason}; {advice}: partition={partition}"))
     }
 
     /// Refuses a settlement, or a fetch by number, that the fault forbids.
     #[inline]
     pub fn check_serves(&self, partition: PartitionId) -> Result<()> {
         match self.meet() {
-            Some(Fault::Unavailable) => {
+            Some(fault) if fault.stops() => {
                 let detail = format!(
                     "{}; make the call again once it is healed: partition={partition}",
-                    Fault::Unavailable.reason()
+                    self.reason_of(fault)
                 );
                 Err(Error::new(ErrorKind::PartitionUnavailable, detail))
             }
@@ -147,10 +262,5 @@ impl Health {
 }
 
 fn fault_of(state: u8) -> Option<Fault> {
-    match state {
-        1 => Some(Fault::Unavailable),
-        2 => Some(Fault::Busy),
-        3 => Some(Fault::Full),
-        _ => None,
-    }
+    Fault::ALL.get(usize::from(state).checked_sub(1)?).copied()
 }

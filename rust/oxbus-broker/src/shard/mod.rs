@@ -2,26 +2,41 @@
 //! A shard: one broker over one store. Shard *i* holds partition *i* of every partitioned entity of a namespace.
 //!
 //! Claim, settle and append go straight to the lock-free stores of the cells. The shard's mutex guards what
-//! is sparse or must move in one step: dead-letter queues and schedules.
+//! is sparse or must move in one step: dead-letter queues and schedules. In a durable namespace what happened goes to the
+//! shard's journal, and nothing is acknowledged before it is there: `append` (what comes in), `settle` (what goes),
+//! `attempts` (what is handed out), `snapshot` (all of it, now and then).
 //!
 //! Holds always
-//! - the mutex is never held across a wake-up, a wait, or a call out of the stores.
+//! - the mutex is never held across a wake-up, a wait, or a call out of the stores and the journal's buffer;
+//! - order of the mutexes: the shard's, then the journal's order;
+//! - an event is journaled after its effect is in the stores, except that messages come in the other way round: number,
+//!   event, commit, then the store. So a snapshot that waits for reserved numbers knows every event before it.
 
+mod append;
+mod attempts;
 mod cell;
 mod dead_letter;
 mod health;
 pub mod journal;
 mod schedule;
+mod settle;
+mod snapshot;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use oxbus_model::PartitionId;
+use oxbus_model::options::Durability;
+use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 use oxbus_store::OrderedStore;
+use oxbus_store::shard_log::{AppendError, Failure};
 
+pub use append::{Arrival, Refusal};
 pub use cell::{Cell, Ended};
 pub use dead_letter::DeadLetters;
-pub use health::{Fault, Health};
+pub use health::{Fault, Health, Injected};
+use journal::{Journal, Pending};
 pub use schedule::Schedule;
+pub use settle::SettleError;
+pub use snapshot::CellRef;
 
 /// One partition of a namespace.
 #[derive(Debug)]
@@ -29,6 +44,10 @@ pub struct Shard {
     id: PartitionId,
     health: Health,
     cells: Mutex<Vec<Option<CellState>>>,
+    /// `None` in memory, and when the store could not be opened.
+    journal: Option<Journal>,
+    /// Held by whoever writes a snapshot.
+    saving: Mutex<()>,
 }
 
 /// The part of a cell that the shard's mutex guards.
@@ -45,12 +64,28 @@ pub struct CellState {
 pub struct CellNo(usize);
 
 impl Shard {
-    /// An empty shard.
-    pub fn new(id: PartitionId) -> Self {
+    /// An empty shard in memory.
+    pub fn in_memory(id: PartitionId) -> Self {
+        Self::new(id, None, Health::default())
+    }
+
+    /// A shard with a journal.
+    pub fn durable(id: PartitionId, journal: Journal) -> Self {
+        Self::new(id, Some(journal), Health::default())
+    }
+
+    /// A shard whose store could not be opened.
+    pub fn stopped(id: PartitionId, fault: Fault, reason: String) -> Self {
+        Self::new(id, None, Health::stopped(fault, reason))
+    }
+
+    fn new(id: PartitionId, journal: Option<Journal>, health: Health) -> Self {
         Self {
             id,
-            health: Health::default(),
+            health,
             cells: Mutex::default(),
+            journal,
+            saving: Mutex::default(),
         }
     }
 
@@ -64,18 +99,76 @@ impl Shard {
         &self.health
     }
 
+    /// Its journal, in a durable namespace.
+    #[inline]
+    pub fn journal(&self) -> Option<&Journal> {
+        self.journal.as_ref()
+    }
+
+    /// What a call that asks for `asked` gets.
+    pub fn durability(&self, asked: Option<Durability>) -> Durability {
+        match &self.journal {
+            None => Durability::Memory,
+            Some(journal) => asked.unwrap_or(journal.durability()),
+        }
+    }
+
+    /// Waits until an entry has reached the level that calls get which ask for none.
+    pub(crate) fn wait(&self, pending: &Pending) -> Result<()> {
+        self.wait_until(pending, self.durability(None))
+    }
+
+    /// Waits until an entry has reached a level.
+    pub(crate) fn wait_until(&self, pending: &Pending, durability: Durability) -> Result<()> {
+        pending.wait(durability).map_err(|error| self.refuse(error))
+    }
+
+    /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
+    #[cold]
+    pub(crate) fn refuse(&self, error: AppendError) -> Error {
+        let id = self.id;
+        let (failure, effect) = match error {
+            AppendError::Full => {
+                let detail = format!(
+                    "the disk of the partition is full and nothing was stored; free space on it, or send without a key: partition={id}"
+                );
+                return Error::new(ErrorKind::QuotaExceeded, detail);
+            }
+            AppendError::Unavailable(Failure::Closed) | AppendError::Unknown(Failure::Closed) => {
+                let detail = "the namespace was closed; open it again and make new handles";
+                return Error::new(ErrorKind::Closed, detail);
+            }
+            AppendError::Fenced { epoch } => {
+                let reason = format!("another process took the partition over under epoch {epoch}");
+                self.health.fail(Fault::Elsewhere, reason.clone());
+                (reason, "nothing was stored")
+            }
+            AppendError::Conflict { next } => {
+                (format!("the journal goes on at entry {}", next.0), "nothing was stored")
+            }
+            AppendError::Unavailable(failure) => (failure.to_string(), "nothing was stored"),
+            AppendError::Unknown(failure) => (failure.to_string(), "the call took effect or it did not"),
+        };
+        let reason = format!("the store failed: {failure}");
+        if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
+            self.health.fail(Fault::Failed, reason.clone());
+        }
+        let detail = format!("{reason}; {effect}; make the call again once the partition is healed: partition={id}");
+        Error::new(ErrorKind::PartitionUnavailable, detail)
+    }
+
     fn guard(&self) -> MutexGuard<'_, Vec<Option<CellState>>> {
         // A panic inside the guard leaves maps that are whole, if not current: every step below is one map call.
         self.cells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_cell(&self) -> CellNo {
+    fn add_cell(&self, state: CellState) -> CellNo {
         let mut cells = self.guard();
         let free = cells.iter().position(Option::is_none).unwrap_or_else(|| {
             cells.push(None);
             cells.len() - 1
         });
-        cells[free] = Some(CellState::default());
+        cells[free] = Some(state);
         CellNo(free)
     }
 

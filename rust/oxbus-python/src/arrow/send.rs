@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 use oxbus_broker::Sender;
 use oxbus_broker::client::Row;
 use oxbus_broker::routing::Route;
+use oxbus_broker::shard::Refusal;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 use pyo3::exceptions::PyValueError;
@@ -21,6 +22,7 @@ use pyo3::types::PyDict;
 use super::capsule::{failed, import};
 use super::column::{Bytes, Kind, TextMap, Times, wrong_type};
 use crate::error::{named, raise};
+use crate::waiting;
 
 /// The columns of one chunk.
 #[derive(Default)]
@@ -257,8 +259,11 @@ fn store(sender: &Sender, groups: Vec<Group>) -> Sent {
         let count = group.rows.len();
         match sender.send_rows(partition, &mut group.rows) {
             Ok(()) => *sent.stored.entry(partition.0).or_default() += count,
-            Err(error) => {
-                passed_on.push((partition, group.split_keyless()));
+            Err(Refusal { error, is_definite }) => {
+                // Nobody knows whether rows were stored that were not refused for certain: elsewhere they might double.
+                if is_definite {
+                    passed_on.push((partition, group.split_keyless()));
+                }
                 sent.refused.append(&mut group.numbers);
                 sent.refusal.get_or_insert(error);
             }
@@ -307,10 +312,10 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
         }
         chunks.push(Columns::read(chunk)?);
     }
-    let sent = py.detach(|| {
+    let sent = waiting::outside(py, || {
         sender.check_sends()?;
         Ok(store(sender, encode(sender, &chunks)?))
-    });
+    })?;
     let sent: Sent = sent.map_err(|error: Error| raise(&error))?;
     let stored = PyDict::new(py);
     for (partition, rows) in &sent.stored {

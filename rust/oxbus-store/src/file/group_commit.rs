@@ -122,6 +122,22 @@ fn fresh_frame(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+impl Writer {
+    /// The number of the next segment to begin.
+    pub(super) fn next_segment(&self) -> u64 {
+        self.next_segment
+    }
+
+    /// The first segment that may hold an entry from `lsn` on.
+    pub(super) fn first_needed(&self, lsn: Lsn) -> u64 {
+        let all = self.finished.iter().chain(&self.current);
+        all.take_while(|segment| segment.header.lsn <= lsn)
+            .last()
+            .or(self.finished.first())
+            .map_or(self.next_segment, |segment| segment.header.segment)
+    }
+}
+
 impl GroupCommit {
     pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf, options: FileLogOptions, start: Start) -> Self {
         let disk_bytes = start.finished.iter().map(|segment| segment.bytes).sum();
@@ -173,6 +189,10 @@ impl GroupCommit {
 
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Acquire)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        guard(&self.buffer).failure.is_some()
     }
 
     pub(super) fn disk_bytes(&self) -> u64 {
@@ -413,9 +433,9 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Makes the spare file if there is none.
+    /// Makes the spare file if there is none. A log that ended touches no file: another may go on in its place.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
-        if writer.spare.is_some() {
+        if writer.spare.is_some() || guard(&self.buffer).failure.is_some() {
             return Ok(());
         }
         self.make_spare(writer, 0)
@@ -455,9 +475,18 @@ impl GroupCommit {
 
     /// Removes the segments whose entries all come before `lsn`. The current one stays.
     pub(super) fn remove_before(&self, writer: &mut Writer, lsn: Lsn) -> io::Result<()> {
-        while let Some(after) = writer.finished.get(1).or(writer.current.as_ref())
-            && !writer.finished.is_empty()
-            && after.header.lsn <= lsn
+        let first_needed = writer.first_needed(lsn);
+        if writer
+            .finished
+            .first()
+            .is_none_or(|oldest| oldest.header.segment >= first_needed)
+        {
+            return Ok(());
+        }
+        while writer
+            .finished
+            .first()
+            .is_some_and(|oldest| oldest.header.segment < first_needed)
         {
             let oldest = &writer.finished[0];
             self.disk.remove(&segment::path_of(&self.dir, oldest.header.segment))?;

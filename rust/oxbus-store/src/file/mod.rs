@@ -26,13 +26,14 @@ use std::sync::Arc;
 pub use catalog::Catalog;
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
-pub use owner::{OwnError, Owner};
+pub use owner::{OwnError, Owner, held_files};
 pub use recovery::{OpenError, Replayed};
 
 use crate::disk::Disk;
 use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room, ShardLog};
 use group_commit::{GroupCommit, Start};
 use segment::Segment;
+use snapshot::Covers;
 
 /// The journal of one shard in files.
 pub struct FileLog {
@@ -95,6 +96,32 @@ impl fmt::Debug for FileLog {
 }
 
 impl FileLog {
+    /// Makes the files of an empty log, so that a directory without files is known to have lost them.
+    pub fn create(disk: &dyn Disk, dir: &Path, id: ShardId) -> io::Result<()> {
+        disk.create_dir(dir)?;
+        let covers = Covers {
+            id,
+            epoch: 0,
+            last: Lsn::NONE,
+            first_segment: 1,
+        };
+        snapshot::put(disk, dir, covers, &mut std::iter::empty())
+    }
+
+    /// True when `dir` has files of a log.
+    pub fn exists(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+        match disk.list(dir) {
+            Ok(_) => Ok(snapshot::is_there(disk, dir)? || !segment::numbers(disk, dir)?.is_empty()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True when the log was closed or failed.
+    pub fn has_ended(&self) -> bool {
+        self.commits.has_ended()
+    }
+
     /// Opens the log in `dir`, or begins one there, and shows to `replay` what it holds.
     ///
     /// Nothing is overwritten: this owner writes into segments of its own, and begins them with its first append.
@@ -106,12 +133,12 @@ impl FileLog {
     ) -> Result<Opened, OpenError> {
         let id = options.id;
         disk.create_dir(dir)?;
-        let (mut covered, mut epoch) = (Lsn::NONE, 0);
+        let (mut covered, mut epoch, mut first_segment) = (Lsn::NONE, 0, 1);
         if let Some((header, bytes)) = snapshot::newest(&*disk, dir, id)? {
-            (covered, epoch) = (header.lsn, header.epoch);
+            (covered, epoch, first_segment) = (header.lsn, header.epoch, header.segment);
             replay.snapshot(covered, &bytes);
         }
-        let segments = recovery::segments(&*disk, dir, id)?;
+        let segments = recovery::segments(&*disk, dir, id, first_segment)?;
         let recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry| {
             replay.entry(lsn, entry);
             true
@@ -126,7 +153,7 @@ impl FileLog {
             last: Lsn(recovered.next.max(covered.next()).0 - 1),
             last_crc: recovered.last_crc,
             epoch,
-            next_segment: newest.map_or(1, |header| header.segment + 1),
+            next_segment: newest.map_or(first_segment, |header| header.segment + 1),
             finished: recovered.segments,
         };
         let log = Self {
@@ -136,31 +163,76 @@ impl FileLog {
             id,
             epoch,
         };
-        log.remove_leftovers()?;
-        match log.prepare() {
-            // A full disk is no reason not to open: what is there can be received.
-            Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(error.into()),
-            _ => Ok(Opened {
-                log,
-                replayed: recovered.replayed,
-            }),
-        }
+        log.remove_leftovers(covered, first_segment)?;
+        Ok(Opened {
+            log,
+            replayed: recovered.replayed,
+        })
     }
 
-    /// Removes what an earlier owner began and never gave a name that counts.
-    fn remove_leftovers(&self) -> io::Result<()> {
+    /// Begins the log in `dir` anew with a snapshot of what `before` stood for, which ended by a failure: what it holds
+    /// beyond the snapshot never happened.
+    ///
+    /// Nobody may use `before` any more but to learn that it ended. On an error it stays what the directory holds.
+    pub fn begin_anew(
+        before: &Self,
+        options: FileLogOptions,
+        chunks: &mut dyn Iterator<Item = Vec<u8>>,
+    ) -> io::Result<Self> {
+        let (disk, dir, id) = (Arc::clone(&before.disk), before.dir.clone(), options.id);
+        before.commits.end(Failure::Closed);
+        let first_segment = before.commits.with_writer(|writer| writer.next_segment());
+        let (last, epoch) = (Lsn(before.commits.next().0 - 1), before.epoch + 1);
+        let covers = Covers {
+            id,
+            epoch,
+            last,
+            first_segment,
+        };
+        snapshot::put(&*disk, &dir, covers, chunks)?;
+        let start = Start {
+            last,
+            last_crc: 0,
+            epoch,
+            next_segment: first_segment,
+            finished: Vec::new(),
+        };
+        let log = Self {
+            commits: GroupCommit::new(Arc::clone(&disk), dir.clone(), options, start),
+            disk,
+            dir,
+            id,
+            epoch,
+        };
+        log.remove_leftovers(last, first_segment)?;
+        Ok(log)
+    }
+
+    /// Removes what the newest snapshot replaced, and what an earlier owner began and never gave a name that counts.
+    fn remove_leftovers(&self, covered: Lsn, first_segment: u64) -> io::Result<()> {
         for name in self.disk.list(&self.dir)? {
             // The spare file stays: on a full disk its room is worth much.
             if segment::is_temporary(&name) && name != segment::SPARE {
                 self.disk.remove(&self.dir.join(name))?;
             }
         }
-        Ok(())
+        for number in segment::numbers(&*self.disk, &self.dir)? {
+            if number < first_segment {
+                self.disk.remove(&segment::path_of(&self.dir, number))?;
+            }
+        }
+        snapshot::remove_before(&*self.disk, &self.dir, covered)
     }
 
-    /// Makes the next file in advance, and finds out whether a full disk has room again.
+    /// Makes the next file in advance once this owner has written, and finds out whether a full disk has room again.
     pub fn prepare(&self) -> io::Result<()> {
-        self.commits.with_writer(|writer| self.commits.prepare(writer))
+        self.commits.with_writer(|writer| {
+            if self.commits.is_full() || writer.current.is_some() {
+                self.commits.prepare(writer)
+            } else {
+                Ok(())
+            }
+        })
     }
 
     /// True while the disk has no room for another segment: entries that add are refused.
@@ -223,7 +295,13 @@ impl ShardLog for FileLog {
         // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
         self.commit(at, Level::Synced)
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
-        snapshot::put(&*self.disk, &self.dir, self.id, self.epoch, at, chunks)
+        let covers = Covers {
+            id: self.id,
+            epoch: self.epoch,
+            last: at,
+            first_segment: self.commits.with_writer(|writer| writer.first_needed(at.next())),
+        };
+        snapshot::put(&*self.disk, &self.dir, covers, chunks)
     }
 
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {

@@ -3,11 +3,13 @@
 //!
 //! The owner holds a lock of the kernel on the file `owner`, which ends with the process, however it ends. The file
 //! also tells the owner's process id, for the error of whoever comes second. A forked child shares the lock until it closes
-//! the file, so it must: what was open before a fork is the parent's.
+//! the file, so it must: what was open before a fork is the parent's. [`held_files`] tells a fork handler which files.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 const NAME: &str = "owner";
 
@@ -25,10 +27,38 @@ pub enum OwnError {
     Io(io::Error),
 }
 
+/// Directories that one process can own at a time.
+const HELD_MAX: usize = 4096;
+
+/// Files behind the owners of this process; -1 in a free place. Atomics, because a fork handler may take no lock.
+static HELD: [AtomicI32; HELD_MAX] = [const { AtomicI32::new(-1) }; HELD_MAX];
+
+/// The files that hold the ownerships of this process. Takes no lock and no memory.
+pub fn held_files() -> impl Iterator<Item = RawFd> {
+    HELD.iter()
+        .map(|place| place.load(Ordering::Relaxed))
+        .filter(|file| *file >= 0)
+}
+
 /// The ownership of a directory, until it is dropped.
 #[derive(Debug)]
 pub struct Owner {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let held = self.file.as_raw_fd();
+        for place in &HELD {
+            // Before the file is closed: its number may be somebody else's right after.
+            if place
+                .compare_exchange(held, -1, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
 }
 
 impl Owner {
@@ -62,7 +92,18 @@ impl Owner {
         };
         // A full disk does not keep anybody from owning: only the error of the next one tells less.
         let _ = write(&mut file);
-        Ok(Self { _file: file })
+        let held = file.as_raw_fd();
+        let is_noted = HELD.iter().any(|place| {
+            place
+                .compare_exchange(-1, held, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        });
+        if is_noted {
+            Ok(Self { file })
+        } else {
+            let detail = format!("a process can own {HELD_MAX} partitions; close a namespace first");
+            Err(OwnError::Io(io::Error::other(detail)))
+        }
     }
 }
 

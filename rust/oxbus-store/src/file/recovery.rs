@@ -106,15 +106,12 @@ pub(super) struct Recovered {
     pub(super) replayed: Replayed,
 }
 
-/// Opens the segments of a directory, in order; checks that none is missing.
-pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId) -> Result<Vec<Segment>, OpenError> {
-    let mut numbers: Vec<u64> = disk
-        .list(dir)?
-        .iter()
-        .filter_map(|name| segment::number_of(name))
-        .collect();
-    numbers.sort_unstable();
-    let mut found: Vec<Segment> = Vec::with_capacity(numbers.len());
+/// Opens the segments of a directory from number `first` on, in order; checks that none is missing.
+pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> Result<Vec<Segment>, OpenError> {
+    let numbers = segment::numbers(disk, dir)?
+        .into_iter()
+        .filter(|number| *number >= first);
+    let mut found: Vec<Segment> = Vec::new();
     for number in numbers {
         let path = segment::path_of(dir, number);
         let file = disk.open(&path)?;
@@ -204,9 +201,12 @@ pub(super) fn replay(
                     last_crc = header.crc;
                     let bytes = FRAME_HEADER_BYTES + payload.len();
                     position += bytes;
-                    replayed.frames += 1;
-                    replayed.entries += u64::from(header.entries);
-                    replayed.bytes += bytes as u64;
+                    // What a snapshot covers is checked, not replayed.
+                    if next > from {
+                        replayed.frames += 1;
+                        replayed.entries += u64::from(header.entries);
+                        replayed.bytes += bytes as u64;
+                    }
                 }
                 _ if until.is_some() => return Err(damaged("an entry is missing in a finished segment")),
                 found => {

@@ -30,9 +30,16 @@ pub(super) fn path_of(dir: &Path, number: u64) -> PathBuf {
 }
 
 /// The number of a segment by its file name.
-pub(super) fn number_of(name: &str) -> Option<u64> {
+fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 10).then(|| digits.parse().ok()).flatten()
+}
+
+/// The numbers of the segments in a directory, in order.
+pub(super) fn numbers(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 /// A file of zeros, kept at hand so that the next segment costs no time and a full disk leaves some room.

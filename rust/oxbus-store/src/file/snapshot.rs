@@ -36,15 +36,25 @@ fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Lsn>> {
     Ok(found)
 }
 
+/// What a snapshot stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Covers {
+    pub(super) id: ShardId,
+    pub(super) epoch: u64,
+    /// The last entry in it.
+    pub(super) last: Lsn,
+    /// Segments before this one are of no more use.
+    pub(super) first_segment: u64,
+}
+
 /// Writes a snapshot and removes older ones.
 pub(super) fn put(
     disk: &dyn Disk,
     dir: &Path,
-    id: ShardId,
-    epoch: u64,
-    at: Lsn,
+    covers: Covers,
     chunks: &mut dyn Iterator<Item = Vec<u8>>,
 ) -> io::Result<()> {
+    let at = covers.last;
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -53,10 +63,10 @@ pub(super) fn put(
     let file = disk.create(&temporary)?;
     let header = Header {
         kind: Kind::Snapshot,
-        id,
+        id: covers.id,
         salt: crc32c::crc32c(&at.0.to_le_bytes()),
-        epoch,
-        segment: 0,
+        epoch: covers.epoch,
+        segment: covers.first_segment,
         lsn: at,
         crc_before: 0,
     };
@@ -78,7 +88,17 @@ pub(super) fn put(
     file.sync()?;
     disk.rename(&temporary, &path_of(dir, at))?;
     disk.sync_dir(dir)?;
-    for older in all(disk, dir)?.into_iter().filter(|lsn| *lsn < at) {
+    remove_before(disk, dir, at)
+}
+
+/// True when a directory has a snapshot.
+pub(super) fn is_there(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+    Ok(!all(disk, dir)?.is_empty())
+}
+
+/// Removes snapshots that a newer one replaced.
+pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Result<()> {
+    for older in all(disk, dir)?.into_iter().filter(|lsn| *lsn < newest) {
         disk.remove(&path_of(dir, older))?;
     }
     Ok(())

@@ -53,11 +53,16 @@ impl Ring {
 impl Directory {
     /// No segments, no memory.
     pub(super) fn new() -> Self {
+        Self::starting_at(0)
+    }
+
+    /// The same, and no segment below `head` will ever be added.
+    pub(super) fn starting_at(head: u64) -> Self {
         Self {
             ring: AtomicPtr::new(std::ptr::null_mut()),
-            head: AtomicU64::new(0),
+            head: AtomicU64::new(head),
             bytes: AtomicUsize::new(0),
-            edit: Mutex::new(0),
+            edit: Mutex::new(head),
         }
     }
 

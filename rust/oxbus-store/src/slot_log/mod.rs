@@ -3,7 +3,7 @@
 //!
 //! Messages sit in slots, slots in segments, and a directory finds a segment by number. A slot's place follows
 //! from its counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
-//! `publish` (append), `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `stragglers`.
+//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `stragglers`.
 //!
 //! Holds always
 //! - counters are given out without gaps: whatever can refuse a message did so before;
@@ -39,6 +39,7 @@ mod publish;
 mod ready;
 mod reclaim;
 pub(crate) mod record;
+mod restore;
 mod segment;
 mod settle;
 mod slot;
@@ -50,7 +51,8 @@ use crossbeam_utils::CachePadded;
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use crate::message_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Removed, Settled,
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, NumberedStore, Outcome, Peeked, Removed,
+    Restored, Settled,
 };
 use crate::sync::{AtomicU64, Ordering};
 
@@ -205,5 +207,35 @@ impl MessageStore for SlotLog {
 
     fn overhead_bytes(&self) -> usize {
         self.directory.bytes() + self.stragglers.bytes()
+    }
+}
+
+impl NumberedStore for SlotLog {
+    fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self {
+        Self::begin_with(next, messages)
+    }
+
+    fn next(&self) -> Counter {
+        Counter(self.tail.load(Ordering::SeqCst) + 1)
+    }
+
+    fn is_settled(&self, before: Counter) -> bool {
+        self.visible() + 1 >= before.0
+    }
+
+    fn reserve(&self, count: usize) -> Counter {
+        Counter(self.reserve_indexes(count as u64) + 1)
+    }
+
+    fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) {
+        self.publish_batch(first.0 - 1, batch, enqueued_at);
+    }
+
+    fn publish_scheduled(&self, counter: Counter, message: NewMessage, enqueued_at: Timestamp) {
+        self.publish_single(counter.0 - 1, message, enqueued_at, slot::SCHEDULED);
+    }
+
+    fn give_up(&self, first: Counter, count: usize) {
+        self.publish_nothing(first.0 - 1, count as u64);
     }
 }

@@ -100,6 +100,7 @@ impl Slot {
                 counter,
                 record,
                 phase,
+                generation: state.generation(),
                 delivery_count: self.delivery_count(state),
                 enqueued_at: self.enqueued_at(),
                 expires_at: self.expires_at(),

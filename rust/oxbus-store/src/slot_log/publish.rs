@@ -13,15 +13,27 @@ use oxbus_model::{Counter, Timestamp};
 
 use super::epoch::{self, Guard};
 use super::segment::place;
-use super::slot::{FREE, READY, State};
+use super::slot::{DEAD, FREE, READY, State};
 use super::{Segment, SlotLog};
 use crate::message_store::NewMessage;
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
 impl SlotLog {
+    /// Sets `count` consecutive indexes aside and returns the first.
+    #[inline]
+    pub(super) fn reserve_indexes(&self, count: u64) -> u64 {
+        self.tail.fetch_add(count, Ordering::SeqCst)
+    }
+
     pub(super) fn append_single(&self, message: NewMessage, enqueued_at: Timestamp, phase: u64) -> Counter {
+        let index = self.reserve_indexes(1);
+        self.publish_single(index, message, enqueued_at, phase);
+        Counter(index + 1)
+    }
+
+    #[inline]
+    pub(super) fn publish_single(&self, index: u64, message: NewMessage, enqueued_at: Timestamp, phase: u64) {
         let guard = epoch::pin();
-        let index = self.tail.fetch_add(1, Ordering::SeqCst);
         let (number, offset) = place(index);
         let segment = self.directory.get_or_add(number, &guard);
         let slot = &segment.slots[offset];
@@ -31,14 +43,19 @@ impl SlotLog {
         }
         slot.publish(State::fresh(phase));
         self.show(index, index + 1, &guard);
-        Counter(index + 1)
     }
 
     pub(super) fn append_batch(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
         assert!(!batch.is_empty(), "an empty batch has no first number");
+        let first = self.reserve_indexes(batch.len() as u64);
+        self.publish_batch(first, batch, enqueued_at);
+        Counter(first + 1)
+    }
+
+    #[inline]
+    pub(super) fn publish_batch(&self, first: u64, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) {
         let guard = epoch::pin();
         let len = batch.len() as u64;
-        let first = self.tail.fetch_add(len, Ordering::SeqCst);
         let mut index = first;
         let mut messages = batch.drain(..);
         while index < first + len {
@@ -55,7 +72,18 @@ impl SlotLog {
             index += (end - offset) as u64;
         }
         self.show(first, first + len, &guard);
-        Counter(first + 1)
+    }
+
+    /// Publishes reserved slots that will never hold a message.
+    pub(super) fn publish_nothing(&self, first: u64, count: u64) {
+        let guard = epoch::pin();
+        for index in first..first + count {
+            let (number, offset) = place(index);
+            let segment = self.directory.get_or_add(number, &guard);
+            segment.slots[offset].publish(State::fresh(DEAD));
+            self.count_gone(segment, 1, &guard);
+        }
+        self.show(first, first + count, &guard);
     }
 
     /// Moves `visible` over the caller's published range `start .. end` and over what is published behind it.

@@ -71,6 +71,11 @@ impl State {
         Self(phase)
     }
 
+    /// A message that was held before: its next hold goes on from `generation`.
+    pub(super) fn restored(phase: u64, generation: u32) -> Self {
+        Self(phase | (u64::from(generation) & GENERATION_MAX) << GENERATION_AT)
+    }
+
     pub(super) fn phase(self) -> u64 {
         self.0 & 0xF
     }

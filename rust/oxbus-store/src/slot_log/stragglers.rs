@@ -15,7 +15,7 @@ use oxbus_model::{Counter, Ticks};
 use super::segment::Segment;
 use super::slot::{DEFERRED, MOVED, SCHEDULED};
 use super::{Guard, LockKey, LockLost, Outcome, Peeked, Removed, Settled, SlotLog};
-use crate::message_store::{Counts, Phase};
+use crate::message_store::{Counts, Phase, Restored};
 use crate::ordered::OrderedStore;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -32,6 +32,20 @@ impl Stragglers {
             len: AtomicUsize::new(0),
             earliest: AtomicU64::new(Ticks::NEVER.0),
             map: Mutex::new(OrderedStore::new()),
+        }
+    }
+
+    /// A map that begins with `messages`, all deferred or scheduled.
+    pub(super) fn with(messages: Vec<Restored>) -> Self {
+        let mut map = OrderedStore::new();
+        for restored in messages {
+            let inserted = map.insert_with(restored.message, restored.phase, restored.generation);
+            debug_assert!(inserted, "a number is in one place");
+        }
+        Self {
+            len: AtomicUsize::new(map.len()),
+            map: Mutex::new(map),
+            ..Self::new()
         }
     }
 

@@ -8,11 +8,11 @@
 //! event   = u8 kind, varint entity, fields
 //! 1 Append      varint first number, varint enqueued ms, varint count, each: varint expiry, bytes
 //! 2 Schedule    varint number, varint due ms, varint enqueued ms, varint expiry, bytes
-//! 3 Activate    varint number, varint new number, varint enqueued ms, varint expiry
+//! 3 Activate    varint number, varint new number, varint enqueued ms, varint expiry, bytes
 //! 4 HandOut     u8 sub-queue, varint count, each: varint number, varint generation, varint count after, u8 deferred
 //! 5 Return      u8 sub-queue, varint number, varint generation, varint count, u8 deferred, u8 has bytes, bytes
 //! 6 Remove      u8 sub-queue, varint count, each: varint number
-//! 7 DeadLetter  varint number, varint count, bytes
+//! 7 DeadLetter  varint number, varint enqueued ms, varint expiry, varint count, bytes
 //! 8 Keep        u8 sub-queue, varint number, varint enqueued ms, varint expiry, varint count, varint generation,
 //!               varint generation of the bytes, u8 state, varint due ms when it is scheduled, bytes
 //! 9 Number      varint next number
@@ -99,6 +99,8 @@ pub enum Event<'a> {
         enqueued_at: Timestamp,
         /// When it expires.
         expires_at: Timestamp,
+        /// Its record.
+        bytes: &'a [u8],
     },
     /// Messages went out under locks.
     HandOut {
@@ -133,6 +135,10 @@ pub enum Event<'a> {
     DeadLetter {
         /// Which.
         counter: Counter,
+        /// When it was accepted.
+        enqueued_at: Timestamp,
+        /// When it would have expired.
+        expires_at: Timestamp,
         /// Its delivery count.
         delivery_count: u32,
         /// Its record with the reason.
@@ -166,6 +172,23 @@ pub enum Event<'a> {
     },
 }
 
+/// Adds the event of messages that come in, without a list of them.
+pub fn push_append<'a>(
+    entity: EntityId,
+    first: Counter,
+    enqueued_at: Timestamp,
+    messages: impl ExactSizeIterator<Item = (Timestamp, &'a [u8])>,
+    out: &mut Vec<u8>,
+) {
+    out.push(APPEND);
+    push_all(out, &[entity.0, first.0, enqueued_at.0, messages.len() as u64]);
+    for (expires_at, bytes) in messages {
+        varint::push(out, expires_at.0);
+        varint::push_bytes(out, bytes);
+    }
+}
+
+const APPEND: u8 = 1;
 const READY: u8 = 0;
 const DEFERRED: u8 = 1;
 const SCHEDULED: u8 = 2;
@@ -183,20 +206,20 @@ fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
 impl Event<'_> {
     /// Adds the event of an entity to an entry.
     pub fn encode(&self, entity: EntityId, out: &mut Vec<u8>) {
+        if let Self::Append {
+            first,
+            enqueued_at,
+            messages,
+        } = self
+        {
+            let messages = messages.iter().map(|message| (message.expires_at, message.bytes));
+            push_append(entity, *first, *enqueued_at, messages, out);
+            return;
+        }
         out.push(self.kind());
         varint::push(out, entity.0);
         match self {
-            Self::Append {
-                first,
-                enqueued_at,
-                messages,
-            } => {
-                push_all(out, &[first.0, enqueued_at.0, messages.len() as u64]);
-                for message in messages {
-                    varint::push(out, message.expires_at.0);
-                    varint::push_bytes(out, message.bytes);
-                }
-            }
+            Self::Append { .. } => {}
             Self::Schedule {
                 counter,
                 due,
@@ -212,8 +235,10 @@ impl Event<'_> {
                 becomes,
                 enqueued_at,
                 expires_at,
+                bytes,
             } => {
                 push_all(out, &[counter.0, becomes.0, enqueued_at.0, expires_at.0]);
+                varint::push_bytes(out, bytes);
             }
             Self::HandOut { sub_queue, messages } => {
                 push_sub_queue(out, *sub_queue);
@@ -249,10 +274,12 @@ impl Event<'_> {
             }
             Self::DeadLetter {
                 counter,
+                enqueued_at,
+                expires_at,
                 delivery_count,
                 bytes,
             } => {
-                push_all(out, &[counter.0, (*delivery_count).into()]);
+                push_all(out, &[counter.0, enqueued_at.0, expires_at.0, (*delivery_count).into()]);
                 varint::push_bytes(out, bytes);
             }
             Self::Keep {
@@ -286,7 +313,7 @@ impl Event<'_> {
 
     fn kind(&self) -> u8 {
         match self {
-            Self::Append { .. } => 1,
+            Self::Append { .. } => APPEND,
             Self::Schedule { .. } => 2,
             Self::Activate { .. } => 3,
             Self::HandOut { .. } => 4,
@@ -335,7 +362,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
     let kind = byte(from)?;
     let entity = EntityId(from.varint()?);
     let event = match kind {
-        1 => Event::Append {
+        APPEND => Event::Append {
             first: counter(from)?,
             enqueued_at: time(from)?,
             messages: many(from, |from| {
@@ -357,6 +384,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             becomes: counter(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
+            bytes: from.bytes()?,
         },
         4 => Event::HandOut {
             sub_queue: sub_queue(from)?,
@@ -383,6 +411,8 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
         },
         7 => Event::DeadLetter {
             counter: counter(from)?,
+            enqueued_at: time(from)?,
+            expires_at: time(from)?,
             delivery_count: small(from)?,
             bytes: from.bytes()?,
         },

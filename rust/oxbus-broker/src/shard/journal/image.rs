@@ -5,6 +5,11 @@
 //! names the hold it is about, and holds of a message have rising generations: what an older hold left is passed over,
 //! except the bytes it stored when no newer hold stored others.
 //!
+//! A snapshot is taken while threads go on, so it may know some of the events that come after it already. Every event
+//! can therefore happen a second time and change nothing: who brings a message in brings all of it, and passes it over when
+//! its number is there; who takes one out does so if it is there. A message that came and went before the snapshot looked
+//! comes in again with the first of its events and goes with the last, which comes after the snapshot too.
+//!
 //! A message that is out under a lock when the journal ends comes back with the count its hand-out named: whoever had
 //! it is gone, and that delivery counts.
 //!
@@ -16,7 +21,7 @@ use std::collections::BTreeMap;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Timestamp};
-use oxbus_store::Record;
+use oxbus_store::{Record, Removed};
 
 use super::event::{EntityId, Event, Rest};
 
@@ -56,7 +61,7 @@ pub struct Image {
     entities: BTreeMap<EntityId, Queues>,
 }
 
-/// An event that cannot follow those before it: the journal is not what its writer wrote.
+/// An event that no writer writes: the journal is not what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misfit {
     /// The entity it is about.
@@ -88,27 +93,14 @@ impl Queues {
         }
     }
 
-    fn insert(&mut self, sub_queue: SubQueue, counter: Counter, kept: Kept) -> Result<(), Wrong> {
-        if counter == Counter(0) {
-            return Err((counter, "no message has the number 0"));
+    fn insert(&mut self, sub_queue: SubQueue, counter: Counter, kept: impl FnOnce() -> Kept) -> Result<(), Wrong> {
+        if counter == Counter(0) || counter > Counter::MAX {
+            return Err((counter, "no message has such a number"));
         }
-        if self.main.contains_key(&counter) || self.dead_letters.contains_key(&counter) {
-            return Err((counter, "a number came in twice"));
+        self.next = self.next.max(counter.next());
+        if !self.main.contains_key(&counter) && !self.dead_letters.contains_key(&counter) {
+            self.of(sub_queue).insert(counter, kept());
         }
-        self.next = self.next.max(Counter(counter.0.saturating_add(1)));
-        self.of(sub_queue).insert(counter, kept);
-        Ok(())
-    }
-
-    fn dead_letter(&mut self, counter: Counter, delivery_count: u32, bytes: &[u8]) -> Result<(), Wrong> {
-        let known = self.main.remove(&counter);
-        let kept = known.ok_or((counter, "a message that is not there was dead-lettered"))?;
-        let kept = Kept {
-            delivery_count,
-            // Its holds in the dead-letter queue begin anew.
-            ..fresh(bytes, kept.enqueued_at, kept.expires_at, Rest::Ready)
-        };
-        self.dead_letters.insert(counter, kept);
         Ok(())
     }
 
@@ -120,7 +112,7 @@ impl Queues {
                 messages,
             } => (0u64..).zip(messages).try_for_each(|(offset, message)| {
                 let counter = Counter(first.0.saturating_add(offset));
-                let kept = fresh(message.bytes, *enqueued_at, message.expires_at, Rest::Ready);
+                let kept = || fresh(message.bytes, *enqueued_at, message.expires_at, Rest::Ready);
                 self.insert(SubQueue::Main, counter, kept)
             }),
             Event::Schedule {
@@ -130,7 +122,7 @@ impl Queues {
                 expires_at,
                 bytes,
             } => {
-                let kept = fresh(bytes, *enqueued_at, *expires_at, Rest::Scheduled { due: *due });
+                let kept = || fresh(bytes, *enqueued_at, *expires_at, Rest::Scheduled { due: *due });
                 self.insert(SubQueue::Main, *counter, kept)
             }
             Event::Activate {
@@ -138,15 +130,10 @@ impl Queues {
                 becomes,
                 enqueued_at,
                 expires_at,
+                bytes,
             } => {
-                let known = self.main.remove(counter);
-                let kept = known.ok_or((*counter, "a message that is not there came due"))?;
-                let kept = Kept {
-                    enqueued_at: *enqueued_at,
-                    expires_at: *expires_at,
-                    rest: Rest::Ready,
-                    ..kept
-                };
+                self.main.remove(counter);
+                let kept = || fresh(bytes, *enqueued_at, *expires_at, Rest::Ready);
                 self.insert(SubQueue::Main, *becomes, kept)
             }
             Event::HandOut { sub_queue, messages } => {
@@ -180,9 +167,19 @@ impl Queues {
             }
             Event::DeadLetter {
                 counter,
+                enqueued_at,
+                expires_at,
                 delivery_count,
                 bytes,
-            } => self.dead_letter(*counter, *delivery_count, bytes),
+            } => {
+                self.main.remove(counter);
+                // Its holds in the dead-letter queue begin anew.
+                let kept = || Kept {
+                    delivery_count: *delivery_count,
+                    ..fresh(bytes, *enqueued_at, *expires_at, Rest::Ready)
+                };
+                self.insert(SubQueue::DeadLetter, *counter, kept)
+            }
             Event::Keep {
                 sub_queue,
                 counter,
@@ -194,12 +191,16 @@ impl Queues {
                 rest,
                 bytes,
             } => {
-                let kept = Kept {
+                let kept = || Kept {
                     delivery_count: *delivery_count,
                     generation: *generation,
                     record_generation: *record_generation,
                     ..fresh(bytes, *enqueued_at, *expires_at, *rest)
                 };
+                if *sub_queue == SubQueue::DeadLetter {
+                    // The dead-letter queue was looked at last.
+                    self.main.remove(counter);
+                }
                 self.insert(*sub_queue, *counter, kept)
             }
             Event::Number { next } => {
@@ -285,6 +286,17 @@ impl Kept {
         {
             self.record = Record::from_slice(bytes);
             self.record_generation = generation;
+        }
+    }
+
+    /// The message as a store takes it.
+    pub fn into_removed(self, counter: Counter) -> Removed {
+        Removed {
+            counter,
+            record: self.record,
+            delivery_count: self.delivery_count,
+            enqueued_at: self.enqueued_at,
+            expires_at: self.expires_at,
         }
     }
 

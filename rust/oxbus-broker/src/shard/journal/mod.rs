@@ -2,12 +2,14 @@
 //! What a shard writes to its journal and what it makes of it at the next open.
 //!
 //! `event` is what happened, as bytes; `image` is the messages that come of it. Neither knows a clock, a setting or a
-//! store, so recovery, snapshots and tests share them.
+//! store, so recovery, snapshots and tests share them. `writer` puts events into the log of the shard.
 
 mod event;
 mod image;
 #[cfg(test)]
 mod tests;
+mod writer;
 
-pub use event::{Appended, EntityId, Event, Events, HandedOut, NotAnEvent, Rest};
+pub use event::{Appended, EntityId, Event, Events, HandedOut, NotAnEvent, Rest, push_append};
 pub use image::{Image, Kept, Misfit, Queues};
+pub use writer::{Journal, Order, Pending};

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the catalog of a namespace says: its partitions and its entities.
+//!
+//! JSON, so that a person can read it; the file around it has the check (docs/format.md).
+
+use oxbus_model::options::QueueSettings;
+use oxbus_model::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::shard::journal::EntityId;
+
+/// The content of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contents {
+    /// Shards of the namespace.
+    pub partitions: u16,
+    /// Number of the next entity; no two ever have the same.
+    pub next_entity: u64,
+    /// The queues.
+    pub queues: Vec<QueueEntry>,
+}
+
+/// A queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueEntry {
+    /// Its number: names this life of the queue in the journals.
+    pub id: u64,
+    /// Its name as it was given.
+    pub name: String,
+    /// The shard of a queue that is not partitioned.
+    pub home: u16,
+    /// When it was created, in milliseconds since 1970.
+    pub created_at_ms: u64,
+    /// When its settings changed last.
+    pub updated_at_ms: u64,
+    /// Its settings.
+    pub settings: QueueSettings,
+}
+
+impl Contents {
+    /// A namespace without entities.
+    pub fn new(partitions: u16) -> Self {
+        Self {
+            partitions,
+            next_entity: 1,
+            queues: Vec::new(),
+        }
+    }
+
+    /// The bytes of the catalog.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).expect("numbers, texts and lists are JSON")
+    }
+
+    /// The content of a catalog whose check was right.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let detail = format!(
+                "the catalog has something that this version does not know; open the namespace with the version that wrote it: {error}"
+            );
+            Error::new(ErrorKind::InvalidOperation, detail)
+        })
+    }
+
+    /// True when the entity exists.
+    pub fn has(&self, entity: EntityId) -> bool {
+        self.queues.iter().any(|queue| queue.id == entity.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_come_back() {
+        let mut contents = Contents::new(16);
+        contents.queues.push(QueueEntry {
+            id: 3,
+            name: "Orders/new".to_owned(),
+            home: 7,
+            created_at_ms: 1,
+            updated_at_ms: 2,
+            settings: QueueSettings {
+                default_time_to_live_ms: Some(5_000),
+                user_metadata: "text with \"quotes\" and é".to_owned(),
+                ..QueueSettings::default()
+            },
+        });
+        assert_eq!(Contents::decode(&contents.encode()).expect("ours"), contents);
+    }
+
+    #[test]
+    fn what_a_later_version_says_is_not_passed_over() {
+        let later = br#"{"partitions": 1, "next_entity": 1, "queues": [], "topics": []}"#;
+        let error = Contents::decode(later).expect_err("topics");
+        assert_eq!(error.kind(), ErrorKind::InvalidOperation);
+        assert!(error.detail().contains("topics"), "{error}");
+    }
+}

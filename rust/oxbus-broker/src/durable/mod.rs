@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A namespace in a directory: who owns it, what is in its catalog, and the stores of its shards.
+//!
+//! ```text
+//! DIR/catalog       entities and their settings, replaced as a whole        `contents`
+//! DIR/owner         locked by the process that owns all partitions
+//! DIR/shard-00/ …   one journal per partition, with an owner of its own     `store`
+//! ```
+//!
+//! `open` puts it together; `upkeep` writes snapshots and heals shards while it is open.
+
+mod contents;
+mod open;
+mod store;
+mod upkeep;
+
+pub use contents::{Contents, QueueEntry};
+pub use open::{Opened, StoreOptions, open};
+pub use store::{ShardStore, Stores};
+pub use upkeep::{Kept, Upkeep};
+
+/// What opening a durable namespace found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recovery {
+    /// Frames of the journals that were read.
+    pub frames: u64,
+    /// Bytes that were cut from the ends of journals because their write never finished.
+    pub truncated_bytes: u64,
+    /// Partitions that could not be opened because their stores are damaged.
+    pub corrupt_partitions: Vec<u16>,
+    /// How long it took.
+    pub seconds: f64,
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening a durable namespace, or creating one.
+//!
+//! Nothing in a directory is changed before it is known to be a namespace, or empty. A shard that cannot be opened stops
+//! nobody: it stays out of service and says why. A shard whose files are gone is damaged, never empty: creating a
+//! namespace puts a first snapshot into each.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use oxbus_model::caps::OS_SYNC_INTERVAL_MS;
+use oxbus_model::options::Durability;
+use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_store::disk::{Disk, LocalDisk};
+use oxbus_store::file::{
+    Catalog, FileLog, FileLogOptions, Flusher, HeaderError, OpenError, OwnError, Owner, Replay, Replayed, ShardId,
+};
+use oxbus_store::injected::{InjectedDisk, Injection};
+use oxbus_store::shard_log::Lsn;
+
+use super::{Contents, Recovery, ShardStore, Stores};
+use crate::clock::random_bytes;
+use crate::shard::journal::{Events, Image, Journal};
+use crate::shard::{Fault, Shard};
+
+/// Threads that sync what nobody waits for.
+const FLUSHERS: usize = 2;
+
+/// Where and how to keep a namespace.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What a call gets that asks for nothing: `Os` or `Fsync`.
+    pub durability: Durability,
+    /// Partitions to own, one bit each; `None` for all.
+    pub owned: Option<u64>,
+    /// Another file system than the machine's, for tests: nobody owns anything there.
+    pub disk: Option<Arc<dyn Disk>>,
+}
+
+/// An open namespace, in parts.
+pub struct Opened {
+    /// Its files.
+    pub stores: Stores,
+    /// Its shards.
+    pub shards: Vec<Arc<Shard>>,
+    /// The messages of each shard.
+    pub images: Vec<Image>,
+    /// Its entities.
+    pub contents: Contents,
+}
+
+/// Opens the namespace in a directory; creates it with `partitions` shards, or `default_partitions`, when there is none.
+pub fn open(options: &StoreOptions, partitions: Option<u16>, default_partitions: u16) -> Result<Opened> {
+    let began = Instant::now();
+    let is_local = options.disk.is_none();
+    let disk = options.disk.clone().unwrap_or_else(|| Arc::new(LocalDisk));
+    let dir = &options.path;
+    let mut owners = Vec::new();
+    let found = find(&*disk, dir)?;
+    if found.is_none() || options.owned.is_none() {
+        // Also when it is created for some partitions only: two processes may not create it at once.
+        disk.create_dir(dir).map_err(|error| storage(dir, "created", &error))?;
+        if is_local {
+            owners.push(own(dir)?);
+        }
+    }
+    let found = match found {
+        Some(found) => found,
+        // Looked again: another process may have created it meanwhile.
+        None => match find(&*disk, dir)? {
+            Some(found) => found,
+            None => create(&disk, dir, partitions.unwrap_or(default_partitions))?,
+        },
+    };
+    let contents = Contents::decode(&found.content)?;
+    if partitions.is_some_and(|partitions| partitions != contents.partitions) {
+        let detail = format!(
+            "the namespace has {} partitions, for ever; leave partitions out: `{}`",
+            contents.partitions,
+            dir.display()
+        );
+        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+    }
+    let owned = owned_mask(options.owned, contents.partitions)?;
+    if options.owned.is_some() {
+        owners.clear();
+    }
+    let owns = |partition: u16| owned >> partition & 1 == 1;
+    for partition in (0..contents.partitions).filter(|partition| owns(*partition)) {
+        let shard_dir = shard_dir(dir, partition);
+        if is_local && shard_dir.is_dir() {
+            owners.push(own(&shard_dir)?);
+        }
+    }
+    let interval = Duration::from_millis(OS_SYNC_INTERVAL_MS);
+    let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage(dir, "opened", &error))?;
+    let opening = Opening {
+        disk: &disk,
+        dir,
+        store: found.store,
+        durability: options.durability,
+        flusher: &Arc::new(flusher),
+    };
+    let parts = opening.all(contents.partitions, &owns);
+    let mut recovery = Recovery {
+        seconds: 0.0,
+        ..Recovery::default()
+    };
+    let (mut shards, mut stores, mut images) = (Vec::new(), Vec::new(), Vec::new());
+    for (partition, part) in (0..).zip(parts) {
+        recovery.frames += part.replayed.frames;
+        recovery.truncated_bytes += part.replayed.torn_bytes;
+        if part.shard.health().fault() == Some(Fault::Damaged) {
+            recovery.corrupt_partitions.push(partition);
+        }
+        let mut image = part.image;
+        // What a deleted queue left behind.
+        image.retain(|entity| contents.has(entity));
+        shards.push(part.shard);
+        stores.push(part.store);
+        images.push(image);
+    }
+    recovery.seconds = began.elapsed().as_secs_f64();
+    Ok(Opened {
+        stores: Stores {
+            dir: dir.clone(),
+            disk,
+            catalog: Mutex::new((found, contents.clone())),
+            shards: stores,
+            owners: Mutex::new(owners),
+            owns_all: options.owned.is_none(),
+            recovery,
+        },
+        shards,
+        images,
+        contents,
+    })
+}
+
+fn owned_mask(owned: Option<u64>, partitions: u16) -> Result<u64> {
+    let all = u64::MAX >> (64 - u32::from(partitions));
+    match owned {
+        None => Ok(all),
+        Some(owned) if owned != 0 && owned & !all == 0 => Ok(owned),
+        Some(_) => {
+            let detail = format!("partitions_owned is out of range; use some of 0 to {}", partitions - 1);
+            Err(Error::new(ErrorKind::InvalidArgument, detail))
+        }
+    }
+}
+
+/// The directory of a shard.
+pub(super) fn shard_dir(dir: &Path, partition: u16) -> PathBuf {
+    dir.join(format!("shard-{partition:02}"))
+}
+
+/// The catalog in a directory; `None` when the directory is missing or empty.
+fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(not_a_namespace(dir, "it is a file"));
+        }
+        Err(error) => return Err(storage(dir, "read", &error)),
+    };
+    match Catalog::read(disk, dir) {
+        Ok(Some(catalog)) => Ok(Some(catalog)),
+        // What creating a namespace makes before its catalog; it may have been cut short.
+        Ok(None) if names.iter().all(|name| is_ours(name)) => Ok(None),
+        Ok(None) => Err(not_a_namespace(dir, "it has other files and no catalog")),
+        Err(OpenError::Io(error)) => Err(storage(&Catalog::path(dir), "read", &error)),
+        Err(OpenError::Header { path, error }) => Err(match error {
+            HeaderError::Newer { version } => {
+                let detail = format!(
+                    "the namespace was written by a newer version of oxbus; open it with that one: format={version} `{}`",
+                    path.display()
+                );
+                Error::new(ErrorKind::InvalidOperation, detail)
+            }
+            HeaderError::Foreign => not_a_namespace(dir, "its catalog is a file of something else"),
+            HeaderError::Damaged | HeaderError::Misplaced => {
+                let detail = format!("the catalog is damaged; restore it from a copy: `{}`", path.display());
+                Error::new(ErrorKind::Corrupt, detail)
+            }
+        }),
+        Err(error @ OpenError::Damaged { .. }) => Err(Error::new(ErrorKind::Corrupt, error.to_string())),
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    name == "owner" || name == "catalog.tmp" || name.starts_with("shard-")
+}
+
+fn not_a_namespace(dir: &Path, why: &str) -> Error {
+    let detail = format!(
+        "the path is not a namespace: {why}; give an empty directory or one that does not exist: `{}`",
+        dir.display()
+    );
+    Error::new(ErrorKind::InvalidOperation, detail)
+}
+
+fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
+    let detail = format!(
+        "the namespace could not be {what} ({error}); see to the disk and its permissions: `{}`",
+        path.display()
+    );
+    Error::new(ErrorKind::Storage, detail)
+}
+
+fn own(dir: &Path) -> Result<Owner> {
+    Owner::take(dir).map_err(|error| match error {
+        OwnError::InUse { pid, path } => {
+            let who = pid.map_or_else(
+                || "another process".to_owned(),
+                |pid| {
+                    let here = if pid == std::process::id() { ", this one" } else { "" };
+                    format!("the process with pid {pid}{here}")
+                },
+            );
+            let detail = format!(
+                "the namespace is in use by {who}; close it there, or own other partitions: `{}`",
+                path.parent().unwrap_or(dir).display()
+            );
+            Error::new(ErrorKind::NamespaceInUse, detail)
+        }
+        OwnError::Io(error) => storage(dir, "owned", &error),
+    })
+}
+
+/// Makes the files of an empty namespace; the catalog last, so that one cut short is not a namespace yet.
+fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16) -> Result<Catalog> {
+    let store = random_bytes()?;
+    let make = || {
+        for shard in 0..partitions {
+            let id = ShardId { store, shard };
+            FileLog::create(&**disk, &shard_dir(dir, shard), id)?;
+        }
+        let mut catalog = Catalog::new(store);
+        catalog.write(&**disk, dir, Contents::new(partitions).encode())?;
+        Ok(catalog)
+    };
+    make().map_err(|error| storage(dir, "created", &error))
+}
+
+/// What the shards are opened with.
+struct Opening<'a> {
+    disk: &'a Arc<dyn Disk>,
+    dir: &'a Path,
+    store: [u8; 16],
+    durability: Durability,
+    flusher: &'a Arc<Flusher>,
+}
+
+/// A shard that was opened, or not.
+struct Part {
+    shard: Arc<Shard>,
+    store: Option<ShardStore>,
+    image: Image,
+    replayed: Replayed,
+}
+
+impl Opening<'_> {
+    /// Opens the owned shards, some at a time.
+    fn all(&self, partitions: u16, owns: &(impl Fn(u16) -> bool + Sync)) -> Vec<Part> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let each = usize::from(partitions).div_ceil(threads).max(1);
+        let ids: Vec<u16> = (0..partitions).collect();
+        std::thread::scope(|scope| {
+            let running: Vec<_> = ids
+                .chunks(each)
+                .map(|ids| scope.spawn(|| ids.iter().map(|id| self.one(*id, owns(*id))).collect::<Vec<Part>>()))
+                .collect();
+            let done = running.into_iter();
+            done.flat_map(|thread| thread.join().expect("opening a shard does not panic"))
+                .collect()
+        })
+    }
+
+    fn one(&self, partition: u16, is_owned: bool) -> Part {
+        let id = PartitionId(partition);
+        let stopped = |fault, reason| Part {
+            shard: Arc::new(Shard::stopped(id, fault, reason)),
+            store: None,
+            image: Image::default(),
+            replayed: Replayed::default(),
+        };
+        if !is_owned {
+            return stopped(Fault::Elsewhere, String::new());
+        }
+        let dir = shard_dir(self.dir, partition);
+        let injection = Arc::new(Injection::default());
+        let disk: Arc<dyn Disk> = Arc::new(InjectedDisk::new(Arc::clone(self.disk), Arc::clone(&injection)));
+        match self.open_log(&disk, &dir, partition) {
+            Err(reason) => stopped(Fault::Damaged, reason),
+            Ok((log, options, image, replayed)) => {
+                let log = Arc::new(log);
+                self.flusher.add(&log);
+                Part {
+                    shard: Arc::new(Shard::durable(id, Journal::new(log.clone(), self.durability))),
+                    store: Some(ShardStore {
+                        log: Mutex::new(log),
+                        options,
+                        flusher: Arc::clone(self.flusher),
+                        injection,
+                    }),
+                    image,
+                    replayed,
+                }
+            }
+        }
+    }
+
+    fn open_log(
+        &self,
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        partition: u16,
+    ) -> std::result::Result<(FileLog, FileLogOptions, Image, Replayed), String> {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            format!(
+                "the files of the partition cannot be read ({error}): `{}`",
+                dir.display()
+            )
+        };
+        if !FileLog::exists(&**disk, dir).map_err(|error| unreadable(&error))? {
+            return Err(format!(
+                "the files of the partition are gone; restore them from a copy: `{}`",
+                dir.display()
+            ));
+        }
+        let id = ShardId {
+            store: self.store,
+            shard: partition,
+        };
+        let salt = random_bytes().map_err(|error| unreadable(&error))?;
+        let options = FileLogOptions::new(id, u32::from_ne_bytes(salt));
+        let mut replay = Replaying::default();
+        let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
+            OpenError::Io(error) => unreadable(&error),
+            error => error.to_string(),
+        })?;
+        match replay.wrong {
+            Some(wrong) => Err(format!(
+                "{wrong}; salvage the partition or restore it from a copy: `{}`",
+                dir.display()
+            )),
+            None => Ok((opened.log, options, replay.image, opened.replayed)),
+        }
+    }
+}
+
+/// The messages of a shard while its journal is read.
+#[derive(Default)]
+struct Replaying {
+    image: Image,
+    /// What cannot be, at the first place where it is.
+    wrong: Option<String>,
+}
+
+impl Replaying {
+    fn apply(&mut self, entry: &[u8], place: &str) {
+        if self.wrong.is_some() {
+            return;
+        }
+        for found in Events::of(entry) {
+            let wrong = match found {
+                Ok((entity, event)) => match self.image.apply(entity, &event) {
+                    Ok(()) => continue,
+                    Err(misfit) => format!("{} at {place}: number {}", misfit.detail, misfit.counter.0),
+                },
+                Err(_) => format!("{place} holds something that is no event"),
+            };
+            self.wrong = Some(wrong);
+            return;
+        }
+    }
+}
+
+impl Replay for Replaying {
+    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]) {
+        self.apply(bytes, &format!("the snapshot after entry {}", covered.0));
+    }
+
+    fn entry(&mut self, lsn: Lsn, entry: &[u8]) {
+        self.apply(entry, &format!("entry {}", lsn.0));
+    }
+}

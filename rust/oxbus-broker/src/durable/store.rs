@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The files of an open namespace.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::disk::Disk;
+use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
+use oxbus_store::injected::Injection;
+use oxbus_store::shard_log::ShardLog;
+
+use super::{Contents, Recovery};
+
+/// The files of one shard.
+pub struct ShardStore {
+    pub(super) log: Mutex<Arc<FileLog>>,
+    pub(super) options: FileLogOptions,
+    pub(super) flusher: Arc<Flusher>,
+    pub(super) injection: Arc<Injection>,
+}
+
+/// The files of a namespace.
+pub struct Stores {
+    pub(super) dir: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
+    /// The catalog, and what it says.
+    pub(super) catalog: Mutex<(Catalog, Contents)>,
+    /// By partition; `None` for those that are not open here.
+    pub(super) shards: Vec<Option<ShardStore>>,
+    /// Dropped when the namespace closes, so that others may own it.
+    pub(super) owners: Mutex<Vec<Owner>>,
+    pub(super) owns_all: bool,
+    pub(super) recovery: Recovery,
+}
+
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ShardStore {
+    /// The log that is in use.
+    pub fn log(&self) -> Arc<FileLog> {
+        Arc::clone(&guard(&self.log))
+    }
+
+    /// The faults that tests put into its disk.
+    pub fn injection(&self) -> &Injection {
+        &self.injection
+    }
+
+    /// Begins the journal anew with the messages it is given.
+    pub fn begin_anew(&self, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<Arc<dyn ShardLog>> {
+        let mut log = guard(&self.log);
+        let anew = Arc::new(FileLog::begin_anew(&log, self.options, chunks)?);
+        self.flusher.add(&anew);
+        *log = Arc::clone(&anew);
+        Ok(anew)
+    }
+}
+
+impl Stores {
+    /// Where the namespace is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What opening it found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// The files of a partition, when they are open here.
+    pub fn shard(&self, partition: u16) -> Option<&ShardStore> {
+        self.shards.get(usize::from(partition))?.as_ref()
+    }
+
+    /// Bytes of all journals on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        let open = self.shards.iter().flatten();
+        open.map(|shard| shard.log().disk_bytes()).sum()
+    }
+
+    /// True when this process owns all partitions, and with them the catalog.
+    pub fn owns_all(&self) -> bool {
+        self.owns_all
+    }
+
+    /// Refuses to change entities when others may own partitions: only who owns all knows that the change holds for all.
+    pub fn check_owns_all(&self) -> Result<()> {
+        if self.owns_all {
+            return Ok(());
+        }
+        let detail = format!(
+            "only a process that owns all partitions changes entities; open the namespace without partitions_owned for that: `{}`",
+            self.dir.display()
+        );
+        Err(Error::new(ErrorKind::PartitionUnavailable, detail))
+    }
+
+    /// Changes the catalog: durable when this returns, unchanged when it fails before the new one has its name.
+    pub fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<()> {
+        self.check_owns_all()?;
+        let mut held = guard(&self.catalog);
+        let (catalog, contents) = &mut *held;
+        let mut next = contents.clone();
+        change(&mut next);
+        let before = catalog.change;
+        let written = catalog.write(&*self.disk, &self.dir, next.encode());
+        if catalog.change != before {
+            *contents = next;
+        }
+        written.map_err(|error| {
+            let detail = format!(
+                "the catalog could not be written ({error}); see to its disk and try again: `{}`",
+                Catalog::path(&self.dir).display()
+            );
+            Error::new(ErrorKind::Storage, detail)
+        })
+    }
+
+    /// What the catalog says, read again when another process may have changed it. The flag says whether it changed.
+    pub fn contents(&self) -> (Contents, bool) {
+        let mut held = guard(&self.catalog);
+        if !self.owns_all
+            && let Ok(Some(found)) = Catalog::read(&*self.disk, &self.dir)
+            && found.change != held.0.change
+            && let Ok(contents) = Contents::decode(&found.content)
+        {
+            *held = (found, contents.clone());
+            return (contents, true);
+        }
+        (held.1.clone(), false)
+    }
+
+    /// Ends the journals and gives the directory up.
+    pub fn close(&self) {
+        for shard in self.shards.iter().flatten() {
+            // Who waits for an entry learns of a failure; nobody waits here.
+            let _ = shard.log().close();
+        }
+        guard(&self.owners).clear();
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes on beside the callers: snapshots now and then, and another try for shards that failed.
+//!
+//! One thread per namespace. It holds the namespace weakly between two looks, and ends with it.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use oxbus_model::caps::{SNAPSHOT_INTERVAL_MS, SNAPSHOT_JOURNAL_BYTES};
+
+use crate::shard::{Fault, Shard};
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const HEAL_AFTER_MIN: Duration = Duration::from_secs(1);
+const HEAL_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// What the thread asks of its namespace.
+pub trait Kept: Send + Sync {
+    /// Its shards.
+    fn shards(&self) -> &[Arc<Shard>];
+    /// Writes a snapshot of a shard.
+    fn save(&self, shard: &Arc<Shard>);
+    /// Tries to heal a shard; true when it works again.
+    fn try_heal(&self, shard: &Arc<Shard>) -> bool;
+}
+
+/// The thread, until it is dropped.
+#[derive(Debug)]
+pub struct Upkeep {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// What the thread remembers of a shard.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    saved_at: Instant,
+    /// When to try to heal it, and how long to wait after that try.
+    heal: Option<(Instant, Duration)>,
+}
+
+impl Upkeep {
+    /// Starts the thread. `find` gives the namespace while somebody uses it.
+    pub fn start(find: impl Fn() -> Option<Arc<dyn Kept>> + Send + 'static) -> std::io::Result<Self> {
+        let stop = Arc::new(Stop::default());
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("oxbus-upkeep".to_owned())
+            .spawn(move || seen.run(&find))?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.changed.notify_all();
+        let Some(thread) = self.thread.take() else { return };
+        // The thread itself may hold the last handle of its namespace for a moment.
+        if thread.thread().id() != std::thread::current().id() {
+            // A panic there was reported by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Stop {
+    fn run(&self, find: &dyn Fn() -> Option<Arc<dyn Kept>>) {
+        let mut watches: Vec<Watch> = Vec::new();
+        while self.pause() {
+            let Some(kept) = find() else { return };
+            watches.resize(
+                kept.shards().len(),
+                Watch {
+                    saved_at: Instant::now(),
+                    heal: None,
+                },
+            );
+            for (shard, watch) in kept.shards().iter().zip(&mut watches) {
+                watch.look(shard, &*kept);
+            }
+        }
+    }
+
+    /// Waits for the next look; false when there is none.
+    fn pause(&self) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .changed
+            .wait_timeout_while(stopped, LOOK_EVERY, |stopped| !*stopped);
+        let (stopped, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !*stopped
+    }
+}
+
+impl Watch {
+    fn look(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
+        let Some(journal) = shard.journal() else { return };
+        match shard.health().fault() {
+            Some(Fault::Failed) => self.heal(shard, kept),
+            Some(_) => {}
+            None => {
+                self.heal = None;
+                let unsaved = journal.unsaved_bytes();
+                let is_old = self.saved_at.elapsed() >= Duration::from_millis(SNAPSHOT_INTERVAL_MS);
+                if unsaved >= SNAPSHOT_JOURNAL_BYTES || (unsaved > 0 && is_old) {
+                    kept.save(shard);
+                    self.saved_at = Instant::now();
+                }
+            }
+        }
+    }
+
+    fn heal(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
+        let now = Instant::now();
+        let (at, pause) = *self.heal.get_or_insert((now + HEAL_AFTER_MIN, HEAL_AFTER_MIN));
+        if now < at {
+            return;
+        }
+        self.heal = if kept.try_heal(shard) {
+            None
+        } else {
+            let pause = (pause * 2).min(HEAL_AFTER_MAX);
+            Some((now + pause, pause))
+        };
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that come in, now or at their time.
+//!
+//! In a durable namespace: numbers are reserved and the event is appended in one step, the commit is waited for, then
+//! the messages are published. Until then nobody can receive them. When the journal refuses, the numbers are given up and no
+//! trace is left; when it fails half-way, likewise, and what the disk has of it is dropped when the shard heals.
+
+use std::sync::atomic::Ordering;
+
+use oxbus_model::caps::NUMBERS_AHEAD;
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Error, Timestamp};
+use oxbus_store::shard_log::{AppendError, Lsn, Room};
+use oxbus_store::{MessageStore, NewMessage, NumberedStore, Phase};
+
+use super::Cell;
+use super::journal::{Event, Journal, Pending, push_append};
+
+/// A message that comes in.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The message.
+    pub message: NewMessage,
+    /// When it becomes active, if that is not now.
+    pub due: Option<Timestamp>,
+}
+
+/// Why messages did not come in.
+#[derive(Debug)]
+pub struct Refusal {
+    /// For the caller.
+    pub error: Error,
+    /// Nothing was stored: they may go elsewhere. Otherwise nobody knows before the shard heals.
+    pub is_definite: bool,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            is_definite: true,
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        refusal.error
+    }
+}
+
+/// Reserved numbers on their way.
+struct Reserved {
+    first: Counter,
+    count: usize,
+    pending: Pending,
+}
+
+impl Cell {
+    /// Stores a batch, all or nothing, and returns the first number; leaves `batch` empty.
+    pub fn append(
+        &self,
+        batch: &mut Vec<NewMessage>,
+        now: Timestamp,
+        durability: Durability,
+    ) -> Result<Counter, Refusal> {
+        let Some(journal) = self.shard.journal() else {
+            return Ok(self.main.append(batch, now));
+        };
+        let reserved = self.reserve(journal, batch.len(), |first, entry| {
+            let messages = batch.iter().map(|message| (message.expires_at, &message.record[..]));
+            push_append(self.entity, first, now, messages, entry);
+        })?;
+        self.commit(&reserved, durability)?;
+        self.main.publish(reserved.first, batch, now);
+        Ok(reserved.first)
+    }
+
+    /// Stores messages of which some wait for their time, all or nothing; leaves `arrivals` empty. The first number, and
+    /// how many are active.
+    pub fn append_arrivals(
+        &self,
+        arrivals: &mut Vec<Arrival>,
+        now: Timestamp,
+        durability: Durability,
+    ) -> Result<(Counter, usize), Refusal> {
+        let count = arrivals.len();
+        let first = match self.shard.journal() {
+            None => self.main.reserve(count),
+            Some(journal) => {
+                let reserved = self.reserve(journal, count, |first, entry| {
+                    for (counter, arrival) in (first.0..).map(Counter).zip(&*arrivals) {
+                        self.push_arrival(counter, arrival, now, entry);
+                    }
+                })?;
+                self.commit(&reserved, durability)?;
+                reserved.first
+            }
+        };
+        let mut active = 0;
+        self.shard.with(self.no, |state| {
+            for (counter, Arrival { message, due }) in (first.0..).map(Counter).zip(arrivals.drain(..)) {
+                if let Some(due) = due {
+                    self.main.publish_scheduled(counter, message, now);
+                    state.schedule.add(due, counter);
+                    self.next_due.fetch_min(due.0, Ordering::SeqCst);
+                } else {
+                    self.main.publish(counter, &mut vec![message], now);
+                    active += 1;
+                }
+            }
+        });
+        Ok((first, active))
+    }
+
+    fn push_arrival(&self, counter: Counter, arrival: &Arrival, now: Timestamp, entry: &mut Vec<u8>) {
+        let Arrival { message, due } = arrival;
+        let (expires_at, bytes) = (message.expires_at, &message.record[..]);
+        match *due {
+            None => push_append(self.entity, counter, now, std::iter::once((expires_at, bytes)), entry),
+            Some(due) => Event::Schedule {
+                counter,
+                due,
+                enqueued_at: now,
+                expires_at,
+                bytes,
+            }
+            .encode(self.entity, entry),
+        }
+    }
+
+    /// Reserves numbers and appends what `push` says about them, in one step.
+    fn reserve(
+        &self,
+        journal: &Journal,
+        count: usize,
+        push: impl FnOnce(Counter, &mut Vec<u8>),
+    ) -> Result<Reserved, Refusal> {
+        let order = journal.order();
+        let first = self.main.next();
+        let end = first.0 + count as u64;
+        let mut entry = Vec::new();
+        let promised = (self.promised.load(Ordering::Relaxed) < end).then_some(end + NUMBERS_AHEAD);
+        if let Some(promised) = promised {
+            let next = Counter(promised);
+            Event::Number { next }.encode(self.entity, &mut entry);
+        }
+        push(first, &mut entry);
+        let pending = order.append(Room::Adds, &entry).map_err(|error| self.refusal(error))?;
+        if let Some(promised) = promised {
+            self.promised.store(promised, Ordering::Relaxed);
+            self.promise_lsn.store(pending.lsn.0, Ordering::Release);
+        }
+        let reserved = self.main.reserve(count);
+        debug_assert_eq!(reserved, first, "numbers are given out under the journal's order");
+        Ok(Reserved { first, count, pending })
+    }
+
+    /// Waits for the journal; gives the numbers up when it fails.
+    fn commit(&self, reserved: &Reserved, durability: Durability) -> Result<(), Refusal> {
+        self.wait_shown(&reserved.pending, durability).map_err(|error| {
+            self.main.give_up(reserved.first, reserved.count);
+            self.refusal(error)
+        })
+    }
+
+    /// Waits until an entry has reached its level and its numbers may be shown: a number that was shown is not given
+    /// out again even when the entry is lost with the power.
+    fn wait_shown(&self, pending: &Pending, durability: Durability) -> Result<(), AppendError> {
+        let promise = Lsn(self.promise_lsn.load(Ordering::Acquire));
+        pending.wait_for(promise, Durability::Fsync)?;
+        pending.wait(durability)
+    }
+
+    fn refusal(&self, error: AppendError) -> Refusal {
+        let is_definite = !matches!(error, AppendError::Unknown(_));
+        Refusal {
+            error: self.shard.refuse(error),
+            is_definite,
+        }
+    }
+
+    /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
+    /// the time to live counts from there (B-235, B-243), however late somebody looks. Returns how many are active.
+    pub(super) fn activate_due(&self, now: Timestamp) -> usize {
+        let due = self.shard.with(self.no, |state| {
+            let due: Vec<(Timestamp, Counter)> = std::iter::from_fn(|| state.schedule.pop_due(now)).collect();
+            self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
+            due
+        });
+        let mut activated = 0;
+        for (position, &(due_at, counter)) in due.iter().enumerate() {
+            match self.activate(due_at, counter) {
+                Ok(true) => activated += 1,
+                Ok(false) => {}
+                Err(_) => {
+                    // The shard is out of service or full: they come due again afterwards.
+                    self.shard.with(self.no, |state| {
+                        for &(due_at, counter) in &due[position..] {
+                            state.schedule.add(due_at, counter);
+                        }
+                        self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
+                    });
+                    break;
+                }
+            }
+        }
+        activated
+    }
+
+    /// Activates one message; false when it was cancelled.
+    fn activate(&self, due: Timestamp, counter: Counter) -> Result<bool, Refusal> {
+        let Some(scheduled) = self.peek_one(counter).filter(|it| it.phase == Phase::Scheduled) else {
+            return Ok(false);
+        };
+        let expires_at = if scheduled.expires_at == Timestamp::NEVER {
+            Timestamp::NEVER
+        } else {
+            due.plus_ms(scheduled.expires_at.0.saturating_sub(scheduled.enqueued_at.0))
+        };
+        let message = NewMessage {
+            record: scheduled.record,
+            expires_at,
+        };
+        let Some(journal) = self.shard.journal() else {
+            if self.main.take_scheduled(counter).is_none() {
+                return Ok(false);
+            }
+            self.main.append_one(message, due);
+            return Ok(true);
+        };
+        let reserved = self.reserve(journal, 1, |becomes, entry| {
+            Event::Activate {
+                counter,
+                becomes,
+                enqueued_at: due,
+                expires_at,
+                bytes: &message.record,
+            }
+            .encode(self.entity, entry);
+        })?;
+        self.commit(&reserved, Durability::Os)?;
+        // Out of its old place first: a snapshot that sees the new number settled does not see the old one.
+        self.main.take_scheduled(counter);
+        self.main.publish(reserved.first, &mut vec![message], due);
+        Ok(true)
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The log of a shard as its cells write it: in one order, with what is not there yet to wait for.
+//!
+//! Numbers of messages are given out and written under one mutex, so the order of the journal is the order of the
+//! numbers. Nobody waits for the disk under it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use oxbus_model::options::Durability;
+use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
+
+/// The journal of a shard.
+pub struct Journal {
+    log: Mutex<Arc<dyn ShardLog>>,
+    /// What a caller gets that asks for nothing.
+    durability: Durability,
+    /// Bytes of entries since the last snapshot.
+    unsaved_bytes: AtomicU64,
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal")
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The right to append, and with it the order of numbers.
+pub struct Order<'a> {
+    journal: &'a Journal,
+    log: MutexGuard<'a, Arc<dyn ShardLog>>,
+}
+
+/// An entry that is on its way.
+#[must_use = "nothing may be acknowledged before it has reached its level"]
+pub struct Pending {
+    log: Arc<dyn ShardLog>,
+    /// Its number.
+    pub lsn: Lsn,
+}
+
+impl Journal {
+    /// A journal over a log.
+    pub fn new(log: Arc<dyn ShardLog>, durability: Durability) -> Self {
+        Self {
+            log: Mutex::new(log),
+            durability,
+            unsaved_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// What a caller gets that asks for nothing.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Bytes of entries since the last snapshot.
+    pub fn unsaved_bytes(&self) -> u64 {
+        self.unsaved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a snapshot holds what was written until `unsaved_bytes` was read.
+    pub fn saved(&self, unsaved_bytes: u64) {
+        self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.log().disk_bytes()
+    }
+
+    /// The log that is in use.
+    pub fn log(&self) -> Arc<dyn ShardLog> {
+        self.order().log()
+    }
+
+    /// Takes the right to append.
+    pub fn order(&self) -> Order<'_> {
+        Order {
+            journal: self,
+            log: self.log.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+impl Order<'_> {
+    /// Appends an entry. An error means that nothing was written.
+    pub fn append(&self, room: Room, entry: &[u8]) -> Result<Pending, AppendError> {
+        let lsn = self.log.next_lsn();
+        // Whoever waits asks for its level; until then the entry is in the buffer like any other.
+        self.log.append(lsn, entry, room, Level::Written, None)?;
+        self.journal
+            .unsaved_bytes
+            .fetch_add(entry.len() as u64, Ordering::Relaxed);
+        Ok(Pending {
+            log: Arc::clone(&self.log),
+            lsn,
+        })
+    }
+
+    /// The log that is in use.
+    pub fn log(&self) -> Arc<dyn ShardLog> {
+        Arc::clone(&self.log)
+    }
+
+    /// The last entry that was appended.
+    pub fn last(&self) -> Lsn {
+        Lsn(self.log.next_lsn().0 - 1)
+    }
+
+    /// Goes on with another log: the one before failed.
+    pub fn replace(&mut self, log: Arc<dyn ShardLog>) {
+        *self.log = log;
+        self.journal.unsaved_bytes.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Pending {
+    /// Waits until the entry, and all before it, have reached a level.
+    pub fn wait(&self, durability: Durability) -> Result<(), AppendError> {
+        self.log.commit(self.lsn, level(durability))
+    }
+
+    /// The same for an earlier entry of the same log.
+    pub fn wait_for(&self, lsn: Lsn, durability: Durability) -> Result<(), AppendError> {
+        self.log.commit(lsn.min(self.lsn), level(durability))
+    }
+}
+
+fn level(durability: Durability) -> Level {
+    match durability {
+        Durability::Fsync => Level::Synced,
+        Durability::Os | Durability::Memory => Level::Written,
+    }
+}

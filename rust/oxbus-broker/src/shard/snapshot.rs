@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All messages of a shard, written down while threads go on.
+//!
+//! The journal's order is held for a moment: the last entry is noted, and the numbers given out so far. Once all of those
+//! are settled, every effect of every entry up to the noted one is in the stores, so a walk over them finds it, and more:
+//! what happens during the walk may be in it or not. Every event can happen twice (`journal::image`), so that does no harm.
+//! Of an entity the queue is walked first and its dead-letter queue second: a message that moves is seen.
+//!
+//! A shard that failed heals by the same walk: its log has ended, so no number is given out meanwhile. What was not
+//! acknowledged is not in the stores, and what was is.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Error, ErrorKind, Result};
+use oxbus_store::shard_log::ShardLog;
+use oxbus_store::{NumberedStore, Peeked, Phase};
+
+use super::journal::{EntityId, Event, Rest};
+use super::{Cell, Fault, Shard};
+use crate::entity::Queue;
+
+/// Bytes of a chunk; one message may make it longer.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Messages looked at in one call.
+const PAGE: usize = 64;
+
+/// A cell, kept alive by its queue.
+#[derive(Clone)]
+pub struct CellRef {
+    /// Its queue.
+    pub queue: Arc<Queue>,
+    /// Which of the queue's cells.
+    pub index: usize,
+}
+
+/// A cell and how far its numbers go at the noted entry.
+struct Noted {
+    cell: CellRef,
+    /// The next number.
+    next: Counter,
+    /// The number to go on from after an unclean end.
+    promised: Counter,
+}
+
+impl CellRef {
+    fn cell(&self) -> &Cell {
+        self.queue.cell(self.index).expect("a cell lives as long as its queue")
+    }
+}
+
+impl Shard {
+    /// Writes a snapshot and lets go of the journal before it. `cells` lists the cells of this shard. `closing` says
+    /// that no number will be given out any more, so that the next open goes on without a gap.
+    pub fn save(&self, cells: impl FnOnce() -> Vec<CellRef>, closing: bool) -> Result<()> {
+        let Some(journal) = self.journal() else { return Ok(()) };
+        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsaved = journal.unsaved_bytes();
+        let order = journal.order();
+        let at = order.last();
+        let noted = note(cells(), closing);
+        let log = order.log();
+        drop(order);
+        until_settled(&noted);
+        let mut chunks = Walk::over(&noted);
+        let saved = log
+            .put_snapshot(at, &mut chunks)
+            .and_then(|()| log.truncate_before(at.next()));
+        saved.map_err(|error| self.not_saved(&error))?;
+        journal.saved(unsaved);
+        Ok(())
+    }
+
+    /// Goes on after a failure: writes everything that was acknowledged into a new journal. `begin_anew` makes it from
+    /// the messages it is given.
+    pub fn heal(
+        &self,
+        cells: impl FnOnce() -> Vec<CellRef>,
+        begin_anew: impl FnOnce(&mut dyn Iterator<Item = Vec<u8>>) -> io::Result<Arc<dyn ShardLog>>,
+    ) -> Result<()> {
+        let Some(journal) = self.journal() else { return Ok(()) };
+        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason = self.health.reason().unwrap_or_default();
+        self.health.fail(Fault::Healing, reason.clone());
+        // The log has ended: nothing is appended any more, so the order need not be held, and numbers stand still.
+        let order = journal.order();
+        let noted = note(cells(), false);
+        drop(order);
+        until_settled(&noted);
+        match begin_anew(&mut Walk::over(&noted)).map_err(|error| self.not_saved(&error)) {
+            Ok(log) => {
+                journal.order().replace(log);
+                self.health.heal();
+                Ok(())
+            }
+            Err(error) => {
+                self.health.fail(Fault::Failed, reason);
+                Err(error)
+            }
+        }
+    }
+
+    fn not_saved(&self, error: &io::Error) -> Error {
+        let detail = format!(
+            "the messages of the partition could not be written anew ({error}); see to its disk and try again: partition={}",
+            self.id
+        );
+        Error::new(ErrorKind::PartitionUnavailable, detail)
+    }
+}
+
+/// Waits until every number that was given out is a message or given up. A log that fails lets everybody give up.
+fn until_settled(noted: &[Noted]) {
+    let mut pause = Duration::from_micros(20);
+    for Noted { cell, next, .. } in noted {
+        while !cell.cell().main().is_settled(*next) {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+}
+
+fn note(cells: Vec<CellRef>, closing: bool) -> Vec<Noted> {
+    cells
+        .into_iter()
+        .map(|cell| {
+            let next = cell.cell().main().next();
+            let promised = if closing {
+                next
+            } else {
+                cell.cell().promised().max(next)
+            };
+            Noted { cell, next, promised }
+        })
+        .collect()
+}
+
+/// The messages of cells as chunks of events.
+struct Walk<'a> {
+    left: VecDeque<&'a Noted>,
+    /// Where the cell at hand goes on.
+    at: Option<(&'a Cell, SubQueue, Counter)>,
+    page: VecDeque<Peeked>,
+}
+
+impl<'a> Walk<'a> {
+    fn over(noted: &'a [Noted]) -> Self {
+        Self {
+            left: noted.iter().collect(),
+            at: None,
+            page: VecDeque::new(),
+        }
+    }
+
+    /// Adds one message, or goes on to the next page, sub-queue or cell. False at the end.
+    fn step(&mut self, chunk: &mut Vec<u8>) -> bool {
+        let Some((cell, sub_queue, from)) = self.at else {
+            let Some(noted) = self.left.pop_front() else {
+                return false;
+            };
+            let cell = noted.cell.cell();
+            let next = noted.promised;
+            Event::Number { next }.encode(cell.entity(), chunk);
+            self.at = Some((cell, SubQueue::Main, Counter(0)));
+            return true;
+        };
+        if let Some(message) = self.page.pop_front() {
+            push_kept(cell.entity(), sub_queue, &message, chunk);
+            return true;
+        }
+        let mut page = Vec::with_capacity(PAGE);
+        cell.store(sub_queue).peek(from, PAGE, &mut page);
+        self.at = match (page.last(), sub_queue) {
+            (Some(last), _) => Some((cell, sub_queue, last.counter.next())),
+            (None, SubQueue::Main) => Some((cell, SubQueue::DeadLetter, Counter(0))),
+            (None, SubQueue::DeadLetter) => None,
+        };
+        self.page = page.into();
+        true
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK_BYTES && self.step(&mut chunk) {}
+        (!chunk.is_empty()).then_some(chunk)
+    }
+}
+
+fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mut Vec<u8>) {
+    let rest = match message.phase {
+        Phase::Ready | Phase::Cached | Phase::Locked => Rest::Ready,
+        Phase::Deferred | Phase::DeferredLocked => Rest::Deferred,
+        Phase::Scheduled => Rest::Scheduled {
+            due: super::cell::due_of(message),
+        },
+    };
+    // A delivery under way counts as ended; a deferred message was charged at its fetch.
+    let charge = u32::from(message.phase == Phase::Locked);
+    Event::Keep {
+        sub_queue,
+        counter: message.counter,
+        enqueued_at: message.enqueued_at,
+        expires_at: message.expires_at,
+        delivery_count: message.delivery_count.saturating_add(charge),
+        generation: message.generation,
+        record_generation: message.generation,
+        rest,
+        bytes: &message.record,
+    }
+    .encode(entity, chunk);
+}

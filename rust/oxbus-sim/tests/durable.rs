@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A durable namespace whose disk fails at every call of a script, in every way.
+//!
+//! The script notes what was tried and what was acknowledged; the next namespace on what is left of the disk must hold
+//! all of the second and nothing beyond the first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oxbus_broker::client::{Delivery, SettleKey, Settlement};
+use oxbus_broker::durable::StoreOptions;
+use oxbus_broker::entity::Queue;
+use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions};
+use oxbus_model::message::{Body, Fields};
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::{Durability, QueueSettings, ReceiveMode};
+use oxbus_model::{PartitionId, Timestamp};
+use oxbus_store::fault::{Fault, FaultDisk};
+
+const PARTITIONS: u16 = 2;
+const START: Timestamp = Timestamp(1_000_000);
+
+fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Namespace> {
+    Namespace::open(NamespaceOptions {
+        store: Some(StoreOptions {
+            path: PathBuf::from("/bus"),
+            durability: Durability::Fsync,
+            owned: None,
+            disk: Some(Arc::new(disk.clone())),
+        }),
+        partitions: Some(PARTITIONS),
+        clock: Some(Arc::clone(clock)),
+        ..NamespaceOptions::default()
+    })
+}
+
+/// What may be true of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is there.
+    There,
+    /// It is there or not.
+    Unknown,
+    /// It is gone.
+    Gone,
+}
+
+#[derive(Default)]
+struct Script {
+    fates: BTreeMap<u64, Fate>,
+    /// Sequence numbers that were seen, by message.
+    numbers: BTreeMap<u64, u64>,
+    next: u64,
+    queue: bool,
+}
+
+fn body_of(delivery: &Delivery) -> u64 {
+    let fields = Fields::decode(&delivery.claimed.record).expect("stored by the sender");
+    u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"))
+}
+
+impl Script {
+    fn send(&mut self, namespace: &Namespace, key: &str, due: Option<Timestamp>) -> Option<()> {
+        self.next += 1;
+        let body = self.next.to_be_bytes();
+        let fields = Fields {
+            body: Body::Data(&body),
+            partition_key: Some(key),
+            scheduled_enqueue_time: due,
+            ..Fields::default()
+        };
+        self.fates.insert(self.next, Fate::Unknown);
+        let sender = namespace.sender("q").ok()?;
+        let number = sender.send(&fields, None).ok()?;
+        self.fates.insert(self.next, Fate::There);
+        if due.is_none() {
+            self.numbers.insert(self.next, number.0);
+        }
+        Some(())
+    }
+
+    fn receive(&mut self, namespace: &Namespace, mode: ReceiveMode) -> Option<Vec<(u64, SettleKey)>> {
+        let options = ReceiverOptions {
+            mode,
+            ..ReceiverOptions::default()
+        };
+        let receiver = namespace.receiver("q", options).ok()?;
+        if mode == ReceiveMode::ReceiveAndDelete {
+            // Whatever is received may be gone, whether we learn of it or not.
+            for fate in self.fates.values_mut().filter(|fate| **fate == Fate::There) {
+                *fate = Fate::Unknown;
+            }
+        }
+        let deliveries = receiver.receive_now(1).ok()??;
+        let mut received = Vec::new();
+        for delivery in &deliveries {
+            let body = body_of(delivery);
+            let number = Queue::sequence_number(delivery.index, delivery.claimed.key.counter).0;
+            self.numbers.insert(body, number);
+            if mode == ReceiveMode::ReceiveAndDelete {
+                self.fates.insert(body, Fate::Gone);
+            }
+            let key = SettleKey {
+                index: delivery.index,
+                key: delivery.claimed.key,
+            };
+            received.push((body, key));
+        }
+        Some(received)
+    }
+
+    fn settle(&mut self, namespace: &Namespace, settlement: Settlement<'_>) -> Option<()> {
+        let receiver = namespace.receiver("q", ReceiverOptions::default()).ok()?;
+        let received = self.receive(namespace, ReceiveMode::PeekLock)?;
+        for (body, key) in received {
+            let completes = matches!(settlement, Settlement::Complete);
+            if completes {
+                self.fates.insert(body, Fate::Unknown);
+            }
+            receiver.settle(key, settlement).ok()?;
+            if completes {
+                self.fates.insert(body, Fate::Gone);
+            }
+        }
+        Some(())
+    }
+
+    /// Goes on until something fails.
+    fn run(&mut self, namespace: &Namespace, clock: &ManualClock) -> Option<()> {
+        let settings = QueueSettings {
+            enable_partitioning: true,
+            max_delivery_count: 100,
+            ..QueueSettings::default()
+        };
+        namespace.create_queue("q", settings).ok()?;
+        self.queue = true;
+        for key in ["a", "b", "c", "d", "a", "b"] {
+            self.send(namespace, key, None)?;
+        }
+        self.settle(namespace, Settlement::Complete)?;
+        self.settle(namespace, Settlement::Defer(&[]))?;
+        self.settle(
+            namespace,
+            Settlement::DeadLetter {
+                reason: Some("tested"),
+                description: None,
+                changes: &[],
+            },
+        )?;
+        self.settle(namespace, Settlement::Abandon(&[]))?;
+        self.send(namespace, "a", Some(START.plus_ms(5_000)))?;
+        self.send(namespace, "b", Some(START.plus_ms(3_600_000)))?;
+        namespace.checkpoint().ok()?;
+        self.send(namespace, "c", None)?;
+        clock.advance(6_000);
+        self.settle(namespace, Settlement::Complete)?;
+        self.receive(namespace, ReceiveMode::ReceiveAndDelete)?;
+        self.send(namespace, "d", None)?;
+        namespace.create_queue("other", QueueSettings::default()).ok()?;
+        namespace.delete_queue("other").ok()
+    }
+
+    /// Compares what a namespace holds with what it may hold.
+    fn check(&self, namespace: &Namespace, context: &str) {
+        if namespace.queue("q").is_err() {
+            assert!(!self.queue, "{context}: the queue is lost");
+            return;
+        }
+        let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            let options = ReceiverOptions {
+                sub_queue,
+                ..ReceiverOptions::default()
+            };
+            let receiver = namespace.receiver("q", options).expect("it exists");
+            for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
+                let fields = Fields::decode(&browsed.message.record).expect("whole");
+                let body = u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"));
+                let number = Queue::sequence_number(browsed.index, browsed.message.counter).0;
+                assert_eq!(
+                    found.insert(body, number),
+                    None,
+                    "{context}: message {body} is there twice"
+                );
+            }
+        }
+        for (body, fate) in &self.fates {
+            match fate {
+                Fate::There => assert!(found.contains_key(body), "{context}: message {body} is lost"),
+                Fate::Gone => assert!(!found.contains_key(body), "{context}: message {body} came back"),
+                Fate::Unknown => {}
+            }
+        }
+        let ghosts: Vec<_> = found.keys().filter(|body| !self.fates.contains_key(body)).collect();
+        assert!(ghosts.is_empty(), "{context}: {ghosts:?} were never sent");
+        let numbers: BTreeSet<_> = found.values().collect();
+        assert_eq!(numbers.len(), found.len(), "{context}: a number is there twice");
+    }
+
+    /// Numbers that were shown are not given out again.
+    fn check_numbers(&self, namespace: &Namespace, context: &str) {
+        for key in ["a", "b", "c", "d"] {
+            let fields = Fields {
+                body: Body::Data(b"12345678"),
+                partition_key: Some(key),
+                ..Fields::default()
+            };
+            let Ok(sender) = namespace.sender("q") else { return };
+            let number = sender.send(&fields, None).expect("nothing fails any more");
+            let used = self.numbers.values().find(|used| **used == number.0);
+            assert!(used.is_none(), "{context}: number {} is used again", number.0);
+        }
+    }
+}
+
+fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(START));
+    let mut script = Script::default();
+    let namespace = open(disk, &clock).ok();
+    if let Some(namespace) = &namespace {
+        let _ = script.run(namespace, &clock);
+    }
+    (script, namespace, clock)
+}
+
+fn check_next(script: &Script, disk: &FaultDisk, clock: &Arc<ManualClock>, context: &str) {
+    // Opened twice: recovery is the same again after it was cut short by nothing.
+    for _ in 0..2 {
+        let namespace = open(disk, clock).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let recovery = namespace.recovery().expect("durable").clone();
+        assert!(
+            recovery.corrupt_partitions.is_empty(),
+            "{context}: {:?}",
+            namespace.partition_health()
+        );
+        script.check(&namespace, context);
+    }
+    let namespace = open(disk, clock).unwrap_or_else(|error| panic!("{context}: {error}"));
+    script.check_numbers(&namespace, context);
+}
+
+fn calls() -> u64 {
+    let disk = FaultDisk::new();
+    let (script, namespace, clock) = run_on(&disk);
+    let namespace = namespace.expect("opened");
+    assert_eq!(script.fates.len(), 10, "the script ran to its end");
+    script.check(&namespace, "without a fault");
+    let calls = disk.calls();
+    drop(namespace);
+    check_next(&script, &disk, &clock, "without a fault");
+    calls
+}
+
+#[test]
+fn a_death_at_every_call_loses_and_doubles_nothing() {
+    for call in 0..calls() {
+        for fault in [Fault::Kill, Fault::PowerCut] {
+            let disk = FaultDisk::new();
+            disk.fail_at(call, fault);
+            let (script, namespace, clock) = run_on(&disk);
+            let left: Vec<FaultDisk> = match fault {
+                Fault::Kill => vec![disk.after_kill()],
+                _ => (0..3).map(|seed| disk.after_power_cut(seed)).collect(),
+            };
+            drop(namespace);
+            for (index, left) in left.iter().enumerate() {
+                check_next(
+                    &script,
+                    left,
+                    &clock,
+                    &format!("{fault:?} at call {call}, disk {index}"),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_at_every_call_stops_one_partition_until_it_heals() {
+    for call in 0..calls() {
+        for fault in [Fault::Errno(5), Fault::ShortWrite] {
+            let disk = FaultDisk::new();
+            disk.fail_at(call, fault);
+            let (script, namespace, clock) = run_on(&disk);
+            let context = format!("{fault:?} at call {call}");
+            if let Some(namespace) = namespace {
+                for partition in 0..PARTITIONS {
+                    namespace
+                        .heal(PartitionId(partition))
+                        .unwrap_or_else(|error| panic!("{context}: {error}"));
+                }
+                script.check(&namespace, &format!("{context}, healed"));
+                // As it stands, without a close.
+                check_next(
+                    &script,
+                    &disk.after_kill(),
+                    &clock,
+                    &format!("{context}, healed and killed"),
+                );
+                namespace.close();
+            }
+            check_next(&script, &disk, &clock, &format!("{context}, closed"));
+        }
+    }
+}

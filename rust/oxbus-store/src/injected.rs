@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk that fails when it is told to: for tests of programs, on top of a real one.
+//!
+//! `fault` is the disk of this crate's own tests: it lives in memory and fails at a counted call. This one passes
+//! everything on, and costs one load per call while no fault is on.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::disk::{Disk, DiskFile};
+
+/// The system's number of an input or output error.
+const EIO: i32 = 5;
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFault {
+    /// Writes fail.
+    Write,
+    /// Syncs fail.
+    Sync,
+    /// The next write stores one bit wrong and says nothing; then the fault is over.
+    BitFlip,
+    /// Writes and syncs do not come back until the fault is over.
+    Stall,
+    /// Writes and syncs take so much longer.
+    Latency(Duration),
+}
+
+/// The fault of a disk, shared with whoever sets it.
+#[derive(Debug, Default)]
+pub struct Injection {
+    active: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fault: Option<DiskFault>,
+    /// Calls of the fault's kind to let through first.
+    after: u64,
+}
+
+/// The kind of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Write,
+    Zeros,
+    Sync,
+}
+
+impl DiskFault {
+    fn meets(self, call: Call) -> bool {
+        match self {
+            Self::Write => call != Call::Sync,
+            Self::BitFlip => call == Call::Write,
+            Self::Sync => call == Call::Sync,
+            Self::Stall | Self::Latency(_) => true,
+        }
+    }
+}
+
+impl Injection {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a fault after that many calls that it would meet.
+    pub fn begin(&self, fault: DiskFault, after: u64) {
+        *self.state() = State {
+            fault: Some(fault),
+            after,
+        };
+        self.active.store(true, Ordering::SeqCst);
+        self.changed.notify_all();
+    }
+
+    /// Ends the fault; calls that hang come back.
+    pub fn end(&self) {
+        self.active.store(false, Ordering::SeqCst);
+        *self.state() = State::default();
+        self.changed.notify_all();
+    }
+
+    /// Meets a call: delays or fails it. True when it is to store a bit wrong.
+    fn meet(&self, call: Call) -> io::Result<bool> {
+        if !self.active.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let mut state = self.state();
+        let Some(fault) = state.fault.filter(|fault| fault.meets(call)) else {
+            return Ok(false);
+        };
+        if state.after > 0 {
+            state.after -= 1;
+            return Ok(false);
+        }
+        match fault {
+            DiskFault::Write | DiskFault::Sync => Err(io::Error::from_raw_os_error(EIO)),
+            DiskFault::BitFlip => {
+                state.fault = None;
+                self.active.store(false, Ordering::SeqCst);
+                Ok(true)
+            }
+            DiskFault::Stall => {
+                while state.fault == Some(DiskFault::Stall) {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                Ok(false)
+            }
+            DiskFault::Latency(time) => {
+                drop(state);
+                std::thread::sleep(time);
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// A disk with an [`Injection`] in front of it.
+#[derive(Debug)]
+pub struct InjectedDisk {
+    disk: Arc<dyn Disk>,
+    injection: Arc<Injection>,
+}
+
+impl InjectedDisk {
+    /// Puts `injection` in front of `disk`.
+    pub fn new(disk: Arc<dyn Disk>, injection: Arc<Injection>) -> Self {
+        Self { disk, injection }
+    }
+
+    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(InjectedFile {
+            file,
+            injection: Arc::clone(&self.injection),
+        })
+    }
+}
+
+impl Disk for InjectedDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.create(path).map(|file| self.file(file))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(path).map(|file| self.file(file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.injection.meet(Call::Sync)?;
+        self.disk.sync_dir(dir)
+    }
+}
+
+#[derive(Debug)]
+struct InjectedFile {
+    file: Arc<dyn DiskFile>,
+    injection: Arc<Injection>,
+}
+
+impl DiskFile for InjectedFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, position)
+    }
+
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        // The zeros of a new file hold nothing that could be wrong.
+        let matters = bytes.iter().any(|byte| *byte != 0);
+        if self.injection.meet(if matters { Call::Write } else { Call::Zeros })? {
+            let mut wrong = bytes.to_vec();
+            let middle = wrong.len() / 2;
+            wrong[middle] ^= 1;
+            return self.file.write_at(&wrong, position);
+        }
+        self.file.write_at(bytes, position)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.injection.meet(Call::Sync)?;
+        self.file.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::FaultDisk;
+
+    fn file() -> (Arc<Injection>, Arc<dyn DiskFile>) {
+        let injection = Arc::new(Injection::default());
+        let disk = InjectedDisk::new(Arc::new(FaultDisk::new()), Arc::clone(&injection));
+        (injection, disk.create(Path::new("/file")).expect("created"))
+    }
+
+    #[test]
+    fn each_fault_meets_its_calls_and_ends() {
+        let (injection, file) = file();
+        injection.begin(DiskFault::Write, 1);
+        assert_eq!(file.write_at(b"one", 0).expect("let through"), 3);
+        assert_eq!(file.write_at(b"two", 0).expect_err("fails").raw_os_error(), Some(EIO));
+        file.sync().expect("not met");
+        injection.begin(DiskFault::Sync, 0);
+        file.write_at(b"two", 0).expect("not met");
+        assert!(file.sync().is_err());
+        injection.begin(DiskFault::BitFlip, 0);
+        file.write_at(b"abc", 0).expect("says nothing");
+        let mut read = [0; 3];
+        file.read_at(&mut read, 0).expect("read");
+        assert_eq!(&read, b"acc");
+        file.write_at(b"abc", 0).expect("over");
+        file.read_at(&mut read, 0).expect("read");
+        assert_eq!(&read, b"abc");
+        injection.end();
+        file.sync().expect("over");
+    }
+
+    #[test]
+    fn a_stalled_call_comes_back_when_the_fault_ends() {
+        let (injection, file) = file();
+        injection.begin(DiskFault::Stall, 0);
+        let stalled = std::thread::spawn(move || file.write_at(b"late", 0));
+        injection.end();
+        assert_eq!(stalled.join().expect("no panic").expect("written"), 4);
+    }
+}

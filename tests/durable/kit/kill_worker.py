@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that the kill test kills: threads work on two queues and write down every call.
+
+Run as ``kill_worker.py DIRECTORY LOG SEED LEVEL``. Each line of the log is one record of `kill_history`, with the name
+of its queue: one before a call, one after it returned. A line is one `write` to a file opened for appending, so that
+lines of several threads do not mix and what was written survives the kill.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import threading
+from datetime import timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from kill_messages import QUEUES, REASON, message, view
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessageState, ServiceBusReceiveMode
+from oxbus.exceptions import MessagingEntityNotFoundError
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import ServiceBusReceivedMessage
+
+THREADS = 6
+PARTITIONS = 4
+KEYS_PER_THREAD = 3
+MOST_DELIVERIES = 100_000
+"""So many that no message is dead-lettered by itself."""
+
+
+class Log:
+    """The log of one process."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._ids = count()
+
+    def write(self, **record: Any) -> None:
+        """Add one line."""
+        os.write(self._file, (json.dumps(record) + "\n").encode())
+
+    def call(
+        self,
+        queue: str,
+        verb: str,
+        function: Callable[[], list[ServiceBusReceivedMessage] | None],
+        uids: list[str],
+        **more: Any,
+    ) -> list[ServiceBusReceivedMessage]:
+        """Make a call between its two lines; an error is written down and raised."""
+        name = f"{os.getpid()}-{next(self._ids)}"
+        self.write(do="try", id=name, queue=queue, verb=verb, uids=uids, **more)
+        try:
+            messages = function() or []
+        except BaseException as error:
+            self.write(do="fail", id=name, queue=queue, error=repr(error))
+            raise
+        self.write(do="ack", id=name, queue=queue, messages=[view(each) for each in messages])
+        return messages
+
+
+class Worker:
+    """One thread on one queue. Its keys are its own, so that their order is known."""
+
+    def __init__(self, client: ServiceBusClient, log: Log, queue: str, thread: int, seed: str, run: str) -> None:
+        self.log = log
+        self.queue = queue
+        self.random = random.Random(f"{seed} {thread}")
+        self.keys = [f"key {thread}.{number}" for number in range(KEYS_PER_THREAD)]
+        self.name = f"{run}-{thread}"
+        self.sent = count()
+        self.deferred: list[tuple[str, int]] = []
+        self.sender = client.get_queue_sender(queue)
+        self.receiver = client.get_queue_receiver(queue, prefetch_count=thread % 3 * 5)
+        self.taker = client.get_queue_receiver(queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
+
+    def work(self) -> None:
+        """Work until the process is killed."""
+        verbs = [self.send, self.receive, self.fetch, self.take]
+        while True:
+            (verb,) = self.random.choices(verbs, weights=[45, 40, 10, 5])
+            verb()
+
+    def send(self) -> None:
+        """Send one message, or a batch, with one of the keys."""
+        key = self.random.choice(self.keys)
+        uids = [f"{self.name}-{next(self.sent)}" for _ in range(self.random.choice([1, 1, 2, 4]))]
+        messages = [message(uid, key) for uid in uids]
+        level = self.random.choice([None, None, "os", "fsync"])
+        self.log.call(
+            self.queue,
+            "send",
+            lambda: self.sender.send_messages(messages if len(uids) > 1 else messages[0], durability=level),
+            uids,
+            key=key,
+        )
+
+    def receive(self) -> None:
+        """Receive some messages and do something with each, or with all at once."""
+        limit = self.random.choice([1, 2, 5])
+        messages = self.log.call(
+            self.queue, "receive", lambda: self.receiver.receive_messages(limit, max_wait_time=0), [], limit=limit
+        )
+        if messages and self.random.random() < 0.2:
+            uids = [str(each.message_id) for each in messages]
+            self.log.call(self.queue, "complete", lambda: self.receiver.complete_messages(messages), uids)
+            return
+        for each in messages:
+            self.settle(each)
+
+    def fetch(self) -> None:
+        """Fetch a deferred message by its number."""
+        if self.deferred:
+            uid, number = self.deferred.pop(self.random.randrange(len(self.deferred)))
+            (fetched,) = self.log.call(
+                self.queue, "fetch", lambda: self.receiver.receive_deferred_messages(number), [uid], limit=1
+            )
+            self.settle(fetched)
+
+    def take(self) -> None:
+        """Receive and delete a message."""
+        self.log.call(self.queue, "take", lambda: self.taker.receive_messages(1, max_wait_time=0), [], limit=1)
+
+    def settle(self, received: ServiceBusReceivedMessage) -> None:
+        """Settle a message in one of the ways, or keep it locked until the end."""
+        settlements: dict[str, Callable[[], None]] = {
+            "complete": lambda: self.receiver.complete_message(received),
+            "abandon": lambda: self.receiver.abandon_message(received),
+            "defer": lambda: self.receiver.defer_message(received),
+            "dead_letter": lambda: self.receiver.dead_letter_message(received, REASON),
+        }
+        (verb,) = self.random.choices([*settlements, "keep"], weights=[55, 15, 12, 6, 12])
+        if verb == "keep":
+            return
+        uid = str(received.message_id)
+        self.log.call(self.queue, verb, settlements[verb], [uid])
+        if verb == "defer" or (verb == "abandon" and received.state == ServiceBusMessageState.DEFERRED):
+            self.deferred.append((uid, received.sequence_number))
+
+
+def make_queues(namespace: Namespace) -> None:
+    """Create the queues that are not there."""
+    admin = ServiceBusAdministrationClient(namespace)
+    for name, partitioned in QUEUES.items():
+        try:
+            admin.get_queue(name)
+        except MessagingEntityNotFoundError:
+            admin.create_queue(
+                name,
+                enable_partitioning=partitioned,
+                lock_duration=timedelta(minutes=30),
+                max_delivery_count=MOST_DELIVERIES,
+            )
+
+
+def main(directory: str, log: str, seed: str, level: str) -> None:
+    """Open the namespace, say so, and let the threads work until the end."""
+    namespace = Namespace(directory, partitions=PARTITIONS, durability=level)
+    make_queues(namespace)
+    client = ServiceBusClient(namespace)
+    run = os.path.basename(log).partition(".")[0]  # noqa: PTH119 - a name, not a place
+    names = list(QUEUES)
+    lines = Log(log)
+    workers = [Worker(client, lines, names[thread % len(names)], thread, seed, run) for thread in range(THREADS)]
+    for name in names:
+        mine = [worker for worker in workers if worker.queue == name]
+        with client.get_queue_receiver(name) as browser:
+            while batch := browser.peek_messages(max_message_count=250):
+                for number, each in enumerate(batch):
+                    if each.state == ServiceBusMessageState.DEFERRED:
+                        mine[number % len(mine)].deferred.append((str(each.message_id), each.sequence_number))
+    threads = [threading.Thread(target=worker.work, daemon=True) for worker in workers]
+    for thread in threads:
+        thread.start()
+    print("working", flush=True)  # noqa: T201 - the test waits for it
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

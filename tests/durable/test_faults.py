@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of sixteen partitions fails: who gets which error, and what goes on (docs/behaviour.md section 3.1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from durable_bus import Bus, bodies
+from faulty_bus import ALL, BAD, GOOD, KEYS, STOPPING, UNACKNOWLEDGED, in_bad, mend, status, trip
+from oxbus import ServiceBusMessage
+from oxbus.exceptions import OperationTimeoutError, PartitionUnavailableError, ServiceBusServerBusyError
+from oxbus.management import EntityAvailabilityStatus
+from oxbus.testing import heal, inject_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus.testing import ManualClock
+
+
+def send_until_refused(bus: Bus, most: int) -> list[str]:
+    """Send numbers to the bad partition one by one until it refuses; return those that were acknowledged."""
+    acknowledged: list[str] = []
+    try:
+        for number in range(most):
+            bus.send(str(number), partition_key=KEYS[BAD])
+            acknowledged.append(str(number))
+    except PartitionUnavailableError:
+        pass
+    return acknowledged
+
+
+@pytest.mark.parametrize("fault", STOPPING)
+def test_every_verb_on_the_faulted_partition_fails(wide_bus: Bus, clock: ManualClock, fault: str) -> None:
+    """Send, schedule, cancel, fetch, settle and renew are refused as transient, and can be repeated (B-074, B-095)."""
+    wide_bus.send("held", "deferred", partition_key=KEYS[BAD])
+    due = clock.now() + timedelta(minutes=5)
+    with wide_bus.sender() as sender:
+        (scheduled,) = sender.schedule_messages(ServiceBusMessage("scheduled", partition_key=KEYS[BAD]), due)
+    receiver = wide_bus.receiver()
+    held, deferred = wide_bus.take()
+    receiver.defer_message(deferred)
+    trip(wide_bus, fault)
+    with wide_bus.sender() as sender:
+        calls: list[Callable[[], Any]] = [
+            lambda: sender.send_messages(ServiceBusMessage(UNACKNOWLEDGED, session_id=KEYS[BAD])),
+            lambda: sender.send_messages(
+                [ServiceBusMessage(UNACKNOWLEDGED, partition_key=KEYS[BAD]) for _ in range(3)]
+            ),
+            lambda: sender.schedule_messages(ServiceBusMessage(UNACKNOWLEDGED, partition_key=KEYS[BAD]), due),
+            lambda: sender.cancel_scheduled_messages(scheduled),
+            lambda: receiver.receive_deferred_messages(deferred.sequence_number),
+            lambda: receiver.complete_message(held),
+            lambda: receiver.abandon_message(held),
+            lambda: receiver.defer_message(held),
+            lambda: receiver.dead_letter_message(held),
+            lambda: receiver.renew_message_lock(held),
+        ]
+        for call in calls:
+            with pytest.raises(PartitionUnavailableError) as refusal:
+                call()
+            assert refusal.value.is_transient
+        mend(wide_bus)
+        sender.cancel_scheduled_messages(scheduled)
+    (fetched,) = receiver.receive_deferred_messages(deferred.sequence_number)
+    receiver.complete_message(fetched)
+    assert bodies(wide_bus.peek()) == ["held"]
+    wide_bus.reopen("crash")
+    assert bodies(wide_bus.take()) == ["held"]
+
+
+@pytest.mark.parametrize("fault", STOPPING)
+def test_other_partitions_go_on(wide_bus: Bus, fault: str) -> None:
+    """Keyed and keyless sends, receives and settlements of fifteen partitions do not notice (B-073, B-093, B-099)."""
+    for partition_id in ALL:
+        wide_bus.send(f"before {partition_id}", partition_key=KEYS[partition_id])
+    trip(wide_bus, fault)
+    for partition_id in GOOD:
+        wide_bus.send(f"keyed {partition_id}", partition_key=KEYS[partition_id])
+    wide_bus.send(*(f"keyless {number}" for number in range(48)))
+    with wide_bus.sender() as sender:
+        sender.send_messages([ServiceBusMessage("batch") for _ in range(4)])
+    messages = wide_bus.take()
+    assert {message.partition_id for message in messages} == set(GOOD)
+    assert {message.partition_id for message in wide_bus.peek()} == set(GOOD)
+    assert len(messages) == 15 + 15 + 48 + 4
+    wide_bus.receiver().complete_messages(messages)
+    mend(wide_bus)
+    assert bodies(wide_bus.take()) == [f"before {BAD}"]
+    wide_bus.reopen("crash")
+    assert bodies(wide_bus.take()) == [f"before {BAD}"]
+
+
+@pytest.mark.parametrize("fault", STOPPING)
+def test_health_and_counts_show_the_fault(wide_bus: Bus, fault: str) -> None:
+    """One entry has a reason, the queue reads Limited, its sums lack that partition, until it is healed (B-097)."""
+    for partition_id in ALL:
+        wide_bus.send("x", partition_key=KEYS[partition_id])
+    assert wide_bus.runtime().availability_status == EntityAvailabilityStatus.AVAILABLE
+    trip(wide_bus, fault)
+    health = wide_bus.namespace.partition_health()
+    assert [entry.partition_id for entry in health] == list(ALL)
+    assert [entry.partition_id for entry in health if entry.status != "healthy"] == [BAD]
+    assert health[BAD].reason
+    assert {entry.reason for entry in health if entry.partition_id != BAD} == {None}
+    runtime = wide_bus.runtime()
+    assert runtime.availability_status == EntityAvailabilityStatus.LIMITED
+    assert wide_bus.admin.get_queue("q").availability_status == EntityAvailabilityStatus.LIMITED
+    assert [partition.available for partition in runtime.partitions] == [number != BAD for number in ALL]
+    assert runtime.total_message_count == len(GOOD)
+    mend(wide_bus)
+    assert wide_bus.namespace.partition_health()[BAD].reason is None
+    assert wide_bus.runtime().availability_status == EntityAvailabilityStatus.AVAILABLE
+    assert wide_bus.runtime().total_message_count == len(ALL)
+
+
+@pytest.mark.parametrize("fault", STOPPING)
+def test_queues_are_not_changed_while_a_partition_is_down(wide_bus: Bus, fault: str) -> None:
+    """Creating, updating and deleting need all partitions; what was refused did not happen, lasting (B-096)."""
+    trip(wide_bus, fault)
+    queue = wide_bus.admin.get_queue("q")
+    queue.max_delivery_count = 3
+    for call in (
+        lambda: wide_bus.admin.create_queue("new", enable_partitioning=True),
+        lambda: wide_bus.admin.update_queue(queue),
+        lambda: wide_bus.admin.delete_queue("q"),
+    ):
+        with pytest.raises(PartitionUnavailableError):
+            call()
+    assert [each.name for each in wide_bus.admin.list_queues()] == ["q"]
+    mend(wide_bus)
+    wide_bus.reopen()
+    assert [each.name for each in wide_bus.admin.list_queues()] == ["q"]
+    assert wide_bus.admin.get_queue("q").max_delivery_count == 10
+    wide_bus.admin.update_queue(queue)
+    wide_bus.admin.create_queue("new", enable_partitioning=True)
+    wide_bus.reopen()
+    assert wide_bus.admin.get_queue("q").max_delivery_count == 3
+
+
+@pytest.mark.parametrize("fault", STOPPING)
+def test_fault_ends_with_the_open_namespace(wide_bus: Bus, fault: str) -> None:
+    """A faulted namespace closes without an error, and the next open is healthy with all that was there (B-095)."""
+    wide_bus.send("before", partition_key=KEYS[BAD])
+    trip(wide_bus, fault)
+    wide_bus.reopen()
+    assert status(wide_bus) == "healthy"
+    assert bodies(in_bad(wide_bus.take())) == ["before"]
+    wide_bus.send("after", partition_key=KEYS[BAD])
+
+
+def test_all_partitions_down(wide_bus: Bus) -> None:
+    """With no partition left keyless sends are refused, receives are empty, the queue reads Limited (B-073, B-097)."""
+    wide_bus.send("before")
+    for partition_id in ALL:
+        inject_fault(wide_bus.namespace, partition_id, "unavailable")
+    with pytest.raises(ServiceBusServerBusyError) as refusal:
+        wide_bus.send("keyless")
+    assert refusal.value.is_transient
+    assert wide_bus.take() == []
+    assert wide_bus.runtime().availability_status == EntityAvailabilityStatus.LIMITED
+    for partition_id in ALL:
+        mend(wide_bus, partition_id)
+    assert bodies(wide_bus.take()) == ["before"]
+
+
+def test_fault_begins_after_some_operations(wide_bus: Bus) -> None:
+    """`after` lets operations through first; all that were acknowledged are there when it is over (B-093)."""
+    inject_fault(wide_bus.namespace, BAD, "eio-write", after=5)
+    acknowledged = send_until_refused(wide_bus, 1000)
+    assert 0 < len(acknowledged) < 1000
+    mend(wide_bus)
+    assert bodies(wide_bus.take()) == acknowledged
+
+
+def test_busy_partition_asks_for_a_pause(wide_bus: Bus) -> None:
+    """A busy partition refuses keyed sends as busy, and keyless ones go elsewhere (B-073, B-100)."""
+    wide_bus.send("before", partition_key=KEYS[BAD])
+    inject_fault(wide_bus.namespace, BAD, "busy")
+    with pytest.raises(ServiceBusServerBusyError) as refusal:
+        wide_bus.send("refused", partition_key=KEYS[BAD])
+    assert refusal.value.is_transient
+    wide_bus.send(*(f"keyless {number}" for number in range(32)))
+    assert bodies([message for message in wide_bus.take() if message.partition_id == BAD]) in ([], ["before"])
+    mend(wide_bus)
+    wide_bus.send("after", partition_key=KEYS[BAD])
+    wide_bus.reopen("crash")
+    assert bodies(in_bad(wide_bus.peek())) == ["before", "after"]
+    assert wide_bus.runtime().total_message_count == 34
+
+
+def test_slow_partition_is_only_slow(wide_bus: Bus) -> None:
+    """With a delay at each operation everything is acknowledged, in order, and lasts (B-101)."""
+    inject_fault(wide_bus.namespace, BAD, "latency:0.05")
+    wide_bus.send(*(str(number) for number in range(8)), partition_key=KEYS[BAD])
+    wide_bus.send(*("elsewhere" for _ in range(8)), partition_key=KEYS[4])
+    messages = in_bad(wide_bus.take())
+    assert bodies(messages) == [str(number) for number in range(8)]
+    wide_bus.receiver().complete_messages(messages[:4])
+    heal(wide_bus.namespace, BAD)
+    wide_bus.reopen("crash")
+    assert bodies(in_bad(wide_bus.take())) == [str(number) for number in range(4, 8)]
+
+
+def test_stalled_partition_times_a_keyed_send_out(wide_bus: Bus, in_background: Callable[..., Any]) -> None:
+    """A store that hangs ends in a timeout, others go on, and the message is stored at most once (B-090, B-092)."""
+    inject_fault(wide_bus.namespace, BAD, "stall")
+    with wide_bus.sender() as sender:
+        message = ServiceBusMessage("unknown", partition_key=KEYS[BAD])
+        call = in_background(sender.send_messages, message, timeout=2)
+        for partition_id in GOOD:
+            in_background(wide_bus.send, f"good {partition_id}", partition_key=KEYS[partition_id]).result()
+        taken = in_background(wide_bus.take).result()
+        assert sorted(bodies(taken)) == sorted(f"good {partition_id}" for partition_id in GOOD)
+        with pytest.raises(OperationTimeoutError):
+            call.result()
+    mend(wide_bus)
+    wide_bus.send("after", partition_key=KEYS[BAD])
+    for way in ("crash", "close"):
+        found = bodies(in_bad(wide_bus.peek()))
+        assert found in (["after"], ["unknown", "after"])
+        wide_bus.reopen(way)
+        assert bodies(in_bad(wide_bus.peek())) == found
+
+
+def test_keyless_send_leaves_a_stalled_partition(wide_bus: Bus, in_background: Callable[..., Any]) -> None:
+    """A keyless send whose turn it is at a store that hangs is stored once, elsewhere (B-073, B-091)."""
+    inject_fault(wide_bus.namespace, BAD, "stall")
+    calls = [in_background(wide_bus.send, f"keyless {number}") for number in range(32)]
+    for call in calls:
+        call.result()
+    mend(wide_bus)
+    expected = Counter(f"keyless {number}" for number in range(32))
+    assert Counter(bodies(wide_bus.peek())) == expected
+    wide_bus.reopen("crash")
+    assert Counter(bodies(wide_bus.take())) == expected
+
+
+def test_flipped_bit_is_never_delivered(wide_bus: Bus) -> None:
+    """Bytes that change on their way to the disk are an error or an offline partition, never a message (B-093)."""
+    inject_fault(wide_bus.namespace, BAD, "bit-flip")
+    acknowledged = send_until_refused(wide_bus, 20)
+    assert len(acknowledged) == 20 or status(wide_bus) != "healthy"
+    for partition_id in GOOD:
+        wide_bus.send("good", partition_key=KEYS[partition_id])
+    assert set(bodies(in_bad(wide_bus.peek()))) <= set(acknowledged)
+    namespace = wide_bus.reopen("crash")
+    assert namespace.recovery is not None
+    assert [body for body in bodies(wide_bus.peek()) if body == "good"] == ["good"] * len(GOOD)
+    found = bodies(in_bad(wide_bus.peek()))
+    if list(namespace.recovery.corrupt_partitions) == [BAD]:
+        assert (status(wide_bus), found) == ("offline", [])
+    else:
+        # A bad end cannot be told from one that was never synced; it is cut, and the cut is reported.
+        assert list(namespace.recovery.corrupt_partitions) == []
+        assert found == acknowledged[: len(found)]
+        assert len(found) == len(acknowledged) or namespace.recovery.truncated_bytes > 0

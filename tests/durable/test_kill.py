@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that is killed at any moment has lost nothing that it acknowledged, and brought nothing back.
+
+`OXBUS_KILL_CYCLES` says how often to kill, `OXBUS_KILL_SEED` repeats the choices of a run (not its moments).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kill_history import Record, check
+from kill_messages import QUEUES, view
+from oxbus import Namespace, ServiceBusClient
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CYCLES = int(os.environ.get("OXBUS_KILL_CYCLES", "12"))
+SEED = os.environ.get("OXBUS_KILL_SEED") or str(random.SystemRandom().randrange(10**9))
+WORKER = Path(__file__).parent / "kit" / "kill_worker.py"
+LIVENESS_SECONDS = 120
+LONGEST_START_SECONDS = 1.0
+LONGEST_WORK_SECONDS = 0.8
+KILLS_PER_NAMESPACE = 20
+"""After so many kills a new namespace begins, so that a history stays short."""
+
+SHOWN = 20
+"""Violations that a failure shows."""
+
+pytestmark = pytest.mark.timeout(300 + 60 * CYCLES)
+
+
+class Victim:
+    """One process that works on the namespace until it is killed."""
+
+    def __init__(self, path: Path, log: Path, seed: str, level: str) -> None:
+        self.errors = log.with_suffix(".errors")
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, str(WORKER), str(path), str(log), seed, level],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def wait_until_it_works(self, in_background: Callable[..., Any]) -> None:
+        """Wait until its threads work, or fail with what it said."""
+        assert self.process.stdout is not None
+        line = in_background(self.process.stdout.readline).result(LIVENESS_SECONDS)
+        assert line == "working\n", self.errors.read_text()
+
+    def kill(self) -> None:
+        """Kill it; that it ended before, by itself, is a failure."""
+        ended = self.process.poll()
+        self.process.kill()
+        self.process.communicate(timeout=LIVENESS_SECONDS)
+        assert ended is None, f"ended by itself with {ended}:\n{self.errors.read_text()}"
+
+
+def records(log: Path) -> list[Record]:
+    """The records of a log; of a last line that the kill cut off it cannot be said what it was."""
+    if not log.exists():
+        return []
+    whole, _, _ = log.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def peek_all(client: ServiceBusClient, queue: str, sub_queue: str | None = None) -> list[Record]:
+    """Views of everything in a queue or its dead-letter queue."""
+    views = []
+    with client.get_queue_receiver(queue, sub_queue=sub_queue) as browser:
+        while batch := browser.peek_messages(max_message_count=250):
+            views += [view(each) for each in batch]
+    return views
+
+
+def audit(namespace: Namespace) -> list[Record]:
+    """What the queues show now."""
+    found: list[Record] = []
+    with ServiceBusClient(namespace) as client:
+        for queue in QUEUES:
+            counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties(queue)
+            found.append(
+                {
+                    "do": "audit",
+                    "queue": queue,
+                    "messages": peek_all(client, queue),
+                    "dead_letters": peek_all(client, queue, "deadletter"),
+                    "counts": {
+                        "total": counts.total_message_count,
+                        "active": counts.active_message_count,
+                        "deferred": counts.deferred_message_count,
+                        "dead": counts.dead_letter_message_count,
+                        "locked": counts.locked_message_count,
+                    },
+                }
+            )
+    return found
+
+
+def drain(namespace: Namespace) -> list[Record]:
+    """Receive everything with one receiver for each queue, in order within each partition, and complete it."""
+    found: list[Record] = []
+    with ServiceBusClient(namespace) as client:
+        for queue in QUEUES:
+            numbers: list[int] = []
+            with client.get_queue_receiver(queue) as receiver:
+                while messages := receiver.receive_messages(max_message_count=100, max_wait_time=1):
+                    name = f"drain-{queue}-{len(found)}"
+                    views = [view(each) for each in messages]
+                    numbers += [each["number"] for each in views]
+                    receiver.complete_messages(messages)
+                    uids = [each["uid"] for each in views]
+                    found += [
+                        {"do": "try", "id": name, "queue": queue, "verb": "receive", "uids": [], "limit": 100},
+                        {"do": "ack", "id": name, "queue": queue, "messages": views},
+                        {"do": "try", "id": f"{name}-end", "queue": queue, "verb": "complete", "uids": uids},
+                        {"do": "ack", "id": f"{name}-end", "queue": queue, "messages": []},
+                    ]
+            by_partition = groupby(sorted(numbers, key=lambda number: number >> 48), key=lambda number: number >> 48)
+            for partition, own in by_partition:
+                in_turn = list(own)
+                assert in_turn == sorted(in_turn), f"partition {partition} of {queue} came out of order"
+    return found
+
+
+def judge(history: list[Record], file: Path, seed: str) -> None:
+    """Fail with the violations, the seed and the file of the history when there are any."""
+    violations = [
+        f"{queue}: {violation}"
+        for queue in QUEUES
+        for violation in check(record for record in history if record.get("queue", queue) == queue)
+    ]
+    if violations:
+        file.write_text("".join(json.dumps(record) + "\n" for record in history))
+        shown = "\n".join(violations[:SHOWN])
+        pytest.fail(f"{len(violations)} broken promises, seed {seed}, history in {file}:\n{shown}", pytrace=False)
+
+
+def run_and_kill(directory: Path, seed: str, level: str, kills: int, in_background: Callable[..., Any]) -> list[Record]:
+    """Let one process after the other work on a namespace and be killed; what they and audits between them saw."""
+    chance = random.Random(seed)
+    history: list[Record] = []
+    for cycle in range(kills):
+        log = directory / f"run{cycle}.log"
+        victim = Victim(directory / "bus", log, f"{seed} {cycle}", level)
+        # The first one must make the queues; of the others some are killed while they open.
+        if cycle == 0 or chance.random() < 0.8:
+            victim.wait_until_it_works(in_background)
+            time.sleep(chance.uniform(0, LONGEST_WORK_SECONDS))
+        else:
+            time.sleep(chance.uniform(0, LONGEST_START_SECONDS))
+        victim.kill()
+        history += [*records(log), {"do": "end"}]
+        if chance.random() < 0.5:
+            with Namespace(str(directory / "bus"), durability=level) as namespace:
+                history += audit(namespace)
+    return history
+
+
+@pytest.mark.parametrize("level", ["fsync", "os"])
+def test_killed_process_keeps_its_promises(tmp_path: Path, in_background: Callable[..., Any], level: str) -> None:
+    """Over many kills: no loss, nothing settled redelivered, order, counts, numbers, contents (B-103 to B-180)."""
+    kills = max(2, CYCLES // 2)
+    for first in range(0, kills, KILLS_PER_NAMESPACE):
+        seed = f"{SEED} {level} {first}"
+        directory = tmp_path / f"from-{first}"
+        directory.mkdir()
+        history = run_and_kill(directory, seed, level, min(KILLS_PER_NAMESPACE, kills - first), in_background)
+        assert any(record["do"] == "ack" and record["messages"] for record in history), "no run received anything"
+        with Namespace(str(directory / "bus"), durability=level) as namespace:
+            history += [*audit(namespace), *drain(namespace), *audit(namespace), {"do": "end"}]
+        with Namespace(str(directory / "bus"), durability=level) as namespace:
+            left = audit(namespace)
+        judge(history + left, directory / "history.jsonl", seed)
+        assert all(each["deferred"] for record in left for each in record["messages"])
+        shutil.rmtree(directory)
+
+
+def test_process_killed_while_it_makes_the_namespace(tmp_path: Path, in_background: Callable[..., Any]) -> None:
+    """A kill at any moment of the first open leaves a directory that the next open takes (docs/format.md)."""
+    chance = random.Random(SEED)
+    for cycle in range(max(3, CYCLES // 3)):
+        path = tmp_path / f"bus{cycle}"
+        for attempt in range(2):
+            victim = Victim(path, tmp_path / f"new{cycle}.{attempt}.log", SEED, "fsync")
+            time.sleep(chance.uniform(0, LONGEST_START_SECONDS))
+            victim.kill()
+        last = Victim(path, tmp_path / f"last{cycle}.log", SEED, "fsync")
+        last.wait_until_it_works(in_background)
+        last.kill()
+        with Namespace(str(path)) as namespace:
+            assert {entry.status for entry in namespace.partition_health()} == {"healthy"}, f"seed {SEED}"
+            names = {queue.name for queue in ServiceBusAdministrationClient(namespace).list_queues()}
+            assert names == set(QUEUES), f"seed {SEED}"

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory that cannot be opened is refused with an error that names it, and not one byte of it changes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from durable_bus import Bus, bodies
+from oxbus import Namespace
+from oxbus.exceptions import InvalidOperationError, ServiceBusError, StoreCorruptError
+from stored_files import flip_bit, shard, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+REFUSALS = (ServiceBusError, OSError)
+"""What a failure of the system may become; the text must name the path."""
+
+
+@pytest.fixture
+def closed(bus: Bus) -> Bus:
+    """A closed namespace with a queue and eight messages."""
+    bus.admin.create_queue("q", enable_partitioning=True)
+    bus.send(*(str(number) for number in range(8)))
+    bus.close()
+    return bus
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[..., str]:
+    """Open a path, expect an error that names it and an unchanged directory of the test; return the error's text."""
+
+    def refused(path: Path, expected: Any, **options: Any) -> str:
+        before = tree(tmp_path)
+        with pytest.raises(expected, match=re.escape(str(path))) as refusal:
+            Namespace(str(path), **options)
+        assert tree(tmp_path) == before
+        return str(refusal.value)
+
+    return refused
+
+
+def whole(bus: Bus) -> bool:
+    """Whether the namespace opens and has its messages."""
+    bus.open()
+    found = sorted(bodies(bus.peek())) == [str(number) for number in range(8)]
+    bus.close()
+    return found
+
+
+def test_directory_of_somebody_else(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A directory that has files and no catalog is not taken over (docs/format.md)."""
+    home = tmp_path / "home"
+    (home / "deep").mkdir(parents=True)
+    (home / "notes.txt").write_text("mine")
+    (home / "deep" / "more.txt").write_text("mine too")
+    refused(home, InvalidOperationError)
+    refused(home, InvalidOperationError, partitions=4, durability="os")
+
+
+def test_namespace_without_its_catalog(closed: Bus, refused: Callable[..., str]) -> None:
+    """Shards without a catalog are not taken for an empty namespace (docs/format.md)."""
+    catalog = closed.path / "catalog"
+    aside = closed.path.parent / "aside"
+    catalog.rename(aside)
+    refused(closed.path, ServiceBusError)
+    aside.rename(catalog)
+    assert whole(closed)
+
+
+@pytest.mark.parametrize("part", ["store id", "change", "length", "checksum", "content", "end", "reserved"])
+def test_damaged_catalog(closed: Bus, refused: Callable[..., str], part: str) -> None:
+    """One changed bit of the catalog is found; changed back, all is as before (docs/format.md)."""
+    catalog = closed.path / "catalog"
+    size = catalog.stat().st_size
+    assert size > 60
+    position = {
+        "reserved": 12,
+        "store id": 20,
+        "change": 33,
+        "length": 41,
+        "checksum": 46,
+        "content": (48 + size) // 2,
+        "end": size - 1,
+    }[part]
+    flip_bit(catalog, position)
+    refused(closed.path, StoreCorruptError)
+    flip_bit(catalog, position)
+    assert whole(closed)
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.99])
+def test_short_catalog(closed: Bus, refused: Callable[..., str], share: float) -> None:
+    """A catalog that lost its end, or everything, is damaged, not empty (docs/format.md)."""
+    catalog = closed.path / "catalog"
+    data = catalog.read_bytes()
+    catalog.write_bytes(data[: int(len(data) * share)])
+    refused(closed.path, StoreCorruptError)
+    catalog.write_bytes(data + b"\0")
+    refused(closed.path, StoreCorruptError)
+    catalog.write_bytes(data)
+    assert whole(closed)
+
+
+def test_catalog_of_another_program(closed: Bus, refused: Callable[..., str]) -> None:
+    """A file that is named like a catalog and is none is refused (docs/format.md)."""
+    catalog = closed.path / "catalog"
+    data = catalog.read_bytes()
+    catalog.write_bytes(b"a shopping list, nothing else, with more than forty-eight bytes in it")
+    refused(closed.path, (InvalidOperationError, StoreCorruptError))
+    catalog.write_bytes(data)
+    assert whole(closed)
+
+
+def test_catalog_of_a_newer_version(closed: Bus, refused: Callable[..., str]) -> None:
+    """A catalog that a newer version wrote is refused as that, not as damage (docs/format.md)."""
+    catalog = closed.path / "catalog"
+    data = catalog.read_bytes()
+    assert struct.unpack_from("<H", data, 8) == (1,)
+    catalog.write_bytes(data[:8] + struct.pack("<H", 2) + data[10:])
+    text = refused(closed.path, InvalidOperationError)
+    assert "version" in text
+    assert "2" in text.replace(str(closed.path), "")
+    catalog.write_bytes(data)
+    assert whole(closed)
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 5, 16])
+def test_other_number_of_partitions(closed: Bus, refused: Callable[..., str], partitions: int) -> None:
+    """The number of partitions is fixed when the namespace is made; another one is an invalid operation (B-008)."""
+    text = refused(closed.path, InvalidOperationError, partitions=partitions)
+    assert "4" in text.replace(str(closed.path), "")
+    assert whole(closed)
+
+
+@pytest.mark.parametrize("options", [{"partitions": 0}, {"partitions": 65}, {"durability": "memory"}])
+def test_bad_option_makes_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
+    """An option that is refused is refused before anything is written (docs/format.md)."""
+    with pytest.raises((InvalidOperationError, ValueError)):
+        Namespace(str(tmp_path / "new" / "bus"), **options)
+    assert tree(tmp_path) == {}
+
+
+def test_path_of_a_file(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A file is no directory and stays what it is (docs/format.md)."""
+    file = tmp_path / "file"
+    file.write_text("mine")
+    refused(file, REFUSALS)
+
+
+def test_path_below_a_file(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A directory that cannot be made is an error that names it, for every user (docs/format.md)."""
+    (tmp_path / "file").write_text("mine")
+    refused(tmp_path / "file" / "bus", REFUSALS)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere; a path below a file stands in for it")
+@pytest.mark.parametrize("exists", [True, False])
+def test_read_only_directory(closed: Bus, tmp_path: Path, refused: Callable[..., str], exists: bool) -> None:
+    """A directory without the right to write is an error that names it (docs/format.md)."""
+    locked = closed.path if exists else tmp_path / "locked"
+    locked.mkdir(exist_ok=True)
+    # A namespace that exists needs a right that a new one needs in its parent.
+    places = [locked, *sorted(path for path in locked.rglob("*") if path.is_dir())]
+    files = [path for path in locked.rglob("*") if path.is_file()]
+    for path in files:
+        path.chmod(0o444)
+    for path in places:
+        path.chmod(0o555)
+    try:
+        refused(locked if exists else locked / "bus", REFUSALS)
+    finally:
+        for path in places:
+            path.chmod(0o755)
+        for path in files:
+            path.chmod(0o644)
+    assert whole(closed)
+
+
+def test_empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty path is refused; it does not mean the working directory (docs/format.md)."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((*REFUSALS, ValueError)):
+        Namespace("")
+    assert tree(tmp_path) == {}
+
+
+def test_directory_that_goes_away(closed: Bus) -> None:
+    """A namespace whose directory was deleted is a new, empty one: nothing is remembered beside it (docs/format.md)."""
+    shutil.rmtree(closed.path)
+    closed.open()
+    assert list(closed.admin.list_queues()) == []
+    assert shard(closed.path, 0).is_dir()

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A durable queue against a naive model of it: random work, ended and opened again at random moments.
+
+The model is a dict of sequence number to record. Locks do not expire here: they end with their process.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import oxbus
+import pytest
+from durable_bus import PARTITIONS, WAYS, Bus
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from oxbus import ServiceBusMessage, ServiceBusMessageState, ServiceBusReceiveMode
+from oxbus.exceptions import MessageNotFoundError
+from oxbus.testing import ManualClock
+
+if TYPE_CHECKING:
+    from oxbus import ServiceBusReceivedMessage
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+MAX_DELIVERY_COUNT = 3
+LOW_48_BITS = (1 << 48) - 1
+KEYS = [None, "a", "b", "c"]
+Place = Literal["ready", "deferred", "scheduled", "dead", "gone"]
+STATES = {
+    "ready": ServiceBusMessageState.ACTIVE,
+    "deferred": ServiceBusMessageState.DEFERRED,
+    "scheduled": ServiceBusMessageState.SCHEDULED,
+}
+
+
+@dataclass
+class Record:
+    """What the model knows of one message."""
+
+    body: str
+    key: str | None
+    place: Place = "ready"
+    count: int = 0
+    due_at: datetime | None = None
+    held: ServiceBusReceivedMessage | None = None
+    reason: str | None = None
+
+
+class DurableQueueMachine(RuleBasedStateMachine):
+    """Drives a durable queue and the model side by side."""
+
+    partitioned = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="oxbus-model-"))
+        self.clock = ManualClock(START)
+        self.bus = Bus(self.directory / "bus", self.clock, durability="os")
+        self.bus.open()
+        self.bus.admin.create_queue(
+            "q",
+            enable_partitioning=self.partitioned,
+            lock_duration=timedelta(hours=1),
+            max_delivery_count=MAX_DELIVERY_COUNT,
+        )
+        self.records: dict[int, Record] = {}
+        self.highest: dict[int, int] = {}
+        self.gaps_allowed = False
+        self.sent = 0
+
+    def teardown(self) -> None:
+        """Close everything."""
+        self.bus.close()
+        shutil.rmtree(self.directory)
+
+    def numbers(self, *places: Place, held: bool) -> list[int]:
+        """Numbers of the messages in one of the places, held by a receiver or not."""
+        return [
+            number
+            for number, record in sorted(self.records.items())
+            if record.place in places and (record.held is not None) is held
+        ]
+
+    def pick(self, data: st.DataObject, *places: Place, held: bool) -> int | None:
+        """One of these numbers, or none when there is none."""
+        numbers = self.numbers(*places, held=held)
+        return data.draw(st.sampled_from(numbers)) if numbers else None
+
+    def note(self, number: int, record: Record) -> None:
+        """Add a message; its number is the next of its partition, or a later one after a crash (B-105)."""
+        partition_id = number >> 48
+        if self.partitioned and record.key is not None:
+            assert partition_id == oxbus.partition_id(record.key, PARTITIONS)
+        counter, before = number & LOW_48_BITS, self.highest.get(partition_id, 0)
+        assert counter > before
+        assert counter == before + 1 or self.gaps_allowed
+        self.highest[partition_id] = counter
+        self.records[number] = record
+
+    def learn(self, expected: list[Record]) -> None:
+        """Find the numbers of new messages by browsing."""
+        new = {m.sequence_number: m for m in self.bus.peek() if m.sequence_number not in self.records}
+        by_body = {record.body: record for record in expected}
+        assert sorted(map(str, new.values())) == sorted(by_body)
+        for number, message in sorted(new.items()):
+            self.note(number, by_body[str(message)])
+
+    def release(self, record: Record, *, charged: bool) -> None:
+        """End a delivery without settling for good; too many of them move the message on (B-178)."""
+        record.held = None
+        record.count += charged
+        if record.count >= MAX_DELIVERY_COUNT:
+            record.place, record.reason = "dead", "MaxDeliveryCountExceeded"
+
+    @rule(key=st.sampled_from(KEYS), count=st.integers(1, 3), as_list=st.booleans())
+    def send(self, key: str | None, count: int, as_list: bool) -> None:
+        """Send messages one by one or as one batch (B-061, B-079)."""
+        records = [Record(f"m{self.sent + number}", key) for number in range(count)]
+        self.sent += count
+        messages = [ServiceBusMessage(record.body, partition_key=key) for record in records]
+        with self.bus.sender() as sender:
+            for part in [messages] if as_list else messages:
+                sender.send_messages(part)
+        self.learn(records)
+
+    @rule(key=st.sampled_from(KEYS), seconds=st.integers(1, 60))
+    def schedule(self, key: str | None, seconds: int) -> None:
+        """Schedule a message (B-232)."""
+        record = Record(f"m{self.sent}", key, "scheduled", due_at=self.clock.now() + timedelta(seconds=seconds))
+        self.sent += 1
+        assert record.due_at is not None
+        with self.bus.sender() as sender:
+            (number,) = sender.schedule_messages(ServiceBusMessage(record.body, partition_key=key), record.due_at)
+        self.note(number, record)
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        """Cancel a scheduled message (B-238)."""
+        number = self.pick(data, "scheduled", held=False)
+        if number is not None:
+            with self.bus.sender() as sender:
+                sender.cancel_scheduled_messages(number)
+            self.records[number].place = "gone"
+
+    @rule(count=st.integers(1, 4), delete=st.booleans())
+    def receive(self, count: int, delete: bool) -> None:
+        """Receive under locks or for good (B-146)."""
+        mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE if delete else ServiceBusReceiveMode.PEEK_LOCK
+        with self.bus.client.get_queue_receiver("q", receive_mode=mode) as receiver:
+            messages = receiver.receive_messages(max_message_count=count, max_wait_time=0)
+        for message in messages:
+            record = self.records[message.sequence_number]
+            assert (record.place, record.held) == ("ready", None)
+            assert (str(message), message.delivery_count) == (record.body, record.count)
+            if delete:
+                record.place = "gone"
+            else:
+                record.held = message
+
+    @rule(data=st.data(), verb=st.sampled_from(["complete", "abandon", "defer", "dead_letter"]))
+    def settle(self, data: st.DataObject, verb: str) -> None:
+        """Settle a message that is held (B-162 to B-165)."""
+        number = self.pick(data, "ready", "deferred", held=True)
+        if number is None:
+            return
+        record = self.records[number]
+        getattr(self.bus.receiver(), f"{verb}_message")(record.held)
+        if verb == "abandon":
+            self.release(record, charged=record.place == "ready")
+            return
+        record.held = None
+        if verb == "complete":
+            record.place = "gone"
+        elif verb == "defer":
+            record.place = "deferred"
+            self.release(record, charged=False)
+        else:
+            record.place, record.reason = "dead", None
+
+    @rule(data=st.data())
+    def fetch_deferred(self, data: st.DataObject) -> None:
+        """Fetch by number: a deferred message, charged, or none (B-276, B-281)."""
+        number = self.pick(data, "ready", "deferred", "gone", held=False)
+        if number is None:
+            return
+        record = self.records[number]
+        if record.place == "deferred":
+            (record.held,) = self.bus.receiver().receive_deferred_messages(number)
+            record.count += 1
+            assert record.held.delivery_count == record.count
+        else:
+            with pytest.raises(MessageNotFoundError):
+                self.bus.receiver().receive_deferred_messages(number)
+
+    @rule(seconds=st.integers(1, 40))
+    def advance(self, seconds: int) -> None:
+        """Let time pass while the namespace is open."""
+        self.clock.advance(seconds)
+        self.activate()
+
+    def activate(self) -> None:
+        """Scheduled messages that are due get new numbers (B-112, B-235)."""
+        due = [
+            record
+            for record in self.records.values()
+            if record.place == "scheduled" and record.due_at is not None and record.due_at <= self.clock.now()
+        ]
+        for record in due:
+            record.place = "gone"
+        self.learn([Record(record.body, record.key) for record in due])
+
+    @rule()
+    def checkpoint(self) -> None:
+        """Write a checkpoint; nothing may change."""
+        self.bus.namespace.checkpoint()
+
+    @rule(way=st.sampled_from(WAYS), seconds=st.sampled_from([0, 0, 50]))
+    def reopen(self, way: str, seconds: int) -> None:
+        """End the process, let time pass, open again: locks are free and their deliveries counted (B-102, B-177)."""
+        self.bus.stop(way)
+        self.clock.advance(seconds)
+        self.bus.open()
+        self.gaps_allowed |= way.endswith("crash")
+        for number in self.numbers("ready", held=True):
+            self.release(self.records[number], charged=True)
+        for number in self.numbers("deferred", held=True):
+            self.release(self.records[number], charged=False)
+        self.activate()
+
+    @precondition(lambda self: self.numbers("ready", held=False))
+    @rule()
+    def take_everything(self) -> None:
+        """All that is ready can be received, in order within each partition (B-120)."""
+        messages = self.bus.take()
+        numbers = [message.sequence_number for message in messages]
+        assert sorted(numbers) == self.numbers("ready", held=False)
+        for partition in {number >> 48 for number in numbers}:
+            own = [number for number in numbers if number >> 48 == partition]
+            assert own == sorted(own)
+        for message in messages:
+            self.records[message.sequence_number].held = message
+
+    @invariant()
+    def contents_are_the_model(self) -> None:
+        """Peek shows what the model has, with state, count and body; the counts agree (B-291, B-389)."""
+        shown = {m.sequence_number: (str(m), m.state, m.delivery_count) for m in self.bus.peek()}
+        alive = {number: record for number, record in self.records.items() if record.place in STATES}
+        assert shown == {n: (r.body, STATES[r.place], r.count) for n, r in alive.items()}
+        dead = {
+            m.sequence_number: (str(m), m.delivery_count, m.dead_letter_reason)
+            for m in self.bus.peek("q", "deadletter")
+        }
+        buried = {number: record for number, record in self.records.items() if record.place == "dead"}
+        assert dead == {number: (record.body, record.count, record.reason) for number, record in buried.items()}
+        runtime = self.bus.runtime()
+        assert runtime.total_message_count == len(alive) + len(buried)
+        assert runtime.dead_letter_message_count == len(buried)
+        assert runtime.scheduled_message_count == len(self.numbers("scheduled", held=False))
+        assert runtime.locked_message_count == len(self.numbers("ready", "deferred", held=True))
+
+
+class PlainDurableQueueMachine(DurableQueueMachine):
+    """The same on a queue that is not partitioned."""
+
+    partitioned = False
+
+
+BUDGET = settings(
+    max_examples=20,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestDurablePartitionedQueue = pytest.mark.timeout(900)(DurableQueueMachine.TestCase)
+TestDurablePartitionedQueue.settings = BUDGET
+TestDurablePlainQueue = pytest.mark.timeout(900)(PlainDurableQueueMachine.TestCase)
+TestDurablePlainQueue.settings = BUDGET

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deferred, scheduled, dead-lettered and expiring messages go on with their lives after a reopen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from durable_bus import WAYS, bodies, body_of
+from oxbus import ServiceBusMessage, ServiceBusMessageState
+from oxbus.exceptions import MessageNotFoundError
+
+if TYPE_CHECKING:
+    from durable_bus import Bus
+    from oxbus.testing import ManualClock
+
+pytestmark = pytest.mark.parametrize("way", WAYS)
+
+
+def test_deferred_message_is_to_be_had_by_its_number_only(queue: Bus, way: str) -> None:
+    """A deferred message keeps its number and its changes, is not received, and is fetched once (B-275, B-276)."""
+    queue.send("aside", "ready", partition_key="k")
+    message = queue.take_one()
+    queue.receiver().defer_message(message, properties_to_modify={"put": "aside"})
+    queue.reopen(way)
+    assert bodies(queue.take()) == ["ready"]
+    (fetched,) = queue.receiver().receive_deferred_messages(message.sequence_number)
+    assert (str(fetched), fetched.state, fetched.delivery_count) == ("aside", ServiceBusMessageState.DEFERRED, 1)
+    assert fetched.application_properties == {"put": "aside"}
+    queue.receiver().complete_message(fetched)
+    queue.reopen(way)
+    with pytest.raises(MessageNotFoundError):
+        queue.receiver().receive_deferred_messages(message.sequence_number)
+    assert bodies(queue.peek()) == ["ready"]
+
+
+def test_deferred_dead_letter_stays_deferred(queue: Bus, way: str) -> None:
+    """Deferral in the dead-letter queue lasts too (B-287)."""
+    queue.send("x")
+    queue.receiver().dead_letter_message(queue.take_one(), "why")
+    dead = queue.take_one(sub_queue="deadletter")
+    queue.receiver(sub_queue="deadletter").defer_message(dead)
+    queue.reopen(way)
+    assert queue.take(sub_queue="deadletter") == []
+    (fetched,) = queue.receiver(sub_queue="deadletter").receive_deferred_messages(dead.sequence_number)
+    assert (str(fetched), fetched.dead_letter_reason) == ("x", "why")
+
+
+def test_scheduled_message_keeps_its_time(queue: Bus, clock: ManualClock, way: str) -> None:
+    """A scheduled message comes when it is due, not before, under a new number (B-233, B-235)."""
+    due = clock.now() + timedelta(minutes=10)
+    with queue.sender() as sender:
+        (number,) = sender.schedule_messages(ServiceBusMessage("later", partition_key="k"), due)
+        sender.send_messages(ServiceBusMessage("by property", partition_key="k", scheduled_enqueue_time_utc=due))
+    clock.advance(300)
+    queue.reopen(way)
+    assert queue.take() == []
+    assert [message.state for message in queue.peek()] == [ServiceBusMessageState.SCHEDULED] * 2
+    assert queue.peek()[0].scheduled_enqueue_time_utc == due
+    assert queue.runtime().scheduled_message_count == 2
+    clock.advance(299)
+    assert queue.take() == []
+    clock.advance(1)
+    messages = queue.take()
+    assert sorted(bodies(messages)) == ["by property", "later"]
+    assert min(message.sequence_number for message in messages) > number + 1
+    assert {message.enqueued_time_utc for message in messages} == {due}
+    queue.receiver().complete_messages(messages)
+    queue.reopen(way)
+    assert queue.runtime().total_message_count == 0
+
+
+def test_scheduled_messages_that_came_due_meanwhile(queue: Bus, clock: ManualClock, way: str) -> None:
+    """What came due while nobody had the namespace open is there at the next open, in order of time (B-235, B-236)."""
+    with queue.sender() as sender:
+        for minutes in (30, 10, 20, 600):
+            sender.schedule_messages(
+                ServiceBusMessage(str(minutes), partition_key="k"), clock.now() + timedelta(minutes=minutes)
+            )
+    queue.stop(way)
+    clock.advance(3600)
+    queue.open()
+    assert bodies(queue.take()) == ["10", "20", "30"]
+    assert queue.runtime().scheduled_message_count == 1
+
+
+def test_activated_message_stays_activated(queue: Bus, clock: ManualClock, way: str) -> None:
+    """An activation is done once: the message keeps its new number, the old one is unknown (B-112)."""
+    with queue.sender() as sender:
+        (number,) = sender.schedule_messages(ServiceBusMessage("x"), clock.now() + timedelta(minutes=1))
+    clock.advance(61)
+    (active,) = queue.peek()
+    assert active.sequence_number != number
+    queue.reopen(way)
+    (again,) = queue.peek()
+    assert (again.sequence_number, again.state) == (active.sequence_number, ServiceBusMessageState.ACTIVE)
+    assert again.enqueued_time_utc == active.enqueued_time_utc
+    with queue.sender() as sender, pytest.raises(MessageNotFoundError):
+        sender.cancel_scheduled_messages(number)
+
+
+def test_schedule_can_be_cancelled_after_a_reopen(queue: Bus, clock: ManualClock, way: str) -> None:
+    """The number that scheduling returned still cancels, one message of two (B-238)."""
+    with queue.sender() as sender:
+        first, second = sender.schedule_messages(
+            [ServiceBusMessage(text, partition_key="k") for text in ("first", "second")],
+            clock.now() + timedelta(minutes=1),
+        )
+    assert first != second
+    queue.reopen(way)
+    with queue.sender() as sender:
+        sender.cancel_scheduled_messages(first)
+    clock.advance(61)
+    assert bodies(queue.take()) == ["second"]
+
+
+def test_dead_letter_keeps_reason_number_and_count(queue: Bus, way: str) -> None:
+    """A dead letter has the reason, description, number and count it had before (B-111, B-263)."""
+    queue.send("x")
+    queue.receiver().abandon_message(queue.take_one())
+    message = queue.take_one()
+    queue.receiver().dead_letter_message(message, "a reason", "schlüssel 鍵" * 100)
+    queue.reopen(way)
+    assert queue.peek() == []
+    dead = queue.take_one(sub_queue="deadletter")
+    assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("a reason", "schlüssel 鍵" * 100)
+    assert (dead.sequence_number, dead.delivery_count, body_of(dead)) == (message.sequence_number, 1, b"x")
+    assert dead.enqueued_time_utc == message.enqueued_time_utc
+    queue.receiver(sub_queue="deadletter").complete_message(dead)
+    queue.reopen(way)
+    assert queue.peek(sub_queue="deadletter") == []
+
+
+def test_time_to_live_runs_on(bus: Bus, clock: ManualClock, way: str, partitioned: bool) -> None:
+    """A message expires at the time set when it was stored, open or not, and is dead-lettered (B-246, B-253)."""
+    bus.admin.create_queue("q", enable_partitioning=partitioned, dead_lettering_on_message_expiration=True)
+    bus.send("short", time_to_live=timedelta(minutes=10), partition_key="k")
+    bus.send("long", time_to_live=timedelta(hours=10), partition_key="k")
+    expiries = [message.expires_at_utc for message in bus.peek()]
+    bus.reopen(way)
+    assert [message.expires_at_utc for message in bus.peek()] == expiries
+    bus.stop(way)
+    clock.advance(601)
+    bus.open()
+    assert bodies(bus.take()) == ["long"]
+    dead = bus.take_one(sub_queue="deadletter")
+    assert (str(dead), dead.dead_letter_reason) == ("short", "TTLExpiredException")
+    bus.reopen(way)
+    assert bus.runtime().dead_letter_message_count == 1
+
+
+def test_expired_message_that_was_dropped_stays_away(queue: Bus, clock: ManualClock, way: str) -> None:
+    """Without dead-lettering an expired message is gone for good, also when it was locked at the end (B-252, B-253)."""
+    queue.send("locked", "ready", time_to_live=timedelta(seconds=50), partition_key="k")
+    assert str(queue.take_one()) == "locked"
+    queue.stop(way)
+    clock.advance(51)
+    queue.open()
+    assert queue.take() == []
+    queue.reopen(way)
+    assert queue.take() == []
+    assert queue.peek(sub_queue="deadletter") == []
+
+
+def test_deferred_message_does_not_expire_meanwhile(queue: Bus, clock: ManualClock, way: str) -> None:
+    """A deferred message whose time passed while the namespace was closed is still kept and seen (B-255, B-286)."""
+    queue.send("x", time_to_live=timedelta(minutes=1))
+    queue.receiver().defer_message(queue.take_one())
+    queue.stop(way)
+    clock.advance(3600)
+    queue.open()
+    assert [message.state for message in queue.peek()] == [ServiceBusMessageState.DEFERRED]
