@@ -30,6 +30,8 @@ SCRATCH = Path(__file__).parents[1] / ".cache" / "data"
 PAYLOADS = {"100B": 100, "1KiB": 1024}
 SHAPES = {"single": 1, "batch_100": BATCH}
 PROBE_SECONDS = 0.15
+BY_HUNDRED = 5
+"""How many times more messages go through by the hundred than one by one."""
 
 Figures = dict[str, float]
 
@@ -74,7 +76,7 @@ def measure(rounds: int, directory: Path = SCRATCH, only: str = "", messages: in
         rounds: How often each is measured; figures are medians.
         directory: Where all of them keep their files.
         only: Part of the name or level of those that take part.
-        messages: How many go through one by one, ten times as many by the hundred; None: what suits the disk.
+        messages: How many go through one by one, five times as many by the hundred; None: what suits the disk.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory) as folder:
@@ -83,7 +85,7 @@ def measure(rounds: int, directory: Path = SCRATCH, only: str = "", messages: in
         single = messages or _messages_for(float(found.disk["append_fdatasync_per_s"]))
         for payload, body_bytes in PAYLOADS.items():
             for shape, size in SHAPES.items():
-                bodies = bodies_of(body_bytes, single if size == 1 else 10 * single)
+                bodies = bodies_of(body_bytes, single if size == 1 else BY_HUNDRED * single)
                 for number in range(rounds):
                     turns = found.line_up.ready if number % 2 == 0 else reversed(found.line_up.ready)
                     for contender in turns:
@@ -95,9 +97,9 @@ def measure(rounds: int, directory: Path = SCRATCH, only: str = "", messages: in
 
 
 def _messages_for(appends_per_s: float) -> int:
-    """Return how many messages one by one take about a second on this disk, in steps of a fifth of a batch."""
-    step = BATCH // 5
-    return max(100, min(2000, int(appends_per_s / 3))) // step * step
+    """Return how many messages one by one take a second or a few on this disk; two threads share whole hundreds."""
+    step = 2 * BATCH // BY_HUNDRED
+    return max(step, min(2000, int(appends_per_s / 3)) // step * step)
 
 
 def _round(contender: Contender, place: Path, bodies: list[bytes], size: int) -> Iterator[tuple[str, str, Figures]]:

@@ -44,8 +44,7 @@ def one_thread(queue: DurableQueue, bodies: list[bytes], size: int) -> tuple[flo
 
 def two_and_two(queue: DurableQueue, bodies: list[bytes], size: int) -> float:
     """Send and drain at once; return the seconds until the last message was acknowledged."""
-    share = len(bodies) // SIDES
-    shares = [bodies[side * share : (side + 1) * share] for side in range(SIDES)]
+    shares = [bodies[side::SIDES] for side in range(SIDES)]
     drain = _Drain(queue, len(bodies), size)
     senders = [lambda part=part: _send(queue, part, size) for part in shares]
     started = _together(queue, [*senders, *[drain.run] * SIDES], drain.stop)

@@ -64,7 +64,7 @@ class NatsJetStream(DurableQueue):
 
     def __init__(self, directory: Path, level: Level) -> None:
         program = programs.nats_server()
-        self.version = program.version("--version").rsplit("v", 1)[-1]
+        self.version = program.version
         port = free_port()
         interval = "always" if level is Level.FSYNC else "2m"
         file = directory / "nats.conf"

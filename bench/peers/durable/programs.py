@@ -8,6 +8,7 @@ What cannot be had is an `UnavailableError` with the reason.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -28,19 +29,24 @@ class Program:
 
     file: Path
     environment: dict[str, str]
+    version: str
 
-    def version(self, argument: str) -> str:
-        """Return what it says of itself."""
-        command = [str(self.file), argument]
-        done = subprocess.run(command, env=self.environment, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+
+def _program(file: Path, environment: dict[str, str], version: str) -> Program:
+    """Ask a program for its version; `version` is a pattern with one group."""
+    try:
+        done = subprocess.run([str(file), "--version"], env=environment, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnavailableError(f"{file.name} does not run: {error}") from error
+    found = re.search(version, done.stdout)
+    return Program(file, environment, found[1] if found else "unknown")
 
 
 @cache
 def redis_server() -> Program:
     """Return the Redis server: installed, or unpacked from the Debian packages."""
     if installed := shutil.which("redis-server"):
-        return Program(Path(installed), dict(os.environ))
+        return _program(Path(installed), dict(os.environ), r"v=([\d.]+)")
     root = CACHE / "redis"
     file = root / "usr" / "bin" / "redis-server"
     if not file.exists():
@@ -51,14 +57,14 @@ def redis_server() -> Program:
         for package in sorted(root.glob("*.deb")):
             _fetch(["dpkg", "-x", str(package), str(root)], root)
     libraries = ":".join(str(folder) for folder in sorted((root / "usr" / "lib").glob("*-linux-*")))
-    return Program(file, {**os.environ, "LD_LIBRARY_PATH": libraries})
+    return _program(file, {**os.environ, "LD_LIBRARY_PATH": libraries}, r"v=([\d.]+)")
 
 
 @cache
 def nats_server() -> Program:
     """Return the NATS server: installed, or built with Go."""
     if installed := shutil.which("nats-server"):
-        return Program(Path(installed), dict(os.environ))
+        return _program(Path(installed), dict(os.environ), r"v([\d.]+)")
     root = CACHE / "nats"
     file = root / "nats-server"
     if not file.exists():
@@ -66,7 +72,7 @@ def nats_server() -> Program:
             raise UnavailableError("no nats-server on PATH, and no go to build it with")
         root.mkdir(parents=True, exist_ok=True)
         _fetch(["go", "install", NATS_MODULE], root, GOBIN=str(root))
-    return Program(file, dict(os.environ))
+    return _program(file, dict(os.environ), r"v([\d.]+)")
 
 
 def _fetch(command: list[str], folder: Path, **environment: str) -> None:

@@ -35,7 +35,7 @@ class RedisStreams(DurableQueue):
 
     def __init__(self, directory: Path, level: Level) -> None:
         program = programs.redis_server()
-        self.version = program.version("--version").split("v=")[1].split()[0]
+        self.version = program.version
         port = free_port()
         settings = {
             "bind": LOOPBACK,
