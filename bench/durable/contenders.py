@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 QUEUES: tuple[type[DurableQueue], ...] = (OxbusQueue, SqliteQueue, PersistQueue, RedisStreams, NatsJetStream)
 
+PATIENCE_SECONDS = 20
+"""How long a message may take to come on a slow disk."""
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -83,12 +86,12 @@ def rehearse(contender: Contender, directory: Path) -> str:
             queue.send_many(bodies[:40])
             for body in bodies[40:]:
                 queue.send(body)
-            taken = queue.receive(20, 1)
+            taken = queue.receive(20, PATIENCE_SECONDS)
             queue.acknowledge([token for token, _ in taken])
             if contender.level is not Level.MEMORY:
                 queue.close()
                 queue = contender.open(Path(folder))
-            while deliveries := queue.receive(20, 0.5):
+            while len(taken) < len(bodies) and (deliveries := queue.receive(20, PATIENCE_SECONDS)):
                 queue.acknowledge([token for token, _ in deliveries])
                 taken += deliveries
             check(queue, bodies, [body for _, body in taken])
