@@ -43,7 +43,7 @@ all: test check ## Build, test and check everything, as CI does (the default)
 
 .PHONY: help
 help: ## List the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: doctor
 doctor: ## Say which of Python, Rust, Java and C compiler are missing
@@ -107,6 +107,10 @@ bench: setup dev ## Measure ours and the peers in one run (CASE=...); results go
 	$(BIN)/python -m pytest bench --benchmark-only --benchmark-columns=median,ops,rounds $(if $(CASE),-k "$(CASE)")
 	$(BIN)/python bench/run.py
 
+.PHONY: bench-durable
+bench-durable: setup dev ## Measure queues on disk in one run: ours, the peers, the disk (CASE=redis)
+	$(BIN)/python bench/run.py --case durable --rounds 3 $(if $(CASE),--contender "$(CASE)")
+
 .PHONY: bench-store
 bench-store: ## Measure the slot log against its mutex twin, and the journal against its disk
 	cargo bench $(CARGO_FLAGS) -p oxbus-bench
@@ -140,6 +144,6 @@ lock: $(READY_UV) ## Write uv.lock and requirements/uv.txt anew
 .PHONY: clean
 clean: ## Remove everything that was built, .venv included
 	rm -rf $(VENV) target dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
-	rm -rf spark-warehouse metastore_db derby.log
+	rm -rf spark-warehouse metastore_db derby.log bench/.cache
 	find python -name '*.so' -delete
 	find python tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -4,6 +4,7 @@
     python bench/run.py                  everything
     python bench/run.py --case hash      what matches: hash, queue, arrow, threads, latency, memory, backlog
     python bench/run.py --rounds 9       more rounds
+    python bench/run.py --case durable   queues on disk; only when asked for, and with a file of its own
 
 The contenders of one case take turns within each round, so a busy machine slows all of them.
 Figures are medians over the rounds; ratios are medians of the ratios within a round.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import machine
 import memory
+import targets
 from cases import arrow, hashing, queueing, threads
 from cases.case import Case, seconds_of_one_round
 from targets import TARGETS, Target
@@ -38,6 +40,7 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
     "threads": threads.cases,
 }
 OTHERS = ("latency", "memory", "backlog")
+DURABLE = "durable"
 OURS = "oxbus"
 
 
@@ -144,12 +147,37 @@ def run_backlog(rounds: int, results: Results) -> None:
         results.judge(Target(bench_id, text, 0.8), statistics.median(ratios))
 
 
+def run_durable(options: argparse.Namespace, results: Results) -> dict[str, Any]:
+    """Compare queues on disk; return what a reader needs to know of the disk and the peers."""
+    from durable import table  # noqa: PLC0415 -- needs the packages of the peers
+    from durable.measure import measure  # noqa: PLC0415
+
+    found = measure(options.rounds, only=options.contender, messages=options.messages)
+    print(table.text(found))
+    results.rows += found.rows()
+    for target in targets.DURABLE_TARGETS:
+        ours, theirs = found.ours(target.bench_id, target.figure), found.best_peer(target.bench_id, target.figure)
+        if not ours or (target.peer and not theirs):
+            results.verdicts.append(f"not measured {target.text}")
+        elif target.peer:
+            results.judge(target, statistics.median(one / best for one, best in zip(ours, theirs, strict=True)))
+        else:
+            results.judge(target, statistics.median(ours))
+    lined_up = found.line_up
+    return {"disk": found.disk, "versions": lined_up.versions, "unavailable": lined_up.unavailable}
+
+
 def main() -> int:
     """Run what was asked for, print it, keep it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", action="append", choices=[*GROUPS, "spark", *OTHERS], help="only this; repeatable")
+    parser.add_argument(
+        "--case", action="append", choices=[*GROUPS, "spark", *OTHERS, DURABLE], help="only this; repeatable"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-save", action="store_true", help="do not write a file into bench/results")
+    durable = parser.add_argument_group("with --case durable")
+    durable.add_argument("--contender", default="", help="only those whose name and level contain this: redis, fsync")
+    durable.add_argument("--messages", type=int, help="how many one by one; by the hundred five times as many")
     options = parser.parse_args()
     chosen = options.case or [*GROUPS, "spark", *OTHERS]
 
@@ -166,6 +194,7 @@ def main() -> int:
         run_memory(results)
     if "backlog" in chosen:
         run_backlog(min(options.rounds, 3), results)
+    about_disk = run_durable(options, results) if DURABLE in chosen else {}
 
     print("\nTargets")
     print("\n".join(results.verdicts))
@@ -175,7 +204,8 @@ def main() -> int:
             "measured_at": now.isoformat(timespec="seconds"),
             "commit": machine.commit(),
             "machine": machine.description(),
-            "sync_mode": "memory",
+            "sync_mode": "memory",  # rows on disk name their own
+            **about_disk,
             "rounds": options.rounds,
             "seconds": round(time.perf_counter() - began, 1),
             "results": results.rows,

@@ -44,3 +44,14 @@ TARGETS = (
     Target("memory/100B/1m", "bytes beyond the body, lists", 64.0, "oxbus, lists of 100", False),
     Target("memory/100B/1m", "bytes beyond the body, Arrow", 64.0, "oxbus, Arrow", False),
 )
+
+BEST_PEER = "best durable peer"
+_CYCLE = "send_receive_complete/1KiB/durable"
+DURABLE_TARGETS = (
+    Target("send/1KiB/durable_single", "fsync, single send / disk appends", 0.8, figure="ratio_to_append"),
+    Target(f"{_CYCLE}_single", "fsync, single cycle / disk appends", 0.45, figure="ratio_to_append"),
+    Target(f"{_CYCLE}_single", "fsync, flushes per message", 2.0, at_least=False, figure="flushes_per_message"),
+    Target(f"{_CYCLE}_batch_100", "fsync, cycle by 100 / best peer", 2.0, BEST_PEER),
+    Target(f"{_CYCLE}_2+2_batch_100", "fsync, 2 + 2 threads, cycle by 100 / best peer", 5.0, BEST_PEER),
+)
+"""What is judged at the level `fsync`; a figure of the disk is taken beside each round."""

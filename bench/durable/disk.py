@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the disk itself does in a directory: the yardstick of everything that survives power loss.
+
+A rate is of loops of one write and one `fdatasync`; each loop waits for the disk once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from io import FileIO
+
+BLOCK = os.urandom(4096)
+CHUNK_BYTES = 1 << 20
+PREALLOCATED_BYTES = 16 << 20
+
+
+def figures(directory: Path) -> dict[str, float | str]:
+    """Return everything that describes a disk in a result."""
+    kind = file_system(directory)
+    if kind in {"tmpfs", "ramfs"}:
+        print(f"{directory} is {kind}: nothing survives power loss there, so no figure means anything", flush=True)
+    return {
+        "file_system": kind,
+        "append_fdatasync_per_s": appends_per_s(directory, 1),
+        "append_fdatasync_16_files_per_s": appends_per_s(directory, 1, files=16),
+        "overwrite_fdatasync_per_s": overwrites_per_s(directory, 1),
+        "sequential_bytes_per_s": sequential_bytes_per_s(directory),
+    }
+
+
+def appends_per_s(directory: Path, seconds: float, files: int = 1) -> float:
+    """Return how often per second 4 KiB can be appended and synced, to `files` files in turn."""
+    with ExitStack() as stack:
+        open_files = [stack.enter_context(TemporaryFile(dir=directory, buffering=0)) for _ in range(files)]
+        return _loops_per_s(open_files, seconds)
+
+
+def overwrites_per_s(directory: Path, seconds: float) -> float:
+    """Return how often per second 4 KiB of a file that has its blocks can be overwritten and synced."""
+    with TemporaryFile(dir=directory, buffering=0) as file:
+        for _ in range(PREALLOCATED_BYTES // CHUNK_BYTES):
+            file.write(bytes(CHUNK_BYTES))
+        os.fsync(file.fileno())
+        file.seek(0)
+        return _loops_per_s([file], seconds, PREALLOCATED_BYTES)
+
+
+def sequential_bytes_per_s(directory: Path, total_bytes: int = 256 << 20) -> float:
+    """Return the bandwidth of one long write, its sync included."""
+    chunk = os.urandom(CHUNK_BYTES)
+    with TemporaryFile(dir=directory, buffering=0) as file:
+        started = time.perf_counter()
+        for _ in range(total_bytes // CHUNK_BYTES):
+            file.write(chunk)
+        os.fdatasync(file.fileno())
+        return total_bytes / (time.perf_counter() - started)
+
+
+def _loops_per_s(files: Sequence[FileIO], seconds: float, wrap_bytes: int | None = None) -> float:
+    numbers = [file.fileno() for file in files]
+    count = 0
+    started = now = time.perf_counter()
+    while now - started < seconds:
+        number = numbers[count % len(numbers)]
+        if wrap_bytes is not None and count * len(BLOCK) % wrap_bytes == 0:
+            os.lseek(number, 0, os.SEEK_SET)
+        os.write(number, BLOCK)
+        os.fdatasync(number)
+        count += 1
+        now = time.perf_counter()
+    return count / (now - started)
+
+
+def flushes(directory: Path) -> int | None:
+    """Return how often the whole device below the directory was flushed since the system started; None if unknown."""
+    device = directory.stat().st_dev
+    wanted = [str(os.major(device)), str(os.minor(device))]
+    try:
+        for line in Path("/proc/diskstats").read_text(encoding="ascii").splitlines():
+            fields = line.split()
+            if fields[:2] == wanted and len(fields) > 18:
+                return int(fields[18])
+    except OSError:
+        pass
+    return None
+
+
+def file_system(directory: Path) -> str:
+    """Return the type of the file system, for example ``ext4``."""
+    device = directory.stat().st_dev
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        fields = line.split()
+        if fields[2] == f"{os.major(device)}:{os.minor(device)}":
+            return fields[fields.index("-") + 1]
+    return "unknown"

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ours: a partitioned queue of a durable namespace, or of one in memory.
+
+Settings: 16 partitions, the default; the namespace's durability is the level.
+Messages carry no key, so they go to the partitions in turn.
+Each thread has a sender and a receiver of its own; a receiver has its default settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import oxbus
+from oxbus import ServiceBusClient, ServiceBusMessage
+from oxbus.exceptions import ServiceBusError
+from oxbus.management import ServiceBusAdministrationClient
+
+from peers.durable.contract import Delivery, DurableQueue, Level, PerThread, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+QUEUE = "bench"
+
+
+@dataclass
+class _Ends:
+    sender: oxbus.ServiceBusSender
+    receiver: oxbus.ServiceBusReceiver
+
+    def close(self) -> None:
+        self.sender.close()
+        self.receiver.close()
+
+
+class OxbusQueue(DurableQueue):
+    """A queue of oxbus."""
+
+    name = "oxbus"
+    levels = (Level.FSYNC, Level.OS, Level.MEMORY)
+
+    def __init__(self, directory: Path, level: Level) -> None:
+        self.version = metadata.version("oxbus")
+        try:
+            if level is Level.MEMORY:
+                self._namespace = oxbus.Namespace()
+            else:
+                self._namespace = oxbus.Namespace(str(directory / "namespace"), durability=level.value)
+        except ServiceBusError as error:
+            raise UnavailableError(str(error)) from error
+        admin = ServiceBusAdministrationClient(self._namespace)
+        if QUEUE not in [queue.name for queue in admin.list_queues()]:
+            admin.create_queue(QUEUE, enable_partitioning=True)
+        self._client = ServiceBusClient(self._namespace)
+        self._ends = PerThread(self._connect, _Ends.close)
+
+    def _connect(self) -> _Ends:
+        return _Ends(self._client.get_queue_sender(QUEUE), self._client.get_queue_receiver(QUEUE))
+
+    def attach(self) -> None:
+        """Make the thread's sender and receiver."""
+        self._ends.get()
+
+    def send(self, body: bytes) -> None:
+        """Send a message."""
+        self._ends.get().sender.send_messages(ServiceBusMessage(body))
+
+    def send_many(self, bodies: Sequence[bytes]) -> None:
+        """Send a list."""
+        self._ends.get().sender.send_messages([ServiceBusMessage(body) for body in bodies])
+
+    def receive(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        """Receive in peek-lock mode."""
+        messages = self._ends.get().receiver.receive_messages(max_count, max_wait_time=wait_seconds)
+        return [(message, b"".join(message.body or ())) for message in messages]
+
+    def acknowledge(self, tokens: Sequence[Any]) -> None:
+        """Complete the messages."""
+        receiver = self._ends.get().receiver
+        if len(tokens) == 1:
+            receiver.complete_message(tokens[0])
+        else:
+            receiver.complete_messages(list(tokens))
+
+    def close(self) -> None:
+        """Close the client, then the namespace."""
+        self._ends.close()
+        self._client.close()
+        self._namespace.close()
