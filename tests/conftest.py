@@ -2,7 +2,8 @@
 """Fixtures of every test that talks to a broker.
 
 Axes
-- `store`: where messages live. Only "memory" now; the durable store joins by adding one word to `STORES`.
+- `store`: where messages live: in memory, or in a directory that is acknowledged from the operating system.
+  Only the tests that open a namespace by these fixtures run twice.
 - `partitioned`: whether `queue_name` and `make_queue` create partitioned queues.
   Only the tests that use one of these two fixtures run twice.
 
@@ -11,6 +12,7 @@ The clock stands still until a test moves it, so `max_wait_time=0` shows a settl
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,16 +25,27 @@ from oxbus.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from oxbus import ServiceBusReceivedMessage, ServiceBusSender
 
-STORES = ("memory",)
+STORES = ("memory", "durable")
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 LIVENESS_SECONDS = 60
 """How long a test waits before it calls something stuck; never a measure of speed."""
 
 EMPTY_RECEIVES = 3
 """How many empty receives in a row count as an empty queue, since one may come back short."""
+
+
+MEMORY_DISK = "/dev/shm"  # noqa: S108 (pytest makes the directory there, with a name of its own)
+"""Where temporary directories go when the machine has it: what a store does does not depend on the disk's speed."""
+
+
+def pytest_configure() -> None:
+    """Put the directories of `tmp_path` into memory, unless somebody chose a place."""
+    if os.access(MEMORY_DISK, os.W_OK):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_DISK)
 
 
 class BackgroundCall:
@@ -78,12 +91,14 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def open_namespace(store: str) -> Iterator[Callable[..., Namespace]]:
-    """Open namespaces on the store under test; they close when the test ends."""
-    assert store == "memory", f"no way to open a namespace on the store {store!r}"
+def open_namespace(store: str, tmp_path: Path) -> Iterator[Callable[..., Namespace]]:
+    """Open namespaces on the store under test, each in a directory of its own; they close when the test ends."""
     opened: list[Namespace] = []
 
     def open_one(**options: Any) -> Namespace:
+        if store == "durable":
+            # Syncing is for tests/durable: these look at what messages do, not at what a loss of power leaves.
+            options = {"path": tmp_path / f"bus-{len(opened)}", "durability": "os"} | options
         opened.append(Namespace(**options))
         return opened[-1]
 

@@ -23,7 +23,6 @@ from oxbus.testing import heal, inject_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSender
     from oxbus.testing import ManualClock
@@ -224,15 +223,6 @@ def test_topics_sessions_and_transactions_are_refused(
     for call, word in calls:
         with pytest.raises(InvalidOperationError, match=f"(?i){word}"):
             call()
-
-
-def test_namespace_on_disk_is_refused(tmp_path: Path) -> None:
-    """A path is refused until the durable store exists, and nothing is written there (R-31)."""
-    path: Any
-    for path in (tmp_path / "bus", str(tmp_path / "bus")):
-        with pytest.raises(InvalidOperationError):
-            Namespace(path)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 65, 1000])

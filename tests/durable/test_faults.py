@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pytest
 from durable_bus import Bus, bodies
 from faulty_bus import ALL, BAD, GOOD, KEYS, STOPPING, UNACKNOWLEDGED, in_bad, mend, status, trip
 from oxbus import ServiceBusMessage
-from oxbus.exceptions import OperationTimeoutError, PartitionUnavailableError, ServiceBusServerBusyError
+from oxbus.exceptions import PartitionUnavailableError, ServiceBusServerBusyError
 from oxbus.management import EntityAvailabilityStatus
 from oxbus.testing import heal, inject_fault
 
@@ -203,40 +202,6 @@ def test_slow_partition_is_only_slow(wide_bus: Bus) -> None:
     heal(wide_bus.namespace, BAD)
     wide_bus.reopen("crash")
     assert bodies(in_bad(wide_bus.take())) == [str(number) for number in range(4, 8)]
-
-
-def test_stalled_partition_times_a_keyed_send_out(wide_bus: Bus, in_background: Callable[..., Any]) -> None:
-    """A store that hangs ends in a timeout, others go on, and the message is stored at most once (B-090, B-092)."""
-    inject_fault(wide_bus.namespace, BAD, "stall")
-    with wide_bus.sender() as sender:
-        message = ServiceBusMessage("unknown", partition_key=KEYS[BAD])
-        call = in_background(sender.send_messages, message, timeout=2)
-        for partition_id in GOOD:
-            in_background(wide_bus.send, f"good {partition_id}", partition_key=KEYS[partition_id]).result()
-        taken = in_background(wide_bus.take).result()
-        assert sorted(bodies(taken)) == sorted(f"good {partition_id}" for partition_id in GOOD)
-        with pytest.raises(OperationTimeoutError):
-            call.result()
-    mend(wide_bus)
-    wide_bus.send("after", partition_key=KEYS[BAD])
-    for way in ("crash", "close"):
-        found = bodies(in_bad(wide_bus.peek()))
-        assert found in (["after"], ["unknown", "after"])
-        wide_bus.reopen(way)
-        assert bodies(in_bad(wide_bus.peek())) == found
-
-
-def test_keyless_send_leaves_a_stalled_partition(wide_bus: Bus, in_background: Callable[..., Any]) -> None:
-    """A keyless send whose turn it is at a store that hangs is stored once, elsewhere (B-073, B-091)."""
-    inject_fault(wide_bus.namespace, BAD, "stall")
-    calls = [in_background(wide_bus.send, f"keyless {number}") for number in range(32)]
-    for call in calls:
-        call.result()
-    mend(wide_bus)
-    expected = Counter(f"keyless {number}" for number in range(32))
-    assert Counter(bodies(wide_bus.peek())) == expected
-    wide_bus.reopen("crash")
-    assert Counter(bodies(wide_bus.take())) == expected
 
 
 def test_flipped_bit_is_never_delivered(wide_bus: Bus) -> None:

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from azure.servicebus import parse_connection_string as parse_with_the_sdk
 from oxbus import ServiceBusClient, ServiceBusMessage, parse_connection_string
 from oxbus.exceptions import InvalidOperationError
 from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SERVER = "Endpoint=sb://bus.example.net/;SharedAccessKeyName=root;SharedAccessKey=c2VjcmV0=;EntityPath=orders"
 
@@ -83,15 +88,24 @@ def test_closed_namespace_of_a_name_is_made_anew() -> None:
     assert list(again.list_queues()) == []
 
 
-@pytest.mark.parametrize("text", [SERVER, "Endpoint=file:///var/lib/bus"])
 @pytest.mark.parametrize("owner", [ServiceBusClient, ServiceBusAdministrationClient])
 def test_what_this_version_cannot_open_is_refused(
-    owner: type[ServiceBusClient | ServiceBusAdministrationClient], text: str
+    owner: type[ServiceBusClient | ServiceBusAdministrationClient],
 ) -> None:
-    """Directories and servers are an InvalidOperationError that names what to use."""
+    """Servers are an InvalidOperationError that names what to use."""
     with pytest.raises(InvalidOperationError) as raised:
-        owner.from_connection_string(text)
+        owner.from_connection_string(SERVER)
     assert raised.value.condition == "amqp:not-implemented"
+
+
+def test_clients_of_one_process_share_a_directory(tmp_path: Path) -> None:
+    """A directory has one owner, so a client and an administration client of one connection string share it."""
+    text = f"Endpoint=file://{tmp_path / 'bus'}"
+    ServiceBusAdministrationClient.from_connection_string(text).create_queue("orders")
+    with ServiceBusClient.from_connection_string(text) as client, client.get_queue_sender("orders") as sender:
+        sender.send_messages(ServiceBusMessage(b"kept"))
+    with ServiceBusClient.from_connection_string(text) as client, client.get_queue_receiver("orders") as receiver:
+        assert [str(message) for message in receiver.receive_messages(max_wait_time=0)] == ["kept"]
 
 
 def test_entity_path_limits_the_client() -> None:

@@ -631,6 +631,13 @@ impl Inner {
         }
         if let Some(stores) = &self.stores {
             for shard in &*self.shards {
+                if let Some(store) = stores.shard(shard.id().0) {
+                    // Faults that a test asked for end with the namespace, and a last try may find the disk well again.
+                    store.injection().end();
+                    if store.log().has_ended() {
+                        let _ = self.heal(shard);
+                    }
+                }
                 // A shard that cannot be saved keeps its journal: the next open reads that.
                 if shard.health().serves() && shard.journal().is_some_and(|journal| journal.unsaved_bytes() > 0) {
                     let _ = shard.save(|| self.cells_of(shard), true);

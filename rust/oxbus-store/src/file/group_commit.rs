@@ -128,6 +128,11 @@ impl Writer {
         self.next_segment
     }
 
+    /// True when more than half of the current segment is used.
+    pub(super) fn is_half_used(&self) -> bool {
+        self.current.as_ref().is_some_and(|segment| self.position > segment.bytes / 2)
+    }
+
     /// The first segment that may hold an entry from `lsn` on.
     pub(super) fn first_needed(&self, lsn: Lsn) -> u64 {
         let all = self.finished.iter().chain(&self.current);
@@ -401,6 +406,10 @@ impl GroupCommit {
         segment.file.write_all_at(frame, writer.position)?;
         writer.position += frame.len() as u64;
         writer.last_crc = crc;
+        if writer.is_half_used() && !self.is_full() {
+            // In time, so that a full disk is known while there is room left. Without it the log goes on for now.
+            let _ = self.prepare(writer);
+        }
         Ok(())
     }
 
@@ -428,8 +437,6 @@ impl GroupCommit {
         writer.next_segment += 1;
         writer.next_salt = writer.next_salt.wrapping_add(0x9E37_79B9);
         writer.position = HEADER_BYTES as u64;
-        // At once, so that a full disk is known while there is room left. Without it the log goes on for now.
-        let _ = self.prepare(writer);
         Ok(())
     }
 

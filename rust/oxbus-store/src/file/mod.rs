@@ -224,10 +224,10 @@ impl FileLog {
         snapshot::remove_before(&*self.disk, &self.dir, covered)
     }
 
-    /// Makes the next file in advance once this owner has written, and finds out whether a full disk has room again.
+    /// Makes the next file once the current one is half used, and finds out whether a full disk has room again.
     pub fn prepare(&self) -> io::Result<()> {
         self.commits.with_writer(|writer| {
-            if self.commits.is_full() || writer.current.is_some() {
+            if self.commits.is_full() || writer.is_half_used() {
                 self.commits.prepare(writer)
             } else {
                 Ok(())
