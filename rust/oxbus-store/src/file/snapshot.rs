@@ -25,7 +25,8 @@ fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", lsn.0))
 }
 
-fn lsn_of(name: &str) -> Option<Lsn> {
+/// The last entry that a snapshot covers, by its file name.
+pub(super) fn lsn_of(name: &str) -> Option<Lsn> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 20).then(|| digits.parse().ok().map(Lsn)).flatten()
 }
@@ -98,34 +99,41 @@ pub(super) fn newest(disk: &dyn Disk, dir: &Path, id: ShardId) -> Result<Option<
         path: path.clone(),
         error,
     })?;
-    let damaged = |position: usize, detail| OpenError::Damaged {
+    let damaged = |(position, detail): (usize, _)| OpenError::Damaged {
         path: path.clone(),
         position: position as u64,
         lost: Lsn(1),
         detail,
     };
     if header.lsn != lsn {
-        return Err(damaged(0, "the file has the name of another snapshot"));
+        return Err(damaged((0, "the file has the name of another snapshot")));
     }
+    let content = content(&bytes, header.salt).map_err(damaged)?;
+    Ok(Some((header, content)))
+}
+
+/// What the chunks of a snapshot's `bytes` hold together; or where it is damaged, and how.
+pub(super) fn content(bytes: &[u8], salt: u32) -> Result<Vec<u8>, (usize, &'static str)> {
     let mut content = Vec::with_capacity(bytes.len());
     let mut position = HEADER_BYTES;
     let mut count = 0;
     loop {
         let Some(chunk) = bytes.get(position..position + CHUNK_HEADER_BYTES) else {
-            return Err(damaged(position, "the snapshot ends too early"));
+            return Err((position, "the snapshot ends too early"));
         };
         let len = u32::from_le_bytes(chunk[..4].try_into().expect("four bytes")) as usize;
         let check = u32::from_le_bytes(chunk[4..].try_into().expect("four bytes"));
-        if len == 0 {
-            if check != count {
-                return Err(damaged(position, "the snapshot has lost a part"));
-            }
-            return Ok(Some((header, content)));
-        }
         let start = position + CHUNK_HEADER_BYTES;
+        if len == 0 {
+            return if check == count {
+                Ok(content)
+            } else {
+                Err((position, "the snapshot has lost a part"))
+            };
+        }
         match bytes.get(start..start + len) {
-            Some(chunk) if crc32c::crc32c_append(header.salt, chunk) == check => content.extend_from_slice(chunk),
-            _ => return Err(damaged(position, "a part of the snapshot is damaged")),
+            Some(chunk) if crc32c::crc32c_append(salt, chunk) == check => content.extend_from_slice(chunk),
+            _ => return Err((position, "a part of the snapshot is damaged")),
         }
         position = start + len;
         count += 1;

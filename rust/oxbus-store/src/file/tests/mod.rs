@@ -5,6 +5,7 @@ mod behaviour;
 mod crash;
 mod damage;
 mod flusher;
+mod salvage;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
