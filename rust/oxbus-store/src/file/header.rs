@@ -16,7 +16,7 @@ pub(super) const HEADER_BYTES: usize = 4096;
 /// The version this build writes, and the newest it reads.
 pub(super) const VERSION: u16 = 1;
 
-/// No log gets so far.
+/// No log gets so far: a greater number is damage, and counting on from a smaller one never overflows.
 pub(super) const NUMBER_MAX: u64 = 1 << 60;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"oxbusjnl";
@@ -133,6 +133,10 @@ impl Header {
             lsn: Lsn(u64_at(48)),
             crc_before: u32_at(56),
         };
+        let greatest = found.lsn.0.max(found.epoch).max(found.segment);
+        if greatest > NUMBER_MAX {
+            return Err(HeaderError::Damaged);
+        }
         Ok(found)
     }
 
@@ -190,6 +194,29 @@ mod tests {
             assert_eq!(Header::mend(&damaged, Kind::Segment), Some(HEADER), "bit {at}");
             damaged[(at / 8 + 1) % USED_BYTES] ^= 0b101;
             assert_eq!(Header::mend(&damaged, Kind::Segment), None, "bit {at} and two more");
+        }
+    }
+
+    #[test]
+    fn numbers_that_no_log_reaches_are_damage() {
+        for header in [
+            Header {
+                lsn: Lsn(u64::MAX),
+                ..HEADER
+            },
+            Header {
+                epoch: u64::MAX,
+                ..HEADER
+            },
+            Header {
+                segment: NUMBER_MAX + 1,
+                ..HEADER
+            },
+        ] {
+            assert_eq!(
+                Header::decode(&header.encode(), Kind::Segment, ID),
+                Err(HeaderError::Damaged)
+            );
         }
     }
 
