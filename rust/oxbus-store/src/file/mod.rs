@@ -120,6 +120,7 @@ impl FileLog {
             replay.entry(lsn, entry);
             true
         })?;
+        snapshot::check_reached(dir, &recovered, covered)?;
         // What the last owner wrote and did not sync was shown now: from here on it must stay.
         for segment in &recovered.segments {
             segment.file.sync()?;

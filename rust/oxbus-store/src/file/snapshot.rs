@@ -13,7 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::header::{HEADER_BYTES, Header, Kind, ShardId};
-use super::recovery::OpenError;
+use super::recovery::{OpenError, Recovered};
+use super::segment;
 use crate::disk::Disk;
 use crate::shard_log::Lsn;
 
@@ -112,6 +113,20 @@ pub(super) fn newest(disk: &dyn Disk, dir: &Path, id: ShardId) -> Result<Option<
     Ok(Some((header, content)))
 }
 
+/// A snapshot is written after all entries it covers were synced: where segments end before, they have lost some, and no
+/// new segment could follow them.
+pub(super) fn check_reached(dir: &Path, recovered: &Recovered, covered: Lsn) -> Result<(), OpenError> {
+    match recovered.segments.last() {
+        Some(last) if recovered.next <= covered => Err(OpenError::Damaged {
+            path: segment::path_of(dir, last.header.segment),
+            position: last.bytes,
+            lost: recovered.next,
+            detail: "it ends before the entries that the snapshot covers",
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// What the chunks of a snapshot's `bytes` hold together; or where it is damaged, and how.
 pub(super) fn content(bytes: &[u8], salt: u32) -> Result<Vec<u8>, (usize, &'static str)> {
     let mut content = Vec::with_capacity(bytes.len());
@@ -125,7 +140,8 @@ pub(super) fn content(bytes: &[u8], salt: u32) -> Result<Vec<u8>, (usize, &'stat
         let check = u32::from_le_bytes(chunk[4..].try_into().expect("four bytes"));
         let start = position + CHUNK_HEADER_BYTES;
         if len == 0 {
-            return if check == count {
+            // A lost page reads as zeros, and zeros as the end of nothing: what comes after tells.
+            return if check == count && start == bytes.len() {
                 Ok(content)
             } else {
                 Err((position, "the snapshot has lost a part"))

@@ -145,3 +145,44 @@ fn another_shard_and_a_newer_format_are_refused() {
     let error = try_open(&disk).expect_err("newer");
     assert!(error.to_string().contains("format=9"), "{error}");
 }
+
+#[test]
+fn a_snapshot_that_lost_its_pages_is_no_empty_snapshot() {
+    // Found by the fuzz target `recover`: zeros after the first page read as the end of a snapshot of nothing.
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    append(&log, Level::Synced).expect("appended");
+    log.put_snapshot(Lsn(1), &mut std::iter::once(vec![7; 900]))
+        .expect("kept");
+    drop(log);
+    let path = Path::new(DIR).join("00000000000000000001.snapshot");
+    let mut bytes = disk.bytes(&path).expect("there");
+    bytes[header::HEADER_BYTES..].fill(0);
+    disk.set_bytes(&path, bytes);
+    let error = try_open(&disk).expect_err("damaged");
+    assert!(error.to_string().contains("lost a part"), "{error}");
+}
+
+#[test]
+fn segments_that_end_before_the_snapshot_are_damaged() {
+    // Found by the fuzz target `recover`: such a log opened, took entries in a new segment, and never opened again.
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 0..2 {
+        append(&log, Level::Synced).expect("appended");
+    }
+    log.put_snapshot(Lsn(2), &mut std::iter::once(b"two".to_vec()))
+        .expect("kept");
+    drop(log);
+    let path = segment_paths(&disk).remove(0);
+    let mut bytes = disk.bytes(&path).expect("there");
+    // The first frame has 56 bytes.
+    bytes.truncate(header::HEADER_BYTES + 56 + 10);
+    disk.set_bytes(&path, bytes);
+    let error = try_open(&disk).expect_err("damaged");
+    assert!(error.to_string().contains("first lost entry=2"), "{error}");
+    // Without any segment nothing contradicts the snapshot.
+    disk.remove(&path).expect("removed");
+    let (log, shown, _) = open(&disk);
+    assert_eq!((shown.snapshot.is_some(), log.next_lsn()), (true, Lsn(3)));
+}
