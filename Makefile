@@ -23,6 +23,10 @@ PYTEST_ARGS ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Seed of `make sim`; empty means a fresh one. The run prints it.
 SEED ?=
+# Seconds that `make fuzz` gives each target, and which; empty means all.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGET ?=
+CARGO_FUZZ_VERSION := 0.13.1
 # Case of `make bench`, a pytest -k expression; empty means all.
 CASE ?=
 
@@ -123,6 +127,16 @@ loom: ## Try every interleaving of the lock-free parts
 asan: ## Run the store's tests under AddressSanitizer (needs the nightly toolchain)
 	RUSTFLAGS="-Zsanitizer=address" cargo +nightly test $(CARGO_FLAGS) -p oxbus-store --lib \
 		--target $(HOST_TARGET) --target-dir $(TARGET)/asan
+
+.PHONY: fuzz
+fuzz: $(TARGET)/tools/bin/cargo-fuzz ## Fuzz recovery (FUZZ_SECONDS=60 each, FUZZ_TARGET=...; needs the nightly toolchain)
+	@for target in $(or $(FUZZ_TARGET),recover catalog); do \
+		PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir fuzz \
+			--target-dir $(abspath $(TARGET))/fuzz $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096; \
+	done
+
+$(TARGET)/tools/bin/cargo-fuzz:
+	cargo install --locked --root $(TARGET)/tools --version $(CARGO_FUZZ_VERSION) cargo-fuzz
 
 .PHONY: sim
 sim: ## Simulate against the reference model (SEED=...)

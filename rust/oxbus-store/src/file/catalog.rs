@@ -13,7 +13,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::header::{HeaderError, VERSION};
+use super::header::{HeaderError, NUMBER_MAX, VERSION};
 use super::recovery::OpenError;
 use crate::disk::Disk;
 
@@ -115,9 +115,13 @@ impl Catalog {
         if version == 0 || u32_at(40) as usize != content.len() || crc_of(header, content) != u32_at(CRC_AT) {
             return Err(HeaderError::Damaged);
         }
+        let change = u64::from_le_bytes(header[32..40].try_into().expect("eight bytes"));
+        if change > NUMBER_MAX {
+            return Err(HeaderError::Damaged);
+        }
         Ok(Self {
             store: header[16..32].try_into().expect("sixteen bytes"),
-            change: u64::from_le_bytes(header[32..40].try_into().expect("eight bytes")),
+            change,
             content: content.to_vec(),
         })
     }

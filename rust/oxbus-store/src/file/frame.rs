@@ -11,6 +11,7 @@
 //! All numbers are little-endian, a frame begins at a multiple of 8. The CRC is CRC-32C begun at the salt of its segment, so that
 //! a frame that an earlier life of a recycled file left behind, or one inside a message, does not pass for one.
 
+use super::header::NUMBER_MAX;
 use crate::shard_log::Lsn;
 
 pub(super) const FRAME_HEADER_BYTES: usize = 32;
@@ -113,6 +114,7 @@ pub(super) fn look(bytes: &[u8], salt: u32) -> Found<'_> {
     let plausible = (found.payload_bytes as usize).is_multiple_of(ALIGNMENT)
         && found.entries > 0
         && found.first > Lsn::NONE
+        && found.first.0 <= NUMBER_MAX
         && found.synced < found.first;
     if !plausible || crc_of(frame, salt) != found.crc {
         return Found::Bad;

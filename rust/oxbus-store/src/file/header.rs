@@ -16,6 +16,9 @@ pub(super) const HEADER_BYTES: usize = 4096;
 /// The version this build writes, and the newest it reads.
 pub(super) const VERSION: u16 = 1;
 
+/// No log gets so far: a greater number is damage, and counting on from a smaller one never overflows.
+pub(super) const NUMBER_MAX: u64 = 1 << 60;
+
 const SEGMENT_MAGIC: [u8; 8] = *b"oxbusjnl";
 const SNAPSHOT_MAGIC: [u8; 8] = *b"oxbussnp";
 const USED_BYTES: usize = 64;
@@ -87,6 +90,16 @@ impl Header {
 
     /// Reads the header of a file that belongs to `id`.
     pub(super) fn decode(page: &[u8], kind: Kind, id: ShardId) -> Result<Self, HeaderError> {
+        let found = Self::read(page, kind)?;
+        if found.id == id {
+            Ok(found)
+        } else {
+            Err(HeaderError::Misplaced)
+        }
+    }
+
+    /// Reads a header, whosever it is.
+    pub(super) fn read(page: &[u8], kind: Kind) -> Result<Self, HeaderError> {
         let magic = match kind {
             Kind::Segment => SEGMENT_MAGIC,
             Kind::Snapshot => SNAPSHOT_MAGIC,
@@ -120,11 +133,22 @@ impl Header {
             lsn: Lsn(u64_at(48)),
             crc_before: u32_at(56),
         };
-        if found.id == id {
-            Ok(found)
-        } else {
-            Err(HeaderError::Misplaced)
+        let greatest = found.lsn.0.max(found.epoch).max(found.segment);
+        if greatest > NUMBER_MAX {
+            return Err(HeaderError::Damaged);
         }
+        Ok(found)
+    }
+
+    /// Reads a header of which one bit is wrong: its check says which.
+    pub(super) fn mend(page: &[u8], kind: Kind) -> Option<Self> {
+        let mut used: [u8; USED_BYTES] = *page.first_chunk()?;
+        (0..USED_BYTES * 8).find_map(|bit| {
+            used[bit / 8] ^= 1 << (bit % 8);
+            let mended = Self::read(&used, kind).ok();
+            used[bit / 8] ^= 1 << (bit % 8);
+            mended
+        })
     }
 }
 
@@ -158,6 +182,41 @@ mod tests {
             let mut damaged = page.clone();
             damaged[at / 8] ^= 1 << (at % 8);
             assert!(Header::decode(&damaged, Kind::Segment, ID).is_err(), "bit {at}");
+        }
+    }
+
+    #[test]
+    fn one_wrong_bit_is_mended() {
+        let page = HEADER.encode();
+        for at in 0..USED_BYTES * 8 {
+            let mut damaged = page.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert_eq!(Header::mend(&damaged, Kind::Segment), Some(HEADER), "bit {at}");
+            damaged[(at / 8 + 1) % USED_BYTES] ^= 0b101;
+            assert_eq!(Header::mend(&damaged, Kind::Segment), None, "bit {at} and two more");
+        }
+    }
+
+    #[test]
+    fn numbers_that_no_log_reaches_are_damage() {
+        for header in [
+            Header {
+                lsn: Lsn(u64::MAX),
+                ..HEADER
+            },
+            Header {
+                epoch: u64::MAX,
+                ..HEADER
+            },
+            Header {
+                segment: NUMBER_MAX + 1,
+                ..HEADER
+            },
+        ] {
+            assert_eq!(
+                Header::decode(&header.encode(), Kind::Segment, ID),
+                Err(HeaderError::Damaged)
+            );
         }
     }
 

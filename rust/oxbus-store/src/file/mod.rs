@@ -12,7 +12,9 @@ mod frame;
 mod group_commit;
 mod header;
 mod owner;
+mod read_only;
 mod recovery;
+mod salvage;
 mod segment;
 mod snapshot;
 #[cfg(test)]
@@ -27,7 +29,9 @@ pub use catalog::Catalog;
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
 pub use owner::{OwnError, Owner, held_files};
+pub use read_only::ReadOnlyDisk;
 pub use recovery::{OpenError, Replayed};
+pub use salvage::{Salvaged, SalvagedFile, salvage};
 
 use crate::disk::Disk;
 use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room, ShardLog};
@@ -143,6 +147,7 @@ impl FileLog {
             replay.entry(lsn, entry);
             true
         })?;
+        snapshot::check_reached(dir, &recovered, covered)?;
         // What the last owner wrote and did not sync was shown now: from here on it must stay.
         for segment in &recovered.segments {
             segment.file.sync()?;

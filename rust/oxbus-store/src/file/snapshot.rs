@@ -13,7 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::header::{HEADER_BYTES, Header, Kind, ShardId};
-use super::recovery::OpenError;
+use super::recovery::{OpenError, Recovered};
+use super::segment;
 use crate::disk::Disk;
 use crate::shard_log::Lsn;
 
@@ -25,7 +26,8 @@ fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", lsn.0))
 }
 
-fn lsn_of(name: &str) -> Option<Lsn> {
+/// The last entry that a snapshot covers, by its file name.
+pub(super) fn lsn_of(name: &str) -> Option<Lsn> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 20).then(|| digits.parse().ok().map(Lsn)).flatten()
 }
@@ -118,34 +120,56 @@ pub(super) fn newest(disk: &dyn Disk, dir: &Path, id: ShardId) -> Result<Option<
         path: path.clone(),
         error,
     })?;
-    let damaged = |position: usize, detail| OpenError::Damaged {
+    let damaged = |(position, detail): (usize, _)| OpenError::Damaged {
         path: path.clone(),
         position: position as u64,
         lost: Lsn(1),
         detail,
     };
     if header.lsn != lsn {
-        return Err(damaged(0, "the file has the name of another snapshot"));
+        return Err(damaged((0, "the file has the name of another snapshot")));
     }
+    let content = content(&bytes, header.salt).map_err(damaged)?;
+    Ok(Some((header, content)))
+}
+
+/// A snapshot is written after all entries it covers were synced: where segments end before, they have lost some, and no
+/// new segment could follow them.
+pub(super) fn check_reached(dir: &Path, recovered: &Recovered, covered: Lsn) -> Result<(), OpenError> {
+    match recovered.segments.last() {
+        Some(last) if recovered.next <= covered => Err(OpenError::Damaged {
+            path: segment::path_of(dir, last.header.segment),
+            position: last.bytes,
+            lost: recovered.next,
+            detail: "it ends before the entries that the snapshot covers",
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What the chunks of a snapshot's `bytes` hold together; or where it is damaged, and how.
+pub(super) fn content(bytes: &[u8], salt: u32) -> Result<Vec<u8>, (usize, &'static str)> {
     let mut content = Vec::with_capacity(bytes.len());
     let mut position = HEADER_BYTES;
     let mut count = 0;
     loop {
         let Some(chunk) = bytes.get(position..position + CHUNK_HEADER_BYTES) else {
-            return Err(damaged(position, "the snapshot ends too early"));
+            return Err((position, "the snapshot ends too early"));
         };
         let len = u32::from_le_bytes(chunk[..4].try_into().expect("four bytes")) as usize;
         let check = u32::from_le_bytes(chunk[4..].try_into().expect("four bytes"));
-        if len == 0 {
-            if check != count {
-                return Err(damaged(position, "the snapshot has lost a part"));
-            }
-            return Ok(Some((header, content)));
-        }
         let start = position + CHUNK_HEADER_BYTES;
+        if len == 0 {
+            // A lost page reads as zeros, and zeros as the end of nothing: what comes after tells.
+            return if check == count && start == bytes.len() {
+                Ok(content)
+            } else {
+                Err((position, "the snapshot has lost a part"))
+            };
+        }
         match bytes.get(start..start + len) {
-            Some(chunk) if crc32c::crc32c_append(header.salt, chunk) == check => content.extend_from_slice(chunk),
-            _ => return Err(damaged(position, "a part of the snapshot is damaged")),
+            Some(chunk) if crc32c::crc32c_append(salt, chunk) == check => content.extend_from_slice(chunk),
+            _ => return Err((position, "a part of the snapshot is damaged")),
         }
         position = start + len;
         count += 1;

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the targets check: the same functions that `cargo test` runs on seeded inputs.
+
+#[path = "../../rust/oxbus-store/tests/support/recovery.rs"]
+pub mod recovery;

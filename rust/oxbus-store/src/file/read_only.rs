@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The machine's file system for who must not change it: files open for reading, everything else is refused.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::{Disk, DiskFile, LocalDisk};
+
+/// The machine's file system, for reading only.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct ReadOnlyDisk;
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ReadOnlyFilesystem.into())
+}
+
+impl Disk for ReadOnlyDisk {
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        LocalDisk.list(dir)
+    }
+
+    fn create(&self, _path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        refused()
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        // Opening a pipe would wait for somebody to write into it.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        Ok(Arc::new(ReadOnlyFile(File::open(path)?)))
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        refused()
+    }
+}
+
+#[derive(Debug)]
+struct ReadOnlyFile(File);
+
+impl DiskFile for ReadOnlyFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, position)
+    }
+
+    fn write_at(&self, _bytes: &[u8], _position: u64) -> io::Result<usize> {
+        refused()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        refused()
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading what is left of a damaged log: each whole frame, also those behind damaged places.
+//!
+//! An open shows everything or nothing, because a log with a hole must not go on. A salvage is for people who want back
+//! what there is: it reads what it can, says what is missing, and changes nothing. Its caller sees to it that nobody writes
+//! into the directory meanwhile.
+//!
+//! Holds always
+//! - entries are shown in the order of their numbers, each at most once, and none that the snapshot covers;
+//! - an entry is shown only from a frame whose CRC, begun at the salt of its segment, is right;
+//! - a frame that a later owner replaced is not shown: no entry of a segment reaches the first one of a later segment;
+//! - files of another store or shard are not read, only named;
+//! - memory is set aside for bytes that are there, never for a length that a file tells.
+//!
+//! `part` reads the first pages, `walk` the frames behind them.
+
+mod part;
+mod walk;
+
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+
+use super::header::{Header, Kind, NUMBER_MAX, ShardId};
+use super::{Replay, snapshot};
+use crate::disk::Disk;
+use crate::shard_log::Lsn;
+use part::Part;
+use walk::Walk;
+
+/// What a salvage found.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Whose log it is, as its files say; `None` when none of them can be read.
+    pub id: Option<ShardId>,
+    /// The last entry that the snapshot covers which was shown; `None` when there is no whole one.
+    pub snapshot: Option<Lsn>,
+    /// Each snapshot, the newest first, then each segment in the order of their numbers.
+    pub files: Vec<SalvagedFile>,
+    /// Entries that existed and were not shown. What stood behind the last one that is known is not in it.
+    pub lost: Vec<RangeInclusive<Lsn>>,
+    /// Numbers of segments that are missing between others.
+    pub missing_segments: Vec<RangeInclusive<u64>>,
+}
+
+/// One file of a log as a salvage found it.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct SalvagedFile {
+    /// Its name in the directory.
+    pub name: String,
+    /// Whole frames.
+    pub frames: u64,
+    /// Entries of them that were shown.
+    pub entries: u64,
+    /// Places, in bytes, that hold something else than frames.
+    pub bad: Vec<Range<u64>>,
+    /// What is wrong with it, for people.
+    pub problems: Vec<String>,
+}
+
+impl Salvaged {
+    /// True when nothing is missing or damaged, as far as can be known.
+    pub fn is_whole(&self) -> bool {
+        let sound = |file: &SalvagedFile| file.bad.is_empty() && file.problems.is_empty();
+        self.lost.is_empty() && self.missing_segments.is_empty() && self.files.iter().all(sound)
+    }
+}
+
+/// Shows to `visit` what can be read of the log in `dir`. Without `id` the log is that of most of its files.
+///
+/// Only a directory that cannot be listed is an error.
+pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn Replay) -> io::Result<Salvaged> {
+    let mut parts = part::all(disk, dir)?;
+    let id = id.or_else(|| part::most_named(&parts));
+    for part in &mut parts {
+        if part.header.is_some_and(|header| Some(header.id) != id) {
+            part.refuse("it belongs to another store or partition and was not read");
+        }
+    }
+    let (mut snapshots, mut segments): (Vec<_>, Vec<_>) =
+        parts.into_iter().partition(|part| part.kind == Kind::Snapshot);
+    snapshots.sort_by_key(|part| std::cmp::Reverse(part.number));
+    let mut walk = Walk::default();
+    let snapshot = show_snapshot(&mut snapshots, &mut walk, visit);
+    order(&mut segments);
+    let missing_segments = missing(&segments);
+    walk.next = snapshot.unwrap_or(Lsn::NONE).next();
+    walk.segments(&mut segments, visit);
+    let files = snapshots.into_iter().chain(segments).map(|part| part.report).collect();
+    Ok(Salvaged {
+        id,
+        snapshot,
+        files,
+        lost: walk.lost,
+        missing_segments,
+    })
+}
+
+/// Shows the newest whole snapshot.
+fn show_snapshot(snapshots: &mut [Part], walk: &mut Walk, visit: &mut dyn Replay) -> Option<Lsn> {
+    for part in snapshots {
+        if part.header.is_some_and(|header| header.lsn.0 != part.number) {
+            part.refuse("it has the name of another snapshot");
+        }
+        if part.number <= NUMBER_MAX {
+            // Whole or not: there were entries up to it.
+            walk.known = walk.known.max(Lsn(part.number));
+        }
+        let Some(header) = part.header else { continue };
+        let bytes = match part.content(0) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                part.refuse(&format!("it could not be read: {error}"));
+                continue;
+            }
+        };
+        match snapshot::content(&bytes, header.salt) {
+            Ok(content) => {
+                visit.snapshot(header.lsn, &content);
+                return Some(header.lsn);
+            }
+            Err((position, what)) => {
+                part.report.bad.push(position as u64..bytes.len() as u64);
+                part.refuse(what);
+            }
+        }
+    }
+    None
+}
+
+/// Puts segments into the order of their numbers, and refuses copies and those of another history.
+fn order(segments: &mut [Part]) {
+    let place = |part: &Part| part.header.map_or(part.number, |header| header.segment);
+    segments.sort_by_key(|part| (place(part), part.number != place(part)));
+    let mut before: Option<Header> = None;
+    for part in segments {
+        let Some(header) = part.header else { continue };
+        if header.segment != part.number {
+            let problem = format!("it has the name of another segment; it is number {}", header.segment);
+            part.report.problems.push(problem);
+        }
+        match before {
+            Some(before) if before.segment == header.segment => part.refuse("it is a copy and was not read"),
+            Some(before) if before.epoch > header.epoch || before.lsn > header.lsn => {
+                part.refuse("it is older than the segment before it and was not read");
+            }
+            _ => before = Some(header),
+        }
+    }
+}
+
+/// The numbers between those of `segments`.
+fn missing(segments: &[Part]) -> Vec<RangeInclusive<u64>> {
+    let mut numbers: Vec<u64> = segments
+        .iter()
+        .map(|part| part.header.map_or(part.number, |header| header.segment))
+        .collect();
+    numbers.sort_unstable();
+    let between = |pair: &[u64]| (pair[0] + 1 < pair[1]).then(|| pair[0] + 1..=pair[1] - 1);
+    numbers.windows(2).filter_map(between).collect()
+}

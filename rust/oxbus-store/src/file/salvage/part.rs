@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The files of a log, each known by its first page.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::SalvagedFile;
+use crate::disk::{Disk, DiskFile};
+use crate::file::header::{HEADER_BYTES, Header, HeaderError, Kind, ShardId};
+use crate::file::{segment, snapshot};
+
+/// A file of the log.
+pub(super) struct Part {
+    pub(super) kind: Kind,
+    /// Its number by its name.
+    pub(super) number: u64,
+    /// `None` when it cannot be read, or must not.
+    pub(super) header: Option<Header>,
+    file: Option<Arc<dyn DiskFile>>,
+    pub(super) report: SalvagedFile,
+}
+
+impl Part {
+    fn read(disk: &dyn Disk, dir: &Path, name: &str, kind: Kind, number: u64) -> Self {
+        let mut part = Self {
+            kind,
+            number,
+            header: None,
+            file: None,
+            report: SalvagedFile {
+                name: name.to_owned(),
+                ..SalvagedFile::default()
+            },
+        };
+        if let Err(error) = part.read_header(disk, &dir.join(name)) {
+            part.refuse(&format!("it could not be read: {error}"));
+        }
+        part
+    }
+
+    fn read_header(&mut self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
+        let file = disk.open(path)?;
+        let mut page = vec![0; HEADER_BYTES];
+        let read = file.read_full_at(&mut page, 0)?;
+        self.file = Some(file);
+        self.header = match Header::read(&page[..read], self.kind) {
+            Ok(header) => Some(header),
+            Err(error) => {
+                let mended = Header::mend(&page[..read], self.kind);
+                self.report.problems.push(match (mended, error) {
+                    (Some(_), _) => "one bit of its first page is wrong".to_owned(),
+                    (None, HeaderError::Foreign) => "it does not begin as a file of oxbus".to_owned(),
+                    (None, HeaderError::Newer { version }) => {
+                        format!("a newer version of oxbus wrote it: format={version}")
+                    }
+                    (None, _) => "its first page is damaged".to_owned(),
+                });
+                mended
+            }
+        };
+        Ok(())
+    }
+
+    /// Does not read it.
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.header = None;
+        self.report.problems.push(why.to_owned());
+    }
+
+    /// Reads all bytes from `position` on.
+    pub(super) fn content(&self, position: u64) -> io::Result<Vec<u8>> {
+        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let len = usize::try_from(file.len()?.saturating_sub(position)).map_err(io::Error::other)?;
+        let mut content = Vec::new();
+        // A sparse file may claim more than there is memory.
+        content.try_reserve_exact(len).map_err(io::Error::other)?;
+        content.resize(len, 0);
+        let read = file.read_full_at(&mut content, position)?;
+        content.truncate(read);
+        Ok(content)
+    }
+}
+
+/// Reads the first page of each file that has a name of the log's.
+pub(super) fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Part>> {
+    let mut names = disk.list(dir)?;
+    names.sort_unstable();
+    let part = |name: &String| {
+        if let Some(number) = segment::number_of(name) {
+            Some(Part::read(disk, dir, name, Kind::Segment, number))
+        } else {
+            let lsn = snapshot::lsn_of(name)?;
+            Some(Part::read(disk, dir, name, Kind::Snapshot, lsn.0))
+        }
+    };
+    Ok(names.iter().filter_map(part).collect())
+}
+
+/// The shard that most headers name; the first of those that are named as often.
+pub(super) fn most_named(parts: &[Part]) -> Option<ShardId> {
+    let ids = || parts.iter().filter_map(|part| Some(part.header?.id));
+    ids().rev().max_by_key(|id| ids().filter(|other| other == id).count())
+}

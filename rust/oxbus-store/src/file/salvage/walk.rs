@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The walk through all segments: which frames are whole, which of them count, and what is missing between them.
+
+use std::collections::BTreeSet;
+use std::ops::{Range, RangeInclusive};
+
+use super::SalvagedFile;
+use super::part::Part;
+use crate::file::Replay;
+use crate::file::frame::{self, FRAME_HEADER_BYTES, Found, FrameHeader};
+use crate::file::header::{HEADER_BYTES, Header};
+use crate::shard_log::Lsn;
+
+/// A frame begins at a multiple of this.
+const STEP: usize = 8;
+
+/// What is known after the segments read so far.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    /// The next entry that was not seen yet.
+    pub(super) next: Lsn,
+    /// Entries up to here existed.
+    pub(super) known: Lsn,
+    /// The last frame: the number after its entries, and its CRC.
+    last_frame: Option<(Lsn, u32)>,
+    /// Entries that existed and were not shown.
+    pub(super) lost: Vec<RangeInclusive<Lsn>>,
+}
+
+impl Walk {
+    /// Shows the entries of all segments that may be read.
+    pub(super) fn segments(&mut self, segments: &mut [Part], visit: &mut dyn Replay) {
+        let headers: Vec<Option<Header>> = segments.iter().map(|part| part.header).collect();
+        for (index, part) in segments.iter_mut().enumerate() {
+            let Some(header) = part.header else { continue };
+            self.known = self.known.max(Lsn(header.lsn.0.saturating_sub(1)));
+            let following = headers[index + 1..].iter().flatten().next();
+            // Where the next segment is missing, nobody knows what it replaced, unless this segment's owner wrote it too.
+            let sure = match following {
+                None => index + 1 == headers.len(),
+                Some(following) => following.segment == header.segment + 1 || following.epoch == header.epoch,
+            };
+            let until = following.map_or(Lsn(u64::MAX), |following| following.lsn);
+            match part.content(HEADER_BYTES as u64) {
+                Ok(content) => self.segment(&content, header, until, sure, &mut part.report, visit),
+                Err(error) => part.refuse(&format!("it could not be read: {error}")),
+            }
+        }
+        self.lose_before(self.known.next());
+    }
+
+    fn segment(
+        &mut self,
+        content: &[u8],
+        header: Header,
+        until: Lsn,
+        sure: bool,
+        report: &mut SalvagedFile,
+        visit: &mut dyn Replay,
+    ) {
+        let mut problems = BTreeSet::new();
+        let mut expected = header.lsn;
+        let (frames, bad) = frames(content, &header);
+        report.bad = bad;
+        let synced = frames.iter().map(|(frame, _)| frame.synced).max().unwrap_or_default();
+        for (frame, payload) in frames {
+            let after = Lsn(frame.first.0 + u64::from(frame.entries));
+            if after > until {
+                problems.insert("its end was replaced by the next segment and left out");
+                continue;
+            }
+            if frame.first > expected && !sure && synced.next() < frame.first {
+                problems.insert("entries behind a gap may have been replaced by a missing segment and were left out");
+                continue;
+            }
+            self.known = self.known.max(frame.synced);
+            match self.last_frame {
+                Some((next, crc)) if next == frame.first && crc != frame.crc_before => {
+                    problems.insert("entries in it do not continue those before them");
+                }
+                _ => {}
+            }
+            expected = after;
+            self.last_frame = Some((after, frame.crc));
+            self.lose_before(frame.first);
+            report.frames += 1;
+            report.entries += self.show(&frame, payload, visit);
+        }
+        report.problems.extend(problems.into_iter().map(str::to_owned));
+    }
+
+    /// Shows the entries of a frame that were not seen; how many.
+    fn show(&mut self, frame: &FrameHeader, payload: &[u8], visit: &mut dyn Replay) -> u64 {
+        let mut shown = 0;
+        let mut lsn = frame.first;
+        for entry in frame::entries(payload, frame.entries).expect("looked at") {
+            if lsn >= self.next {
+                visit.entry(lsn, entry);
+                self.next = lsn.next();
+                shown += 1;
+            }
+            lsn = lsn.next();
+        }
+        shown
+    }
+
+    /// Notes that what was not seen before `first` is lost.
+    fn lose_before(&mut self, first: Lsn) {
+        if self.next < first {
+            self.lost.push(self.next..=Lsn(first.0 - 1));
+            self.next = first;
+        }
+    }
+}
+
+/// Frames and their payloads.
+type Frames<'a> = Vec<(FrameHeader, &'a [u8])>;
+
+/// The whole frames of a segment in rising order, and the places that hold something else.
+fn frames<'a>(content: &'a [u8], header: &Header) -> (Frames<'a>, Vec<Range<u64>>) {
+    let end = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let (mut frames, mut bad) = (Vec::new(), Vec::<Range<u64>>::new());
+    let mut next = header.lsn;
+    let mut position = 0;
+    while position < end {
+        let rest = &content[position..];
+        // Zeros are looked at soonest.
+        if rest.first_chunk::<4>() != Some(&[0; 4])
+            && let Found::Frame(frame, payload) = frame::look(rest, header.salt)
+            && frame.first >= next
+        {
+            next = Lsn(frame.first.0 + u64::from(frame.entries));
+            position += FRAME_HEADER_BYTES + payload.len();
+            frames.push((frame, payload));
+            continue;
+        }
+        let at = (HEADER_BYTES + position) as u64;
+        let step = STEP.min(end - position) as u64;
+        position += STEP;
+        match bad.last_mut() {
+            Some(last) if last.end == at => last.end += step,
+            _ => bad.push(at..at + step),
+        }
+    }
+    (frames, bad)
+}

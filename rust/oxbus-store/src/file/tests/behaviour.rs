@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a log does while its disk works, and when the disk is full.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+use crate::disk::LocalDisk;
+
+#[test]
+fn entries_survive_a_reopen() {
+    let disk = FaultDisk::new();
+    for round in 0..4u64 {
+        let (log, shown, replayed) = open(&disk);
+        assert_eq!(log.epoch(), round + 1, "every owner has an epoch of its own");
+        assert_eq!((last_of(&shown), replayed.entries), (round * 20, round * 20));
+        check_entries(&shown, 1);
+        for _ in 0..20 {
+            append(&log, Level::Synced).expect("appended");
+        }
+        log.close().expect("closed");
+        let refused = log.append(log.next_lsn(), b"x", Room::Adds, Level::Written, None);
+        assert_eq!(refused, Err(AppendError::Unavailable(Failure::Closed)));
+    }
+    assert!(segment_paths(&disk).len() >= 4);
+}
+
+#[test]
+fn real_files_hold_the_same() {
+    let dir = std::env::temp_dir().join(format!("oxbus-journal-{}", std::process::id()));
+    let mut last = 0;
+    for round in 0..3 {
+        let mut shown = Shown::default();
+        let opened =
+            FileLog::open(Arc::new(LocalDisk), &dir, FileLogOptions::new(ID, round), &mut shown).expect("opens");
+        check_entries(&shown, 1);
+        assert_eq!(last_of(&shown), last);
+        for _ in 0..15 {
+            last = append(&opened.log, Level::Synced).expect("appended").0;
+        }
+    }
+    std::fs::remove_dir_all(&dir).expect("removed");
+}
+
+#[test]
+fn a_wrong_number_is_a_conflict() {
+    let (log, ..) = open(&FaultDisk::new());
+    for wrong in [0, 2, 99] {
+        let refused = log.append(Lsn(wrong), b"x", Room::Adds, Level::Written, None);
+        assert_eq!(refused, Err(AppendError::Conflict { next: Lsn(1) }));
+    }
+    assert_eq!(append(&log, Level::Written), Ok(Lsn(1)));
+}
+
+#[test]
+fn callbacks_run_once_and_after_their_level() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    let log = Arc::new(log);
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    // Short entries: a long one would have those before it written.
+    let short = |number: u64| number.to_le_bytes();
+    for number in 1..=10u64 {
+        let (seen, level) = (
+            Arc::clone(&ended),
+            if number % 2 == 0 { Level::Synced } else { Level::Written },
+        );
+        let done: Done = Box::new(move |result| seen.lock().expect("unpoisoned").push(result.expect("appended")));
+        log.append(Lsn(number), &short(number), Room::Adds, level, Some(done))
+            .expect("buffered");
+    }
+    assert!(ended.lock().expect("unpoisoned").is_empty(), "nothing is written yet");
+    log.commit(Lsn(10), Level::Written).expect("written");
+    let written: Vec<Lsn> = ended.lock().expect("unpoisoned").clone();
+    assert_eq!(written, [1, 3, 5, 7, 9].map(Lsn));
+    log.commit(Lsn(10), Level::Synced).expect("synced");
+    assert_eq!(ended.lock().expect("unpoisoned").len(), 10);
+}
+
+#[test]
+fn many_senders_share_frames_and_lose_nothing() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    let (threads, each) = (8, 150);
+    let conflicts = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (log, conflicts) = (&log, &conflicts);
+            scope.spawn(move || {
+                let level = if thread % 2 == 0 { Level::Synced } else { Level::Written };
+                for _ in 0..each {
+                    loop {
+                        let lsn = log.next_lsn();
+                        match log.append(lsn, &entry(lsn.0), Room::Adds, level, None) {
+                            Ok(()) => {
+                                log.commit(lsn, level).expect("committed");
+                                assert!(log.reached(level) >= lsn);
+                                break;
+                            }
+                            Err(AppendError::Conflict { .. }) => {
+                                conflicts.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    log.close().expect("closed");
+    let (_, shown, replayed) = open(&disk.after_power_cut(0));
+    check_entries(&shown, 1);
+    assert_eq!(last_of(&shown), threads * each);
+    assert!(replayed.frames <= replayed.entries);
+}
+
+#[test]
+fn reading_back_begins_anywhere() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 0..40 {
+        append(&log, Level::Written).expect("appended");
+    }
+    for from in [1, 2, 17, 40] {
+        let mut shown = Shown::default();
+        log.read(Lsn(from), &mut |lsn, bytes| {
+            shown.entry(lsn, bytes);
+            true
+        })
+        .expect("read");
+        check_entries(&shown, from);
+        assert_eq!(last_of(&shown), 40);
+    }
+    let mut first = None;
+    log.read(Lsn(5), &mut |lsn, _| {
+        first = Some(lsn);
+        false
+    })
+    .expect("read");
+    assert_eq!(first, Some(Lsn(5)));
+}
+
+#[test]
+fn a_snapshot_stands_for_what_came_before() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 0..60 {
+        append(&log, Level::Written).expect("appended");
+    }
+    let before = log.disk_bytes();
+    let chunks = [b"one ".to_vec(), Vec::new(), b"two".to_vec()];
+    log.put_snapshot(Lsn(50), &mut chunks.into_iter()).expect("kept");
+    log.truncate_before(Lsn(51)).expect("let go");
+    assert!(log.disk_bytes() < before);
+    for _ in 0..5 {
+        append(&log, Level::Synced).expect("appended");
+    }
+    drop(log);
+    for _ in 0..2 {
+        let (log, shown, _) = open(&disk.after_power_cut(1));
+        assert_eq!(shown.snapshot, Some((Lsn(50), b"one two".to_vec())));
+        check_entries(&shown, 51);
+        assert_eq!((last_of(&shown), log.next_lsn()), (65, Lsn(66)));
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_what_adds_and_takes_what_frees() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 0..5 {
+        append(&log, Level::Synced).expect("appended");
+    }
+    disk.set_capacity(Some(0));
+    let mut refused = None;
+    for _ in 0..200 {
+        if let Err(error) = append(&log, Level::Synced) {
+            refused = Some(error);
+            break;
+        }
+    }
+    assert_eq!(refused, Some(AppendError::Full), "in the end there is no room");
+    let last = log.next_lsn();
+    for _ in 0..500 {
+        let lsn = log.next_lsn();
+        log.append(lsn, b"complete", Room::Frees, Level::Synced, None)
+            .expect("taken");
+        log.commit(lsn, Level::Synced).expect("synced");
+    }
+    assert_eq!(log.next_lsn().0, last.0 + 500, "no number is lost by a refusal");
+    disk.set_capacity(None);
+    log.prepare().expect("there is room again");
+    append(&log, Level::Synced).expect("appended");
+    drop(log);
+    let (_, shown, _) = open(&disk);
+    assert_eq!(last_of(&shown), last.0 + 500);
+}
+
+#[test]
+fn one_entry_may_be_longer_than_a_segment() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    append(&log, Level::Written).expect("appended");
+    let long = vec![7; 4 << 20];
+    log.append(Lsn(2), &long, Room::Adds, Level::Synced, None)
+        .expect("taken");
+    log.commit(Lsn(2), Level::Synced).expect("synced");
+    append(&log, Level::Synced).expect("appended");
+    drop(log);
+    let (_, shown, _) = open(&disk);
+    assert!(shown.entries[1].1 == long);
+    assert_eq!(shown.entries[2].1, entry(3));
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A script of two owners with a fault at every call: nothing acknowledged is lost, nothing else is found.
+
+use super::*;
+use crate::fault::Fault;
+
+/// What the script was promised.
+#[derive(Debug, Default)]
+pub(super) struct Promised {
+    opened: bool,
+    written: u64,
+    synced: u64,
+    attempted: u64,
+    /// The last entry that a snapshot surely covers.
+    covered: u64,
+}
+
+/// Two owners, entries of all sizes, a snapshot and a truncation, until something fails.
+pub(super) fn script(disk: &FaultDisk) -> Promised {
+    let mut promised = Promised::default();
+    for owner in 0..2 {
+        let Ok((log, ..)) = try_open(disk) else { return promised };
+        promised.opened = true;
+        for step in 0..9u64 {
+            let level = if step % 3 == 2 { Level::Synced } else { Level::Written };
+            promised.attempted = log.next_lsn().0;
+            match append(&log, level) {
+                Ok(lsn) => {
+                    promised.written = lsn.0;
+                    promised.synced = log.reached(Level::Synced).0;
+                }
+                Err(AppendError::Unknown(_)) => {
+                    let next = log.append(log.next_lsn(), b"x", Room::Frees, Level::Written, None);
+                    assert!(
+                        matches!(next, Err(AppendError::Unavailable(_))),
+                        "a failed log takes nothing"
+                    );
+                    assert!(log.close().is_err());
+                    return promised;
+                }
+                Err(_) => {
+                    promised.attempted -= 1;
+                    return promised;
+                }
+            }
+        }
+        if owner == 1 {
+            let at = Lsn(promised.written - 3);
+            if log
+                .put_snapshot(at, &mut std::iter::once(at.0.to_le_bytes().to_vec()))
+                .is_ok()
+            {
+                promised.covered = at.0;
+                promised.synced = promised.synced.max(at.0);
+                let _ = log.truncate_before(at.next());
+            }
+            promised.synced = promised.synced.max(log.reached(Level::Synced).0);
+            if append(&log, Level::Synced).is_ok() {
+                promised.written += 1;
+                promised.synced = promised.written;
+            }
+            promised.attempted = promised.written + 1;
+        }
+    }
+    promised
+}
+
+/// Opens what is left, twice, and compares it with what was promised.
+fn check_left(disk: &FaultDisk, promised: &Promised, at_least: u64, what: &str) {
+    let mut known = None;
+    for round in 0..2 {
+        let (log, shown, _) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error} {promised:?}"));
+        let covered = shown.snapshot.as_ref().map_or(0, |(lsn, _)| lsn.0);
+        if let Some((lsn, bytes)) = &shown.snapshot {
+            assert_eq!(bytes[..], lsn.0.to_le_bytes(), "{what}");
+        }
+        assert!(covered >= promised.covered, "{what}: the snapshot is gone");
+        check_entries(&shown, covered + 1);
+        let last = last_of(&shown).max(covered);
+        assert!(last >= at_least, "{what}: lost {last} < {at_least} {promised:?}");
+        assert!(last <= promised.attempted, "{what}: a ghost {last} {promised:?}");
+        assert_eq!(log.next_lsn(), Lsn(last + 1), "{what}");
+        assert_eq!(
+            *known.get_or_insert((round, last)),
+            (0, last),
+            "{what}: the second open finds the same"
+        );
+        known = Some((0, last));
+    }
+}
+
+#[test]
+fn a_crash_at_every_call_loses_nothing_acknowledged() {
+    let calls = {
+        let disk = FaultDisk::new();
+        let promised = script(&disk);
+        assert_eq!(promised.written, 19, "the script runs through");
+        disk.calls()
+    };
+    assert!(calls > 60, "{calls} calls");
+    let faults = [
+        Fault::Kill,
+        Fault::PowerCut,
+        Fault::ShortWrite,
+        Fault::Errno(5),
+        Fault::Errno(28),
+        Fault::Errno(4),
+    ];
+    for fault in faults {
+        for call in 0..calls {
+            let disk = FaultDisk::new();
+            disk.fail_at(call, fault);
+            let promised = script(&disk);
+            let what = format!("{fault:?} at call {call}");
+            if fault != Fault::PowerCut {
+                check_left(&disk.after_kill(), &promised, promised.written, &what);
+            }
+            for seed in 0..3 {
+                check_left(&disk.after_power_cut(seed), &promised, promised.synced, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_crash_during_recovery_loses_nothing_either() {
+    let disk = FaultDisk::new();
+    let promised = script(&disk);
+    let calls = {
+        let disk = disk.after_power_cut(5);
+        drop(open(&disk));
+        disk.calls()
+    };
+    for call in 0..calls {
+        for fault in [Fault::Kill, Fault::PowerCut, Fault::Errno(5)] {
+            let disk = disk.after_power_cut(5);
+            disk.fail_at(call, fault);
+            drop(try_open(&disk));
+            check_left(
+                &disk.after_kill(),
+                &promised,
+                promised.synced,
+                &format!("{fault:?} at {call}"),
+            );
+            check_left(
+                &disk.after_power_cut(call),
+                &promised,
+                promised.synced,
+                &format!("{fault:?} at {call}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the flusher's threads do for logs that nobody waits for.
+
+use super::*;
+use crate::fault::Fault;
+
+#[test]
+fn what_nobody_waits_for_is_synced_too() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    let log = Arc::new(log);
+    let flusher = Flusher::start(2, std::time::Duration::from_millis(1)).expect("started");
+    flusher.add(&log);
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let done: Done = Box::new(move |result| sender.send(result).expect("somebody waits"));
+    log.append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done))
+        .expect("taken");
+    assert_eq!(
+        receiver.recv_timeout(std::time::Duration::from_secs(60)),
+        Ok(Ok(Lsn(1)))
+    );
+    drop(flusher);
+    let (_, shown, _) = open(&disk.after_power_cut(3));
+    assert_eq!(last_of(&shown), 1);
+}
+
+#[test]
+fn a_failed_disk_does_not_stop_the_flusher() {
+    let (broken, sound) = (FaultDisk::new(), FaultDisk::new());
+    let (first, ..) = open(&broken);
+    let (second, ..) = open(&sound);
+    let (first, second) = (Arc::new(first), Arc::new(second));
+    // One thread for both.
+    let flusher = Flusher::start(1, std::time::Duration::from_millis(1)).expect("started");
+    flusher.add(&first);
+    flusher.add(&second);
+    broken.fail_at(broken.calls(), Fault::Errno(5));
+    let (sender, receiver) = std::sync::mpsc::sync_channel(2);
+    for (log, number) in [(&first, 1u8), (&second, 2)] {
+        let sender = sender.clone();
+        let done: Done = Box::new(move |result| sender.send((number, result.is_ok())).expect("somebody waits"));
+        log.append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done))
+            .expect("taken");
+    }
+    let mut ended = [(); 2].map(|()| {
+        receiver
+            .recv_timeout(std::time::Duration::from_secs(60))
+            .expect("both end")
+    });
+    ended.sort_unstable();
+    assert_eq!(ended, [(1, false), (2, true)]);
+}

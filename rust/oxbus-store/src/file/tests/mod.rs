@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The journal against a disk that fails, loses power and forgets; here what the tests share.
+
+mod behaviour;
+mod crash;
+mod damage;
+mod flusher;
+mod salvage;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::fault::FaultDisk;
+
+const DIR: &str = "/journal";
+const ID: ShardId = ShardId {
+    store: *b"0123456789abcdef",
+    shard: 3,
+};
+
+/// What an open showed.
+#[derive(Debug, Default, PartialEq, Eq, Clone)]
+struct Shown {
+    snapshot: Option<(Lsn, Vec<u8>)>,
+    entries: Vec<(Lsn, Vec<u8>)>,
+}
+
+impl Replay for Shown {
+    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]) {
+        assert!(self.entries.is_empty(), "the snapshot comes first");
+        self.snapshot = Some((covered, bytes.to_vec()));
+    }
+
+    fn entry(&mut self, lsn: Lsn, entry: &[u8]) {
+        self.entries.push((lsn, entry.to_vec()));
+    }
+}
+
+/// Small segments, so that a few entries need several.
+fn options(salt: u32) -> FileLogOptions {
+    FileLogOptions {
+        segment_bytes_min: 16 << 10,
+        segment_bytes_max: 64 << 10,
+        ..FileLogOptions::new(ID, salt)
+    }
+}
+
+fn try_open(disk: &FaultDisk) -> Result<(FileLog, Shown, Replayed), OpenError> {
+    static SALT: AtomicU64 = AtomicU64::new(1);
+    let salt = SALT.fetch_add(0x1234_5677, Ordering::Relaxed) as u32;
+    let mut shown = Shown::default();
+    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(salt), &mut shown)?;
+    Ok((opened.log, shown, opened.replayed))
+}
+
+fn open(disk: &FaultDisk) -> (FileLog, Shown, Replayed) {
+    try_open(disk).expect("the log opens")
+}
+
+/// Entry number `lsn`: bytes that no other entry has, of a length that varies and sometimes fills much of a segment.
+fn entry(lsn: u64) -> Vec<u8> {
+    let len = match lsn % 7 {
+        0 => 0,
+        3 => 20_000,
+        5 => 1_500,
+        other => other as usize * 13,
+    };
+    (0..len)
+        .map(|at| (lsn.wrapping_mul(31) ^ (at as u64 * 7)) as u8)
+        .collect()
+}
+
+fn append(log: &FileLog, level: Level) -> Result<Lsn, AppendError> {
+    let lsn = log.next_lsn();
+    log.append(lsn, &entry(lsn.0), Room::Adds, level, None)?;
+    log.commit(lsn, level)?;
+    Ok(lsn)
+}
+
+fn check_entries(shown: &Shown, from: u64) {
+    for (index, (lsn, bytes)) in shown.entries.iter().enumerate() {
+        assert_eq!(lsn.0, from + index as u64, "no gap");
+        assert!(*bytes == entry(lsn.0), "entry {} is as it was written", lsn.0);
+    }
+}
+
+fn last_of(shown: &Shown) -> u64 {
+    shown.entries.last().map_or(0, |(lsn, _)| lsn.0)
+}
+
+fn segment_paths(disk: &FaultDisk) -> Vec<PathBuf> {
+    let mut paths = disk.paths();
+    paths.retain(|path| path.extension().is_some_and(|it| it == "journal"));
+    paths
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a salvage brings back from logs that do not open, and what it says is gone.
+
+use super::crash::script;
+use super::damage::{tail_entry, with_a_tail};
+use super::*;
+use crate::fault::Fault;
+use crate::file::header::HEADER_BYTES;
+
+/// Salvages a log and checks that the disk is as before.
+fn rescue(disk: &FaultDisk) -> (Salvaged, Shown) {
+    let all = || disk.paths().into_iter().map(|path| (disk.bytes(&path), path));
+    let before: Vec<_> = all().collect();
+    let calls = disk.calls();
+    let mut shown = Shown::default();
+    let salvaged = salvage(disk, Path::new(DIR), None, &mut shown).expect("the directory is there");
+    assert_eq!(disk.calls(), calls, "nothing is written");
+    assert!(all().eq(before), "nothing is changed");
+    assert_eq!(
+        salvaged.files.iter().map(|file| file.entries).sum::<u64>(),
+        shown.entries.len() as u64
+    );
+    (salvaged, shown)
+}
+
+fn numbers(shown: &Shown) -> Vec<u64> {
+    shown.entries.iter().map(|(lsn, _)| lsn.0).collect()
+}
+
+fn contents_are_as_written(shown: &Shown) {
+    for (lsn, bytes) in &shown.entries {
+        assert!(*bytes == entry(lsn.0), "entry {} is as it was written", lsn.0);
+    }
+}
+
+fn report<'a>(salvaged: &'a Salvaged, path: &Path) -> &'a SalvagedFile {
+    let named = |file: &&SalvagedFile| Path::new(&file.name) == path.file_name().expect("a file");
+    salvaged.files.iter().find(named).expect("reported")
+}
+
+/// The first entry of a segment.
+fn first_of(disk: &FaultDisk, path: &Path) -> u64 {
+    let bytes = disk.bytes(path).expect("there");
+    u64::from_le_bytes(bytes[48..56].try_into().expect("eight bytes"))
+}
+
+/// A log of `entries` entries, each in a frame of its own, in several segments.
+fn written(entries: u64) -> FaultDisk {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 0..entries {
+        append(&log, Level::Synced).expect("appended");
+    }
+    drop(log);
+    disk
+}
+
+fn flip(disk: &FaultDisk, path: &Path, at: usize, bits: u8) {
+    let mut bytes = disk.bytes(path).expect("there");
+    bytes[at] ^= bits;
+    disk.set_bytes(path, bytes);
+}
+
+#[test]
+fn of_an_undamaged_log_everything_comes_back() {
+    let disk = FaultDisk::new();
+    assert_eq!(rescue(&disk), (Salvaged::default(), Shown::default()));
+    for owner in 0..3 {
+        let (log, ..) = open(&disk);
+        for _ in 0..20 {
+            append(&log, Level::Written).expect("appended");
+        }
+        if owner == 1 {
+            log.put_snapshot(Lsn(30), &mut std::iter::once(b"thirty".to_vec()))
+                .expect("kept");
+            log.truncate_before(Lsn(31)).expect("let go");
+        }
+    }
+    let (salvaged, shown) = rescue(&disk);
+    assert!(salvaged.is_whole(), "{salvaged:?}");
+    assert_eq!((salvaged.id, salvaged.snapshot), (Some(ID), Some(Lsn(30))));
+    let (_, opened, _) = open(&disk);
+    assert_eq!(shown, opened);
+    assert_eq!(last_of(&shown), 60);
+}
+
+#[test]
+fn a_flipped_bit_costs_the_entries_of_its_frame_only() {
+    let (disk, _, last) = with_a_tail();
+    let path = segment_paths(&disk).pop().expect("a segment");
+    let whole = disk.bytes(&path).expect("there");
+    let used = whole.iter().rposition(|byte| *byte != 0).expect("not empty") + 1;
+    for bit in HEADER_BYTES * 8..used * 8 {
+        let disk = disk.after_kill();
+        flip(&disk, &path, bit / 8, 1 << (bit % 8));
+        let (salvaged, shown) = rescue(&disk);
+        for (lsn, bytes) in &shown.entries {
+            assert_eq!(*bytes, tail_entry(lsn.0), "bit {bit}");
+        }
+        let shown = numbers(&shown);
+        let gone: Vec<u64> = (1..=last).filter(|lsn| !shown.contains(lsn)).collect();
+        assert_eq!((gone.len(), shown.len() as u64), (1, last - 1), "bit {bit}");
+        // Nothing knows of the last one any more, but its bytes are there.
+        let lost = if gone == [last] {
+            vec![]
+        } else {
+            vec![Lsn(gone[0])..=Lsn(gone[0])]
+        };
+        assert_eq!(salvaged.lost, lost, "bit {bit}");
+        let bad = &report(&salvaged, &path).bad;
+        assert_eq!(bad.len(), 1, "bit {bit}: {bad:?}");
+        assert!(bad[0].contains(&(bit as u64 / 8)), "bit {bit}: {bad:?}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_of_a_first_page_costs_nothing() {
+    let disk = written(40);
+    let path = segment_paths(&disk).remove(1);
+    for bit in 0..64 * 8 {
+        let disk = disk.after_kill();
+        flip(&disk, &path, bit / 8, 1 << (bit % 8));
+        let (salvaged, shown) = rescue(&disk);
+        check_entries(&shown, 1);
+        assert_eq!((last_of(&shown), salvaged.lost.len()), (40, 0), "bit {bit}");
+        assert_eq!(report(&salvaged, &path).problems.len(), 1, "bit {bit}");
+        assert!(!salvaged.is_whole());
+    }
+}
+
+#[test]
+fn a_missing_segment_and_one_without_a_first_page_are_told() {
+    let disk = written(40);
+    let paths = segment_paths(&disk);
+    assert!(paths.len() >= 4);
+    let gone = first_of(&disk, &paths[1])..first_of(&disk, &paths[2]);
+    let missing = disk.after_kill();
+    missing.remove(&paths[1]).expect("removed");
+    let zeroed = disk.after_kill();
+    let mut bytes = disk.bytes(&paths[1]).expect("there");
+    bytes[..HEADER_BYTES].fill(0);
+    zeroed.set_bytes(&paths[1], bytes);
+    let empty = disk.after_kill();
+    empty.set_bytes(&paths[1], Vec::new());
+    for (disk, is_there) in [(missing, false), (zeroed, true), (empty, true)] {
+        let (salvaged, shown) = rescue(&disk);
+        contents_are_as_written(&shown);
+        let left: Vec<u64> = (1..=40).filter(|lsn| !gone.contains(lsn)).collect();
+        assert_eq!(numbers(&shown), left);
+        assert_eq!(salvaged.lost, [Lsn(gone.start)..=Lsn(gone.end - 1)]);
+        if is_there {
+            assert_eq!(report(&salvaged, &paths[1]).problems.len(), 1);
+            assert!(salvaged.missing_segments.is_empty());
+        } else {
+            assert_eq!(salvaged.missing_segments, [2..=2]);
+        }
+    }
+}
+
+#[test]
+fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 0..60 {
+        append(&log, Level::Written).expect("appended");
+    }
+    let chunks = [b"the state ".to_vec(), b"after fifty".to_vec()];
+    log.put_snapshot(Lsn(50), &mut chunks.into_iter()).expect("kept");
+    log.truncate_before(Lsn(51)).expect("let go");
+    drop(log);
+    let first = first_of(&disk, &segment_paths(&disk)[0]);
+    let path = disk
+        .paths()
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|it| it == "snapshot"))
+        .expect("kept");
+    let len = disk.bytes(&path).expect("there").len();
+    for at in HEADER_BYTES..len {
+        let disk = disk.after_kill();
+        flip(&disk, &path, at, 0x10);
+        let (salvaged, shown) = rescue(&disk);
+        assert_eq!((salvaged.snapshot, &shown.snapshot), (None, &None), "byte {at}");
+        assert_eq!(report(&salvaged, &path).problems.len(), 1);
+        assert_eq!(report(&salvaged, &path).bad.len(), 1);
+        contents_are_as_written(&shown);
+        assert_eq!(numbers(&shown), (first..=60).collect::<Vec<u64>>());
+        assert_eq!(salvaged.lost, [Lsn(1)..=Lsn(first - 1)]);
+    }
+    // An older one that is whole serves instead.
+    flip(&disk, &path, HEADER_BYTES + 9, 1);
+    let older = FaultDisk::new();
+    let (log, ..) = open(&older);
+    append(&log, Level::Synced).expect("appended");
+    append(&log, Level::Synced).expect("appended");
+    log.put_snapshot(Lsn(2), &mut std::iter::once(b"two".to_vec()))
+        .expect("kept");
+    let name = Path::new(DIR).join("00000000000000000002.snapshot");
+    disk.create(&name).expect("made");
+    disk.set_bytes(&name, older.bytes(&name).expect("there"));
+    let (salvaged, shown) = rescue(&disk);
+    assert_eq!(shown.snapshot, Some((Lsn(2), b"two".to_vec())));
+    assert_eq!(numbers(&shown), (first..=60).collect::<Vec<u64>>());
+    assert_eq!(salvaged.lost, [Lsn(3)..=Lsn(first - 1)]);
+    // Without segments it is known how far the snapshots reached.
+    for segment in segment_paths(&disk) {
+        disk.remove(&segment).expect("removed");
+    }
+    assert_eq!(rescue(&disk).0.lost, [Lsn(3)..=Lsn(50)]);
+}
+
+#[test]
+fn a_tail_cut_at_every_byte_gives_its_first_entries() {
+    let (disk, _, last) = with_a_tail();
+    let path = segment_paths(&disk).pop().expect("a segment");
+    let whole = disk.bytes(&path).expect("there");
+    let used = whole.iter().rposition(|byte| *byte != 0).expect("not empty") + 1;
+    let mut before = 0;
+    // The last frame ends with zeros.
+    for len in 0..=used + 16 {
+        let disk = disk.after_kill();
+        disk.set_bytes(&path, whole[..len].to_vec());
+        let (salvaged, shown) = rescue(&disk);
+        for (index, (lsn, bytes)) in shown.entries.iter().enumerate() {
+            assert_eq!(lsn.0, index as u64 + 1, "cut at {len}");
+            assert_eq!(*bytes, tail_entry(lsn.0), "cut at {len}");
+        }
+        assert!(salvaged.lost.is_empty(), "cut at {len}: {salvaged:?}");
+        assert!(last_of(&shown) >= before, "cut at {len}");
+        before = last_of(&shown);
+    }
+    assert_eq!(before, last);
+}
+
+/// A log whose first owner left entry 6 behind a torn entry 5, and whose second wrote others under these numbers.
+fn with_replaced_entries() -> FaultDisk {
+    let (disk, ..) = with_a_tail();
+    let path = segment_paths(&disk).pop().expect("a segment");
+    let whole = disk.bytes(&path).expect("there");
+    let five = whole
+        .windows(12)
+        .position(|bytes| bytes == b"\x08\0\0\0\x05\0\0\0\0\0\0\0")
+        .expect("entry 5");
+    flip(&disk, &path, five + 4, 1);
+    for _ in 0..2 {
+        let (log, ..) = open(&disk);
+        for _ in 0..2 {
+            append(&log, Level::Synced).expect("appended");
+        }
+    }
+    disk
+}
+
+#[test]
+fn what_a_later_owner_replaced_stays_replaced() {
+    let disk = with_replaced_entries();
+    let paths = segment_paths(&disk);
+    let (salvaged, shown) = rescue(&disk);
+    assert!(salvaged.lost.is_empty(), "{salvaged:?}");
+    assert_eq!(numbers(&shown), (1..=8).collect::<Vec<u64>>());
+    assert_eq!(shown, open(&disk.after_kill()).1);
+    assert!(report(&salvaged, &paths[0]).problems[0].contains("replaced"));
+    // The segment that replaced them is gone: nobody can tell what was in it.
+    disk.remove(&paths[1]).expect("removed");
+    let (salvaged, shown) = rescue(&disk);
+    assert_eq!(numbers(&shown), [1, 2, 3, 4, 7, 8]);
+    assert_eq!(salvaged.lost, [Lsn(5)..=Lsn(6)]);
+    assert!(report(&salvaged, &paths[0]).problems[0].contains("may have been replaced"));
+}
+
+#[test]
+fn files_of_others_are_named_and_not_read() {
+    let disk = written(40);
+    let paths = segment_paths(&disk);
+    let other = FaultDisk::new();
+    let options = FileLogOptions {
+        id: ShardId { shard: 4, ..ID },
+        ..options(77)
+    };
+    let opened = FileLog::open(Arc::new(other.clone()), Path::new(DIR), options, &mut Shown::default()).expect("opens");
+    append(&opened.log, Level::Synced).expect("appended");
+    drop(opened);
+    // In the first place, where the first readable header would mislead.
+    disk.set_bytes(&paths[0], other.bytes(&segment_paths(&other)[0]).expect("there"));
+    let (salvaged, shown) = rescue(&disk);
+    let first = first_of(&disk, &paths[1]);
+    contents_are_as_written(&shown);
+    assert_eq!(numbers(&shown), (first..=40).collect::<Vec<u64>>());
+    assert_eq!(salvaged.id, Some(ID));
+    assert_eq!(salvaged.lost, [Lsn(1)..=Lsn(first - 1)]);
+    assert!(report(&salvaged, &paths[0]).problems[0].contains("another store"));
+    // Who knows better says so.
+    let mut shown = Shown::default();
+    salvage(&disk, Path::new(DIR), Some(options.id), &mut shown).expect("listed");
+    assert_eq!(numbers(&shown), [1]);
+}
+
+#[test]
+fn copies_and_older_segments_are_named_and_not_read() {
+    let disk = written(40);
+    let (log, ..) = open(&disk);
+    append(&log, Level::Synced).expect("appended");
+    drop(log);
+    let paths = segment_paths(&disk);
+    let copy = disk.after_kill();
+    copy.set_bytes(&paths[1], disk.bytes(&paths[2]).expect("there"));
+    let (salvaged, shown) = rescue(&copy);
+    contents_are_as_written(&shown);
+    assert_eq!(last_of(&shown), 41);
+    assert_eq!(salvaged.lost.len(), 1);
+    assert_eq!(report(&salvaged, &paths[1]).problems.len(), 2);
+    // Under a wrong name, but nowhere else.
+    let moved = disk.after_kill();
+    moved
+        .rename(&paths[1], &Path::new(DIR).join("0000000099.journal"))
+        .expect("renamed");
+    let (salvaged, shown) = rescue(&moved);
+    check_entries(&shown, 1);
+    assert_eq!((last_of(&shown), salvaged.lost.len()), (41, 0));
+    assert!(salvaged.missing_segments.is_empty());
+    assert!(!salvaged.is_whole());
+}
+
+#[test]
+fn after_each_crash_what_opens_comes_first() {
+    let calls = {
+        let disk = FaultDisk::new();
+        script(&disk);
+        disk.calls()
+    };
+    for call in 0..calls {
+        let disk = FaultDisk::new();
+        disk.fail_at(call, Fault::PowerCut);
+        script(&disk);
+        for disk in [
+            disk.after_kill(),
+            disk.after_power_cut(call),
+            disk.after_power_cut(!call),
+        ] {
+            let (_, salvaged) = rescue(&disk);
+            let (_, opened, _) = open(&disk);
+            contents_are_as_written(&salvaged);
+            assert_eq!(salvaged.snapshot, opened.snapshot, "call {call}");
+            assert!(salvaged.entries.starts_with(&opened.entries), "call {call}");
+        }
+    }
+}
+
+#[test]
+fn real_files_are_read_and_cannot_be_written() {
+    let dir = std::env::temp_dir().join(format!("oxbus-salvage-{}", std::process::id()));
+    let opened = FileLog::open(
+        Arc::new(crate::disk::LocalDisk),
+        &dir,
+        options(5),
+        &mut Shown::default(),
+    )
+    .expect("opens");
+    for _ in 0..15 {
+        append(&opened.log, Level::Synced).expect("appended");
+    }
+    drop(opened);
+    // No pipe, no directory keeps it waiting.
+    std::fs::create_dir(dir.join("0000000007.journal")).expect("made");
+    let mut shown = Shown::default();
+    let salvaged = salvage(&ReadOnlyDisk, &dir, None, &mut shown).expect("listed");
+    check_entries(&shown, 1);
+    assert_eq!(last_of(&shown), 15);
+    assert!(report(&salvaged, Path::new("0000000007.journal")).problems[0].contains("could not be read"));
+    let file = ReadOnlyDisk.open(&dir.join("0000000001.journal")).expect("opened");
+    assert!(file.write_at(b"x", 0).is_err());
+    assert!(ReadOnlyDisk.remove(&dir.join("0000000001.journal")).is_err());
+    std::fs::remove_dir_all(&dir).expect("removed");
+}

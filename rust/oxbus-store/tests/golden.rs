@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that older builds wrote are still read, and this build still writes the same bytes (docs/format.md, "Golden files").
+//!
+//! Each folder `golden/v<version>` holds a small namespace of that format:
+//!
+//! ```text
+//! catalog    the second content of a catalog
+//! shard-00   entries 1 … 6 of two owners, the second of which began with entry 5
+//! shard-01   the same, but a snapshot stands for entries 1 … 4, and segments before entry 4 are gone
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use oxbus_store::disk::LocalDisk;
+use oxbus_store::file::{Catalog, FileLog, FileLogOptions, ReadOnlyDisk, Replay, ShardId, salvage};
+use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
+
+const STORE: [u8; 16] = *b"the golden store";
+const CONTENT: &[u8] = b"what a catalog says is its owner's business";
+/// What the snapshot of shard 1 consists of, and the last entry it covers.
+const CHUNKS: [&[u8]; 2] = [b"the state ", b"after four entries"];
+const COVERED: Lsn = Lsn(4);
+/// Each entry: a byte, and how often it is repeated. Entries 2 and 3 share a frame; entry 4 begins a segment.
+const ENTRIES: [(u8, usize); 6] = [
+    (0x00, 0),
+    (0x22, 3),
+    (0x33, 1_500),
+    (0x44, 3_000),
+    (0x55, 8),
+    (0x00, 40),
+];
+/// The entry with which the second owner begins.
+const SECOND_OWNER: u64 = 5;
+
+fn entry(lsn: Lsn) -> Vec<u8> {
+    let (byte, count) = ENTRIES[lsn.0 as usize - 1];
+    vec![byte; count]
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Shown {
+    snapshot: Option<(Lsn, Vec<u8>)>,
+    entries: Vec<(Lsn, Vec<u8>)>,
+}
+
+impl Replay for Shown {
+    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]) {
+        self.snapshot = Some((covered, bytes.to_vec()));
+    }
+
+    fn entry(&mut self, lsn: Lsn, entry: &[u8]) {
+        self.entries.push((lsn, entry.to_vec()));
+    }
+}
+
+/// What a shard holds, by the tables above.
+fn expected(shard: u16) -> Shown {
+    let snapshot = (shard == 1).then(|| (COVERED, CHUNKS.concat()));
+    let first = snapshot.as_ref().map_or(Lsn(1), |(covered, _)| covered.next());
+    let entries = (first.0..=ENTRIES.len() as u64).map(Lsn);
+    Shown {
+        snapshot,
+        entries: entries.map(|lsn| (lsn, entry(lsn))).collect(),
+    }
+}
+
+fn shard_dir(namespace: &Path, shard: u16) -> PathBuf {
+    namespace.join(format!("shard-{shard:02}"))
+}
+
+fn open(namespace: &Path, shard: u16, salt: u32) -> (FileLog, Shown) {
+    let options = FileLogOptions {
+        segment_bytes_min: 8 << 10,
+        segment_bytes_max: 8 << 10,
+        ..FileLogOptions::new(ShardId { store: STORE, shard }, salt)
+    };
+    let mut shown = Shown::default();
+    let opened = FileLog::open(Arc::new(LocalDisk), &shard_dir(namespace, shard), options, &mut shown).expect("opens");
+    (opened.log, shown)
+}
+
+fn append(log: &FileLog, lsn: u64) {
+    log.append(Lsn(lsn), &entry(Lsn(lsn)), Room::Adds, Level::Synced, None)
+        .expect("taken");
+}
+
+/// Writes the namespace that each golden folder holds.
+fn write(namespace: &Path) {
+    fs::create_dir_all(namespace).expect("made");
+    let mut catalog = Catalog::new(STORE);
+    for content in [b"first", CONTENT] {
+        catalog.write(&LocalDisk, namespace, content.to_vec()).expect("written");
+    }
+    for shard in 0..2 {
+        let (log, _) = open(namespace, shard, 0x0102_0304);
+        append(&log, 1);
+        log.commit(Lsn(1), Level::Synced).expect("synced");
+        append(&log, 2);
+        append(&log, 3);
+        log.commit(Lsn(3), Level::Written).expect("written");
+        append(&log, 4);
+        log.close().expect("closed");
+        let (log, _) = open(namespace, shard, 0xF1F2_F3F4);
+        for lsn in SECOND_OWNER..=ENTRIES.len() as u64 {
+            append(&log, lsn);
+            log.commit(Lsn(lsn), Level::Synced).expect("synced");
+        }
+        if shard == 1 {
+            log.put_snapshot(COVERED, &mut CHUNKS.iter().map(|chunk| chunk.to_vec()))
+                .expect("kept");
+            log.truncate_before(COVERED).expect("let go");
+        }
+        log.close().expect("closed");
+        drop(log);
+        // Zeros, made in advance.
+        fs::remove_file(shard_dir(namespace, shard).join("spare.tmp")).expect("removed");
+    }
+}
+
+fn golden(version: u16) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}"))
+}
+
+/// A folder of this process for a test.
+fn fresh_dir(test: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("oxbus-golden-{test}-{}", std::process::id()));
+    if dir.exists() {
+        fs::remove_dir_all(&dir).expect("removed");
+    }
+    dir
+}
+
+/// All files below `dir`, by their paths in it, in order.
+fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+        let path = entry.expect("listed").path();
+        let name = PathBuf::from(path.file_name().expect("a name"));
+        if path.is_dir() {
+            found.extend(files(&path).into_iter().map(|(below, bytes)| (name.join(below), bytes)));
+        } else {
+            found.push((name, fs::read(&path).expect("read")));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    for (path, bytes) in files(from) {
+        let path = to.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, bytes).expect("written");
+    }
+}
+
+/// The version that this build writes.
+fn version_of(namespace: &Path) -> u16 {
+    let catalog = fs::read(Catalog::path(namespace)).expect("written");
+    u16::from_le_bytes([catalog[8], catalog[9]])
+}
+
+#[test]
+fn files_of_each_version_are_read_and_continued() {
+    let dir = fresh_dir("read");
+    write(&dir);
+    for version in 1..=version_of(&dir) {
+        let namespace = dir.join(format!("copy-{version}"));
+        copy(&golden(version), &namespace);
+        let catalog = Catalog::read(&LocalDisk, &namespace).expect("whole").expect("there");
+        assert_eq!(
+            (catalog.store, catalog.change, &catalog.content[..]),
+            (STORE, 2, CONTENT)
+        );
+        for shard in 0..2 {
+            let mut rescued = Shown::default();
+            let salvaged = salvage(&ReadOnlyDisk, &shard_dir(&namespace, shard), None, &mut rescued).expect("listed");
+            assert!(salvaged.is_whole(), "{salvaged:?}");
+            assert_eq!(rescued, expected(shard), "version {version}, shard {shard}");
+            let (log, shown) = open(&namespace, shard, 7);
+            assert_eq!(shown, expected(shard), "version {version}, shard {shard}");
+            assert_eq!((log.epoch(), log.next_lsn()), (3, Lsn(ENTRIES.len() as u64 + 1)));
+            log.append(log.next_lsn(), b"new", Room::Adds, Level::Synced, None)
+                .expect("taken");
+            log.close().expect("closed");
+            drop(log);
+            let (_, shown) = open(&namespace, shard, 8);
+            assert_eq!(shown.entries.last(), Some(&(Lsn(7), b"new".to_vec())));
+        }
+    }
+    fs::remove_dir_all(&dir).expect("removed");
+}
+
+#[test]
+fn the_same_content_is_written_as_the_same_bytes() {
+    let dir = fresh_dir("write");
+    write(&dir);
+    let golden = golden(version_of(&dir));
+    let (written, kept) = (files(&dir), files(&golden));
+    let names = |files: &[(PathBuf, Vec<u8>)]| files.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&written), names(&kept));
+    for ((path, written), (_, kept)) in written.iter().zip(&kept) {
+        let differs = written.iter().zip(kept).position(|(written, kept)| written != kept);
+        assert_eq!(
+            (differs, written.len()),
+            (None, kept.len()),
+            "{}: the format changed and its version did not",
+            path.display()
+        );
+    }
+    fs::remove_dir_all(&dir).expect("removed");
+}
+
+#[test]
+#[ignore = "writes the golden files of a new version; the other tests read them"]
+fn write_the_golden_files() {
+    let dir = fresh_dir("new");
+    write(&dir);
+    let golden = golden(version_of(&dir));
+    assert!(
+        !golden.exists(),
+        "golden files are never replaced: {}",
+        golden.display()
+    );
+    copy(&dir, &golden);
+    fs::remove_dir_all(&dir).expect("removed");
+}
