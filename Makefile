@@ -78,7 +78,7 @@ $(READY_EXTENSION): $(READY_DEMO) $(RUST_SOURCES) pyproject.toml
 dev: $(READY_EXTENSION) ## Build the extension and install the package into .venv, editable
 
 .PHONY: demo
-demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partitioned queue
+demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partitioned queue; goes on where it was killed
 	$(BIN)/oxbus demo
 
 .PHONY: test

@@ -31,6 +31,7 @@ __all__ = [
     "ServiceBusReceiver",
     "ServiceBusSender",
     "_close_durable",
+    "_salvage",
     "_wake_waiting",
     "partition_id",
     "partition_ids",
@@ -76,6 +77,9 @@ def partition_ids(keys: _ArrowArray | _ArrowStream | Sequence[str | bytes | None
         ValueError: `partitions` is out of its range.
         TypeError: A key is neither text nor bytes.
     """
+
+def _salvage(source: str | PathLike[str], target: str | PathLike[str]) -> list[dict[str, Any]]:
+    """Copy what is intact in a damaged namespace into a new one; what each partition had and lost."""
 
 def _close_durable() -> None:
     """Close the durable namespaces that are still open: the process ends."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command == "demo":
-        return _demo(as_json=options.json)
+        return _demo(None if options.memory else options.data, as_json=options.json)
+    if options.command == "salvage":
+        from oxbus._salvage import main as salvage  # noqa: PLC0415 -- only this command needs it
+
+        return salvage(options.source, options.target, as_json=options.json)
     parser.print_help(sys.stderr)
     return COULD_NOT
 
@@ -50,7 +55,35 @@ def _parser() -> argparse.ArgumentParser:
             'encoded by Spark, and checks each message that comes out. Needs the extra "demo" and Java 17 or newer.'
         ),
     )
+    place = demo.add_mutually_exclusive_group()
+    place.add_argument(
+        "--data",
+        type=Path,
+        default=Path(".oxbus-demo"),
+        metavar="DIR",
+        help="where messages and progress are kept until the demo is over; after a kill the same command goes on "
+        "(default: %(default)s in the current directory)",
+    )
+    place.add_argument("--memory", action="store_true", help="keep everything in memory; a killed demo is gone")
     demo.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+    salvage = commands.add_parser(
+        "salvage",
+        help="copy what is intact out of a damaged namespace",
+        description=(
+            "Reads the namespace in DIR, changes nothing there, writes what is intact into a new namespace in TARGET, "
+            "and says for each partition what is lost. Messages whose completion is lost are there again. "
+            "Exit code 1 when something is lost."
+        ),
+    )
+    salvage.add_argument("source", type=Path, metavar="DIR", help="the damaged namespace; nobody may have it open")
+    salvage.add_argument(
+        "target",
+        type=Path,
+        nargs="?",
+        metavar="TARGET",
+        help="where to write the copy (default: DIR with the ending .salvaged)",
+    )
+    salvage.add_argument("--json", action="store_true", help="print the findings as one JSON object")
     return parser
 
 
@@ -61,15 +94,15 @@ def _version() -> str:
         return "(not installed)"
 
 
-def _demo(*, as_json: bool) -> int:
+def _demo(directory: Path | None, *, as_json: bool) -> int:
     try:
-        from oxbus.demo.run import main as demo  # noqa: PLC0415 -- only this command needs its packages
+        from oxbus.demo.main import main as demo  # noqa: PLC0415 -- only this command needs its packages
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"numpy", "pyarrow", "pyspark", "rich"}:
             raise
         print(f'The demo needs the package {error.name}: pip install "oxbus[demo]"', file=sys.stderr)
         return COULD_NOT
-    return demo(as_json=as_json)
+    return demo(directory, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from oxbus import cli
@@ -28,13 +30,39 @@ def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert "usage: oxbus" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"]])
+@pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"], ["demo", "--memory", "--data", "here"]])
 def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown command or option is told on standard error."""
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
     assert "usage: oxbus" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "directory"),
+    [
+        ([], Path(".oxbus-demo")),
+        (["--data", "here"], Path("here")),
+        (["--memory"], None),
+        (["--json"], Path(".oxbus-demo")),
+    ],
+)
+def test_demo_is_kept_in_a_directory_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], directory: Path | None
+) -> None:
+    """The same command finds the same directory again."""
+    asked: list[tuple[Path | None, bool]] = []
+
+    def demo(directory: Path | None, *, as_json: bool) -> int:
+        asked.append((directory, as_json))
+        return 0
+
+    module = ModuleType("oxbus.demo.main")
+    monkeypatch.setattr(module, "main", demo, raising=False)
+    monkeypatch.setitem(sys.modules, "oxbus.demo.main", module)
+    assert cli.main(["demo", *arguments]) == 0
+    assert asked == [(directory, "--json" in arguments)]
 
 
 def test_no_command_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +73,7 @@ def test_no_command_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_missing_package_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without the extra the demo says what to install."""
-    monkeypatch.delitem(sys.modules, "oxbus.demo.run", raising=False)
+    monkeypatch.delitem(sys.modules, "oxbus.demo.main", raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
     assert cli.main(["demo"]) == 2
     assert 'pip install "oxbus[demo]"' in capsys.readouterr().err

@@ -8,22 +8,24 @@ For each kind of fault a client stands between demo and queue that commits it on
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import oxbus
 import pyarrow as pa
 import pytest
-from oxbus.demo import exchange
-from oxbus.demo import run as demo
-from oxbus.demo.encoding import PARTITIONS, SCHEMA
+from oxbus.demo import exchange, main, run
+from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
 from oxbus.demo.flights import InputMissingError
-from oxbus.demo.report import Report, print_report
-from oxbus.demo.run import EncodedFlights
+from oxbus.demo.report import Report, Runs, print_report
 from rich.console import Console
 from rich.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from oxbus.demo.notes import Notes
 
 FLIGHTS, AIRCRAFT, BATCHES = 600, 25, 3
 KEYLESS = FLIGHTS // 30
@@ -115,7 +117,7 @@ def run_demo(
         return Tampering(oxbus.ServiceBusClient(namespace), out=tamper_out, into=tamper_in)
 
     with Progress(console=Console(file=io.StringIO())) as progress:
-        return demo.run(progress, encode=lambda _progress: encoded or cargo(), make_client=make_client)
+        return run.run(progress, encode=lambda _progress: encoded or cargo(), make_client=make_client)
 
 
 def failed_claims(report: Report) -> str:
@@ -265,20 +267,63 @@ def test_report_shows_verdict_and_chart() -> None:
     assert "Messages per partition" in text
 
 
+def test_report_shows_that_the_run_was_resumed() -> None:
+    """What came again after kills is told, and a stage that this run had no part in has no rate."""
+    report = run_demo()
+    assert not report.as_json()["resumed"]
+    runs = Runs(count=3, directory="/somewhere", redelivered=17, noted_again=11)
+    resumed = replace(report, runs=runs, rows={**report.rows, "encode": 0})
+    paper = io.StringIO()
+    print_report(resumed, Console(file=paper, width=120))
+    text = paper.getvalue()
+    assert "runs 1 to 2 were killed" in text
+    assert "17 messages were delivered again; 11 were noted before" in text
+    assert "done by an earlier run" in text
+    assert resumed.as_json()["resumed"]
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_directory_is_told_and_removed_when_all_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, passed: bool
+) -> None:
+    """Wrong counts leave the files for somebody to look at."""
+    report = run_demo(out=None if passed else lambda table: table.slice(1))
+    directory = tmp_path / "demo"
+
+    def run(_progress: Progress, _encode: object, *, notes: Notes) -> Report:
+        notes.encoded(cargo)
+        return replace(report, runs=Runs(directory=str(directory)))
+
+    monkeypatch.setattr(main, "run", run)
+    monkeypatch.setenv("COLUMNS", "500")
+    assert main.main(directory) == (0 if passed else 1)
+    told = capsys.readouterr().out
+    assert f"kept in {directory}" in told
+    assert directory.exists() == (not passed)
+    assert ("starts anew" in told) == (not passed)
+
+
+def test_directory_of_somebody_else_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory with other files in it is not used; the exit code is 2."""
+    (tmp_path / "letter").touch()
+    assert main.main(tmp_path) == 2
+    assert "cannot run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("fault", "code"), [(None, 0), (lambda table: table.slice(1), 1)])
 def test_exit_code_follows_the_checks(monkeypatch: pytest.MonkeyPatch, fault: Any, code: int) -> None:
     """0 when every count is right, 1 when one is not."""
     report = run_demo(out=fault)
-    monkeypatch.setattr(demo, "run", lambda _progress: report)
-    assert demo.main() == code
+    monkeypatch.setattr(main, "run", lambda *_arguments, **_options: report)
+    assert main.main() == code
 
 
 def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without the flights the demo says what to install and ends with 2."""
 
-    def run(_progress: Progress) -> Report:
+    def run(*_arguments: Any, **_options: Any) -> Report:
         raise InputMissingError("pip install it")
 
-    monkeypatch.setattr(demo, "run", run)
-    assert demo.main() == 2
+    monkeypatch.setattr(main, "run", run)
+    assert main.main() == 2
     assert "pip install it" in capsys.readouterr().err

@@ -3,6 +3,12 @@
 
 Every check looks at all messages and returns how many are wrong; nothing is sampled and nothing is trusted,
 neither the queue's own counters nor the order in which batches arrived.
+
+What a kill changes
+- A row that is noted again (see `deliveries.py`) is the same delivery, still unchanged, and counts once.
+- The order of an aircraft's flights is judged by the sequence numbers of all rows that count, whichever run noted them.
+- Sequence numbers rise for each receiver of each run on its own. Between runs they do not: what was handed out and
+  not completed comes again, before messages that the other receiver had completed already.
 """
 
 from __future__ import annotations
@@ -17,9 +23,10 @@ import pyarrow.compute as pc
 import oxbus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
+
+    from oxbus.demo.deliveries import Deliveries
+    from oxbus.demo.exchange import Sent
 
 
 @dataclass(frozen=True)
@@ -52,21 +59,36 @@ def check_placement(sent: pa.Table, partitions: int) -> list[Check]:
     return [Check("Spark's partition ids equal ours", differing == 0, f"{differing:,} of {sent.num_rows:,} differ")]
 
 
-def check_delivery(sent: pa.Table, received: Sequence[pa.Table], partitions: int, left_in_queue: int) -> list[Check]:
+def check_kept(sent: Sent) -> list[Check]:
+    """A run that was killed while it sent lost nothing of what was acknowledged; empty without such a run."""
+    if sent.acknowledged_before == 0:
+        return []
+    return [
+        Check(
+            f"the {sent.acknowledged_before:,} messages acknowledged before the kill were in the queue after it",
+            sent.missing == 0,
+            f"{sent.missing:,} missing",
+        )
+    ]
+
+
+def check_delivery(sent: pa.Table, deliveries: Deliveries, partitions: int, left_in_queue: int) -> list[Check]:
     """Every message came out once, as sent, from the right partition and in order."""
-    everything = pa.concat_tables(received)
-    # Where in the sending order each received message was; null for one that was never sent.
-    place = pc.index_in(everything["message_id"], sent["message_id"])
-    known = place.combine_chunks().is_valid() if isinstance(place, pa.ChunkedArray) else place.is_valid()
-    unknown = everything.num_rows - (pc.sum(known).as_py() or 0)
-    messages = everything.filter(known)
+    # Where in the sending order each delivered message was; null for one that was never sent.
+    place = pc.index_in(deliveries.messages["message_id"].combine_chunks(), sent["message_id"])
+    known = place.is_valid().to_numpy(zero_copy_only=False)
+    unknown = int((~known & ~deliveries.noted_again).sum())
+    messages = deliveries.messages.filter(pa.array(known))
     places = pc.drop_null(place).to_numpy().astype(np.int64)
+    counts = ~deliveries.noted_again[known]
 
     return [
-        *_exactly_once(places, sent.num_rows, unknown, left_in_queue),
+        _exactly_once(places[counts], sent.num_rows, unknown, int(deliveries.noted_again.sum())),
+        _settled_stays_settled(deliveries),
+        _queue_is_empty(left_in_queue),
         _unchanged(sent, messages, places),
-        *_kept_together_in_order(sent, messages, places, partitions),
-        _numbers_rise(received),
+        *_kept_together_in_order(sent, messages.filter(pa.array(counts)), places[counts], partitions),
+        _numbers_rise(deliveries),
     ]
 
 
@@ -74,21 +96,26 @@ def _both_null(left: pa.Array, right: pa.Array) -> int:
     return pc.sum(pc.and_(left.is_null(), right.is_null())).as_py() or 0
 
 
-def _exactly_once(places: NDArray[np.int64], sent: int, unknown: int, left_in_queue: int) -> list[Check]:
+def _exactly_once(places: NDArray[np.int64], sent: int, unknown: int, noted_again: int) -> Check:
     times = np.bincount(places, minlength=sent)
     lost, duplicated = int((times == 0).sum()), int((times > 1).sum())
-    return [
-        Check(
-            f"all {sent:,} came out exactly once",
-            lost == duplicated == unknown == 0,
-            f"{lost:,} lost, {duplicated:,} more than once, {unknown:,} never sent",
-        ),
-        Check(
-            "the queue is empty afterwards",
-            left_in_queue == 0,
-            f"{left_in_queue:,} messages left, locked and dead-lettered ones included",
-        ),
-    ]
+    finding = f"{lost:,} lost, {duplicated:,} more than once, {unknown:,} never sent"
+    if noted_again:
+        finding += f"; {noted_again:,} came again after a kill and count once"
+    return Check(f"all {sent:,} came out exactly once", lost == duplicated == unknown == 0, finding)
+
+
+def _settled_stays_settled(deliveries: Deliveries) -> Check:
+    came_back = deliveries.came_back
+    return Check("none came again once its completion was acknowledged", came_back == 0, f"{came_back:,} did")
+
+
+def _queue_is_empty(left_in_queue: int) -> Check:
+    return Check(
+        "the queue is empty afterwards",
+        left_in_queue == 0,
+        f"{left_in_queue:,} messages left, locked and dead-lettered ones included",
+    )
 
 
 def _unchanged(sent: pa.Table, messages: pa.Table, places: NDArray[np.int64]) -> Check:
@@ -132,15 +159,17 @@ def _kept_together_in_order(
     ]
 
 
-def _numbers_rise(received: Sequence[pa.Table]) -> Check:
-    falls = 0
-    for messages in received:
-        partition = messages["partition_id"].to_numpy()
-        number = messages["sequence_number"].to_numpy()
-        for one in np.unique(partition):
-            falls += int((np.diff(number[partition == one]) <= 0).sum())
+def _numbers_rise(deliveries: Deliveries) -> Check:
+    partition = deliveries.messages["partition_id"].to_numpy()
+    number = deliveries.messages["sequence_number"].to_numpy()
+    # Stable: what one receiver of one run got from a partition stays in the order it came.
+    by_source = np.lexsort((partition, deliveries.receiver, deliveries.run))
+    who = np.stack([deliveries.run, deliveries.receiver, partition])[:, by_source]
+    same_source = (who[:, 1:] == who[:, :-1]).all(axis=0)
+    falls = int((np.diff(number[by_source])[same_source] <= 0).sum())
+    receivers = np.unique(who[:2], axis=1).shape[1]
     return Check(
-        f"each of {len(received)} receivers saw every partition's sequence numbers rise",
+        f"each of {receivers} receivers saw every partition's sequence numbers rise",
         falls == 0,
         f"{falls:,} times a number did not rise",
     )

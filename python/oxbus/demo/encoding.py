@@ -9,33 +9,47 @@ A task yields Arrow record batches, so the driver forwards columns and never tou
 from __future__ import annotations
 
 import json
+import tempfile
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from oxbus.demo.flights import COLUMNS, MISSING
+from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
+from oxbus.demo.flights import COLUMNS, FLIGHTS, FLIGHTS_WITHOUT_TAIL_NUMBER, MISSING, write_numbered_csv
 from oxbus.spark import partition_id
+from oxbus.spark.local import local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import Row, SparkSession
+    from rich.progress import Progress
 
-PARTITIONS = 16
-"""Partitions of the queue, and tasks of the Spark stage that encodes."""
+__all__ = ["PARTITIONS", "SCHEMA", "encode_flights", "encode_with_spark", "pack"]
 
 ROWS_PER_BATCH = 4096
 
-SCHEMA = pa.schema(
-    [
-        ("message_id", pa.string()),
-        ("partition_key", pa.string()),
-        ("body", pa.binary()),
-        ("spark_partition", pa.int32()),
-    ]
-)
-"""One encoded flight; `spark_partition` is Spark's opinion and does not travel."""
+
+def encode_with_spark(progress: Progress) -> EncodedFlights:
+    """Read the real flights, place and encode them in Spark.
+
+    Raises:
+        InputMissingError: The flights are not installed.
+        SparkDidNotStartError: Spark or Java is missing.
+    """
+    with tempfile.TemporaryDirectory(prefix="oxbus-demo-") as directory:
+        numbered_csv = Path(directory, "flights.csv")
+        write_numbered_csv(numbered_csv)
+        starting = progress.add_task("starting Spark", total=None)
+        with local_session("oxbus demo") as spark:
+            progress.update(starting, total=1, completed=1)
+            encoding = progress.add_task("placing and encoding in Spark", total=FLIGHTS)
+            started = time.perf_counter()
+            batches = encode_flights(spark, numbered_csv, lambda rows: progress.advance(encoding, rows))
+            seconds = time.perf_counter() - started
+    return EncodedFlights(batches, FLIGHTS, FLIGHTS_WITHOUT_TAIL_NUMBER, seconds)
 
 
 def encode_flights(

@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Through the queue: one sender, and two receivers that compete for every message."""
+"""Through the queue: one sender, and two receivers that compete for every message.
+
+Both go on where an earlier run was killed. The receivers start when every batch is known to be sent, so a queue that
+is still being filled holds everything that was stored in it.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from oxbus.demo.deliveries import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from oxbus import ServiceBusClient
+    from oxbus.demo.notes import Notes
 
 RECEIVERS = 2
 MESSAGES_PER_RECEIVE = 4096
+MESSAGES_PER_PEEK = 250
 QUIET_SECONDS = 1.0
 """A receiver that waits this long for nothing takes the queue as drained."""
 
@@ -26,14 +36,23 @@ class Sent:
     """What was sent, in sending order."""
 
     messages: pa.Table
+    """All messages, those of earlier runs included."""
+    rows: int
+    """How many of them this run sent."""
     seconds: float
+    acknowledged_before: int
+    """How many earlier runs sent with an acknowledgement, while the queue was being filled; 0 once it was full."""
+    missing: int
+    """How many of those were not in the queue when this run looked."""
+    found: int
+    """How many were in the queue without an acknowledgement, and not sent again."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """What one receiver got and completed, in the order it got it."""
+    """What one receiver got and completed in this run."""
 
-    messages: pa.Table
+    rows: int
     seconds: float
     """From the common start to its last completed batch."""
 
@@ -42,24 +61,42 @@ def send(
     client: ServiceBusClient,
     queue_name: str,
     batches: Sequence[pa.RecordBatch],
+    notes: Notes,
     on_rows: Callable[[int], object] = lambda _rows: None,
 ) -> Sent:
-    """Send encoded flights; the tail number is the partition key, flights without one go keyless."""
-    seconds = 0.0
+    """Send encoded flights; the tail number is the partition key, flights without one go keyless.
+
+    Batches that were acknowledged are not sent again, whatever the queue says: one that it lost shall be missed.
+    Of the first batch without an acknowledgement, what is in the queue is not sent again.
+    """
+    messages = pa.Table.from_batches(batches)
+    first = notes.acknowledged_batches
+    acknowledged = pa.Table.from_batches(batches[:first], messages.schema)
+    on_rows(acknowledged.num_rows)
+    if first == len(batches):
+        return Sent(messages, 0, 0.0, acknowledged_before=0, missing=0, found=0)
+
+    in_queue = _message_ids_in(client, queue_name)
+    missing = acknowledged.num_rows - _count(acknowledged["message_id"], in_queue)
+    found = _count(batches[first]["message_id"], in_queue)
+    rows, seconds = 0, 0.0
     with client.get_queue_sender(queue_name) as sender:
-        for batch in batches:
-            message_columns = batch.select(["message_id", "partition_key", "body"])
+        for place, batch in enumerate(batches[first:], start=first):
+            left = _without(batch, in_queue) if place == first else batch
             started = time.perf_counter()
-            sender.send_arrow(message_columns)
+            if left.num_rows:
+                sender.send_arrow(left.select(["message_id", "partition_key", "body"]))
             seconds += time.perf_counter() - started
+            notes.acknowledge(place + 1)
+            rows += left.num_rows
             on_rows(batch.num_rows)
-    return Sent(pa.Table.from_batches(batches), seconds)
+    return Sent(messages, rows, seconds, acknowledged.num_rows, missing, found)
 
 
 def receive(
-    client: ServiceBusClient, queue_name: str, on_rows: Callable[[int], object] = lambda _rows: None
+    client: ServiceBusClient, queue_name: str, notes: Notes, on_rows: Callable[[int], object] = lambda _rows: None
 ) -> list[Received]:
-    """Drain the queue with competing receivers, each in its own thread.
+    """Drain the queue with competing receivers, each in its own thread; the notes hold what they got.
 
     Raises:
         BaseException: What stopped a receiver; the other one finishes first.
@@ -70,7 +107,7 @@ def receive(
 
     def drain(place: int) -> None:
         try:
-            received[place] = _receive_until_quiet(client, queue_name, start_together, on_rows)
+            received[place] = _receive_until_quiet(client, queue_name, place, notes, start_together, on_rows)
         except BaseException as error:  # noqa: BLE001 -- carried to the caller's thread
             failures.append(error)
             start_together.abort()
@@ -85,20 +122,46 @@ def receive(
     return [one for one in received if one is not None]
 
 
-def _receive_until_quiet(
-    client: ServiceBusClient, queue_name: str, start_together: threading.Barrier, on_rows: Callable[[int], object]
+def _receive_until_quiet(  # noqa: PLR0917 -- called once, above
+    client: ServiceBusClient,
+    queue_name: str,
+    place: int,
+    notes: Notes,
+    start_together: threading.Barrier,
+    on_rows: Callable[[int], object],
 ) -> Received:
-    tables: list[pa.Table] = []
+    rows = 0
     with client.get_queue_receiver(queue_name) as receiver:
         start_together.wait()
         started = last_completed = time.perf_counter()
-        while True:
+        for number in count():
             batch = pa.table(receiver.receive_arrow(MESSAGES_PER_RECEIVE, max_wait_time=QUIET_SECONDS))
-            if batch.num_rows or not tables:
-                tables.append(batch)  # an idle receiver still hands over the columns
             if batch.num_rows == 0:
                 break
+            notes.take(place, number, batch.select(SCHEMA.names).cast(SCHEMA))
             receiver.settle_arrow(batch, "complete")
+            notes.complete(place, number)
             last_completed = time.perf_counter()
+            rows += batch.num_rows
             on_rows(batch.num_rows)
-    return Received(pa.concat_tables(tables), last_completed - started)
+    return Received(rows, last_completed - started)
+
+
+def _message_ids_in(client: ServiceBusClient, queue_name: str) -> pa.Array:
+    """The ids of all messages in the queue, partition by partition, without touching them."""
+    ids: list[str | None] = []
+    number = 1
+    with client.get_queue_receiver(queue_name) as browser:
+        while messages := browser.peek_messages(MESSAGES_PER_PEEK, sequence_number=number):
+            ids += [message.message_id for message in messages]
+            number = (messages[-1].sequence_number or 0) + 1
+    return pa.array(ids, pa.string())
+
+
+def _count(message_ids: pa.Array, in_queue: pa.Array) -> int:
+    found: int = pc.sum(pc.is_in(message_ids, in_queue)).as_py() or 0
+    return found
+
+
+def _without(batch: pa.RecordBatch, in_queue: pa.Array) -> pa.RecordBatch:
+    return batch.filter(pc.invert(pc.is_in(batch["message_id"], in_queue)))

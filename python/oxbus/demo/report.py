@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.bar import Bar
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
@@ -20,15 +21,43 @@ _BAR_WIDTH = 40
 
 
 @dataclass(frozen=True)
+class Runs:
+    """How the demo came to its end: in one run, or in several because the earlier ones were killed."""
+
+    count: int = 1
+    directory: str | None = None
+    """Where messages and notes were kept; None: in memory."""
+    recovery_seconds: float = 0.0
+    """How long it took to open the namespace again, in seconds."""
+    frames_recovered: int = 0
+    """Frames of the journals that were read when it was opened."""
+    found_in_queue: int = 0
+    """Messages that this run found in the queue without an acknowledgement, and did not send again."""
+    redelivered: int = 0
+    """Rows, of all runs, that were handed out before, as their delivery count says."""
+    noted_again: int = 0
+    """Those of them that a killed run had noted; they count once."""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether this run went on with the work of another one."""
+        return self.count > 1
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything the demo found out; `passed` is its verdict."""
 
     messages_per_partition: list[int]
     messages_per_receiver: list[int]
+    """What each receiver got first, the receivers of earlier runs before those of this one."""
     checks: list[Check]
     stories: list[Story]
     seconds: dict[str, float]
-    """How long each stage took."""
+    """How long each stage of this run took."""
+    rows: dict[str, int]
+    """How many messages went through each stage in this run."""
+    runs: Runs
 
     @property
     def messages(self) -> int:
@@ -42,11 +71,13 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """The report as plain values."""
-        return {**asdict(self), "passed": self.passed}
+        return {**asdict(self), "resumed": self.runs.resumed, "passed": self.passed}
 
 
 def print_report(report: Report, console: Console) -> None:
     """Print the chart, the proofs, the rates and the stories."""
+    if report.runs.resumed:
+        _print_runs(report.runs, console)
     console.print(_chart(report.messages_per_partition))
     console.print(_proofs(report.checks))
     console.print(_rates(report))
@@ -54,7 +85,21 @@ def print_report(report: Report, console: Console) -> None:
         _print_story(story, console)
     wrong = sum(not check.passed for check in report.checks) + sum(not story.as_it_should for story in report.stories)
     verdict = "[bold green]All counts are right.[/]" if report.passed else f"[bold red]{wrong} claims do not hold.[/]"
-    console.print(f"{verdict} The demo took {report.seconds['total']:.0f} s.")
+    took = "This run" if report.runs.resumed else "The demo"
+    console.print(f"{verdict} {took} took {report.seconds['total']:.0f} s.")
+    if not report.passed and report.runs.directory:
+        console.print(f"The next run starts anew; until then all files stay in {escape(report.runs.directory)}.")
+
+
+def _print_runs(runs: Runs, console: Console) -> None:
+    before = "run 1 was" if runs.count == 2 else f"runs 1 to {runs.count - 1} were"  # noqa: PLR2004 -- one before
+    steps = [
+        f"run {runs.count}; {before} killed",
+        f"opened again in {runs.recovery_seconds:.2f} s, {runs.frames_recovered:,} frames read",
+        f"{runs.found_in_queue:,} messages were in the queue without an acknowledgement and were not sent again",
+        f"{runs.redelivered:,} messages were delivered again; {runs.noted_again:,} were noted before and count once",
+    ]
+    console.print(Panel("\n".join(steps), title="Resumed", title_align="left", border_style="yellow", expand=False))
 
 
 def _chart(counts: list[int]) -> Table:
@@ -85,12 +130,18 @@ def _rates(report: Report) -> Table:
     rates.add_column("rate", justify="right")
     rates.add_column("how")
     shares = " + ".join(f"{count:,}" for count in report.messages_per_receiver)
+    journal = ", each list synced to disk" if report.runs.directory else ""
+    notes = " and noted each list" if report.runs.directory else ""
     for stage, key, how in (
         ("placed and encoded", "encode", "Spark on two cores, its start not counted"),
-        ("sent", "send", "one sender, send_arrow"),
-        ("received and completed", "receive", f"competing receivers took {shares}"),
+        ("sent", "send", f"one sender, send_arrow{journal}"),
+        ("received and completed", "receive", f"competing receivers took {shares}{notes}"),
     ):
-        rates.add_row(stage, f"{report.messages / max(report.seconds[key], 1e-9):,.0f} messages/s", f"[dim]{how}[/]")
+        if report.rows[key]:
+            rate = f"{report.rows[key] / max(report.seconds[key], 1e-9):,.0f} messages/s"
+            rates.add_row(stage, rate, f"[dim]{how}[/]")
+        else:
+            rates.add_row(stage, "-", "[dim]done by an earlier run[/]")
     return rates
 
 

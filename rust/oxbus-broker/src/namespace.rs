@@ -19,7 +19,7 @@ use crate::clock::{ManualClock, SystemClock, random_bytes};
 use crate::durable::{self, Contents, QueueEntry, Recovery, StoreOptions, Stores, Upkeep};
 use crate::entity::{Queue, QueueCounts, QueueDescription};
 use crate::shard::journal::{EntityId, Image};
-use crate::shard::{CellRef, Fault, Injected, Shard};
+use crate::shard::{Cell, CellHandle, Fault, Injected, Shard};
 
 /// How to open a namespace.
 pub struct NamespaceOptions {
@@ -511,6 +511,18 @@ fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
     };
     let detail = format!("the partition is offline: {reason}; {advice}: partition={}", shard.id());
     Error::new(ErrorKind::PartitionUnavailable, detail)
+}
+
+/// A cell, kept alive by its queue.
+struct CellRef {
+    queue: Arc<Queue>,
+    index: usize,
+}
+
+impl CellHandle for CellRef {
+    fn cell(&self) -> &Cell {
+        self.queue.cell(self.index).expect("a cell lives as long as its queue")
+    }
 }
 
 impl Inner {

@@ -26,6 +26,7 @@ mod options;
 mod properties;
 mod received;
 mod receiver;
+mod salvage;
 mod sender;
 mod settle;
 mod waiting;
@@ -57,6 +58,8 @@ mod _oxbus {
     use super::received::ServiceBusReceivedMessage;
     #[pymodule_export]
     use super::receiver::ServiceBusReceiver;
+    #[pymodule_export]
+    use super::salvage::_salvage;
     #[pymodule_export]
     use super::sender::ServiceBusSender;
     #[pymodule_export]

@@ -35,7 +35,10 @@ fn a_gap_holds_back_what_is_behind_it<S: NumberedStore>(store: &S) {
     let first = store.reserve(2);
     let second = store.reserve(1);
     let third = store.reserve(3);
-    assert_eq!((first, second, third, store.next()), (Counter(1), Counter(3), Counter(4), Counter(7)));
+    assert_eq!(
+        (first, second, third, store.next()),
+        (Counter(1), Counter(3), Counter(4), Counter(7))
+    );
     store.publish(third, &mut vec![message(4), message(5), message(6)], NOW);
     assert!(!store.has_ready(), "1 is not there yet");
     assert!(!store.is_settled(Counter(2)));
@@ -73,7 +76,11 @@ fn numbers_given_up_leave_no_segment_behind() {
     assert!(!log.has_ready());
     assert_eq!(log.next(), Counter(30_001));
     // One segment may be partly used.
-    assert!(log.overhead_bytes() < 2 * 256 * 32 + 4_096, "{} bytes", log.overhead_bytes());
+    assert!(
+        log.overhead_bytes() < 2 * 256 * 32 + 4_096,
+        "{} bytes",
+        log.overhead_bytes()
+    );
 }
 
 /// A message of the model: its phase, deliveries and generation.
@@ -90,17 +97,19 @@ fn kept() -> impl Strategy<Value = BTreeMap<u64, Kept>> {
 }
 
 fn restored(messages: &BTreeMap<u64, Kept>, next: u64) -> (Counter, Vec<Restored>) {
-    let all = messages.iter().map(|(counter, (phase, delivery_count, generation))| Restored {
-        message: Removed {
-            counter: Counter(*counter),
-            record: Record::from_slice(&counter.to_le_bytes()),
-            delivery_count: *delivery_count,
-            enqueued_at: NOW,
-            expires_at: Timestamp::NEVER,
-        },
-        phase: *phase,
-        generation: *generation,
-    });
+    let all = messages
+        .iter()
+        .map(|(counter, (phase, delivery_count, generation))| Restored {
+            message: Removed {
+                counter: Counter(*counter),
+                record: Record::from_slice(&counter.to_le_bytes()),
+                delivery_count: *delivery_count,
+                enqueued_at: NOW,
+                expires_at: Timestamp::NEVER,
+            },
+            phase: *phase,
+            generation: *generation,
+        });
     (Counter(next), all.collect())
 }
 
@@ -123,7 +132,12 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, Kept>, gap: u64) {
     // New messages come behind the old ones.
     assert_eq!(store.append(&mut vec![message(1), message(2)], NOW), counter);
     let keys = claim(&store, usize::MAX);
-    let of_phase = |wanted| messages.iter().filter(move |(_, kept)| kept.0 == wanted).map(|(counter, _)| *counter);
+    let of_phase = |wanted| {
+        messages
+            .iter()
+            .filter(move |(_, kept)| kept.0 == wanted)
+            .map(|(counter, _)| *counter)
+    };
     let expected: Vec<u64> = of_phase(Phase::Ready).chain([next, next + 1]).collect();
     assert_eq!(counters(&keys), expected);
     for key in &keys {
@@ -137,8 +151,13 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, Kept>, gap: u64) {
         .expect("all are deferred");
     for claimed in fetched {
         let (_, count, generation) = messages[&claimed.key.counter.0];
-        assert_eq!((claimed.delivery_count, claimed.key.generation), (count + 1, generation + 1));
-        store.settle(claimed.key, Outcome::Complete, Ticks(0)).expect("it is ours");
+        assert_eq!(
+            (claimed.delivery_count, claimed.key.generation),
+            (count + 1, generation + 1)
+        );
+        store
+            .settle(claimed.key, Outcome::Complete, Ticks(0))
+            .expect("it is ours");
     }
     for counter in of_phase(Phase::Scheduled) {
         let taken = store.take_scheduled(Counter(counter)).expect("it is scheduled");

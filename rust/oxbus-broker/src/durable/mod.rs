@@ -7,15 +7,18 @@
 //! DIR/shard-00/ …   one journal per partition, with an owner of its own     `store`
 //! ```
 //!
+//! `salvage` copies what is intact out of a damaged one.
 //! `open` puts it together; `upkeep` writes snapshots and heals shards while it is open.
 
 mod contents;
 mod open;
+mod salvage;
 mod store;
 mod upkeep;
 
 pub use contents::{Contents, QueueEntry};
 pub use open::{Opened, StoreOptions, open};
+pub use salvage::{SalvagedPartition, salvage};
 pub use store::{ShardStore, Stores};
 pub use upkeep::{Kept, Upkeep};
 

@@ -204,7 +204,7 @@ fn not_a_namespace(dir: &Path, why: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
+pub(super) fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
     let detail = format!(
         "the namespace could not be {what} ({error}); see to the disk and its permissions: `{}`",
         path.display()
@@ -212,7 +212,7 @@ fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
     Error::new(ErrorKind::Storage, detail)
 }
 
-fn own(dir: &Path) -> Result<Owner> {
+pub(super) fn own(dir: &Path) -> Result<Owner> {
     Owner::take(dir).map_err(|error| match error {
         OwnError::InUse { pid, path } => {
             let who = pid.map_or_else(
@@ -238,7 +238,7 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16) -> Result<Catalog> 
     let make = || {
         for shard in 0..partitions {
             let id = ShardId { store, shard };
-            FileLog::create(&**disk, &shard_dir(dir, shard), id)?;
+            FileLog::create(&**disk, &shard_dir(dir, shard), id, &mut std::iter::empty())?;
         }
         let mut catalog = Catalog::new(store);
         catalog.write(&**disk, dir, Contents::new(partitions).encode())?;
@@ -356,10 +356,10 @@ impl Opening<'_> {
 
 /// The messages of a shard while its journal is read.
 #[derive(Default)]
-struct Replaying {
-    image: Image,
+pub(super) struct Replaying {
+    pub(super) image: Image,
     /// What cannot be, at the first place where it is.
-    wrong: Option<String>,
+    pub(super) wrong: Option<String>,
 }
 
 impl Replaying {

@@ -36,7 +36,7 @@ pub use health::{Fault, Health, Injected};
 use journal::{Journal, Pending};
 pub use schedule::Schedule;
 pub use settle::SettleError;
-pub use snapshot::CellRef;
+pub use snapshot::CellHandle;
 
 /// One partition of a namespace.
 #[derive(Debug)]

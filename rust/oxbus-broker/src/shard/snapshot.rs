@@ -21,41 +21,31 @@ use oxbus_store::{NumberedStore, Peeked, Phase};
 
 use super::journal::{EntityId, Event, Rest};
 use super::{Cell, Fault, Shard};
-use crate::entity::Queue;
 
 /// Bytes of a chunk; one message may make it longer.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Messages looked at in one call.
 const PAGE: usize = 64;
 
-/// A cell, kept alive by its queue.
-#[derive(Clone)]
-pub struct CellRef {
-    /// Its queue.
-    pub queue: Arc<Queue>,
-    /// Which of the queue's cells.
-    pub index: usize,
+/// Keeps a cell alive.
+pub trait CellHandle {
+    /// The cell.
+    fn cell(&self) -> &Cell;
 }
 
 /// A cell and how far its numbers go at the noted entry.
-struct Noted {
-    cell: CellRef,
+struct Noted<C> {
+    cell: C,
     /// The next number.
     next: Counter,
     /// The number to go on from after an unclean end.
     promised: Counter,
 }
 
-impl CellRef {
-    fn cell(&self) -> &Cell {
-        self.queue.cell(self.index).expect("a cell lives as long as its queue")
-    }
-}
-
 impl Shard {
     /// Writes a snapshot and lets go of the journal before it. `cells` lists the cells of this shard. `closing` says
     /// that no number will be given out any more, so that the next open goes on without a gap.
-    pub fn save(&self, cells: impl FnOnce() -> Vec<CellRef>, closing: bool) -> Result<()> {
+    pub fn save<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let unsaved = journal.unsaved_bytes();
@@ -76,9 +66,9 @@ impl Shard {
 
     /// Goes on after a failure: writes everything that was acknowledged into a new journal. `begin_anew` makes it from
     /// the messages it is given.
-    pub fn heal(
+    pub fn heal<C: CellHandle>(
         &self,
-        cells: impl FnOnce() -> Vec<CellRef>,
+        cells: impl FnOnce() -> Vec<C>,
         begin_anew: impl FnOnce(&mut dyn Iterator<Item = Vec<u8>>) -> io::Result<Arc<dyn ShardLog>>,
     ) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
@@ -113,7 +103,7 @@ impl Shard {
 }
 
 /// Waits until every number that was given out is a message or given up. A log that fails lets everybody give up.
-fn until_settled(noted: &[Noted]) {
+fn until_settled<C: CellHandle>(noted: &[Noted<C>]) {
     let mut pause = Duration::from_micros(20);
     for Noted { cell, next, .. } in noted {
         while !cell.cell().main().is_settled(*next) {
@@ -123,7 +113,7 @@ fn until_settled(noted: &[Noted]) {
     }
 }
 
-fn note(cells: Vec<CellRef>, closing: bool) -> Vec<Noted> {
+fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<Noted<C>> {
     cells
         .into_iter()
         .map(|cell| {
@@ -139,15 +129,15 @@ fn note(cells: Vec<CellRef>, closing: bool) -> Vec<Noted> {
 }
 
 /// The messages of cells as chunks of events.
-struct Walk<'a> {
-    left: VecDeque<&'a Noted>,
+struct Walk<'a, C> {
+    left: VecDeque<&'a Noted<C>>,
     /// Where the cell at hand goes on.
     at: Option<(&'a Cell, SubQueue, Counter)>,
     page: VecDeque<Peeked>,
 }
 
-impl<'a> Walk<'a> {
-    fn over(noted: &'a [Noted]) -> Self {
+impl<'a, C: CellHandle> Walk<'a, C> {
+    fn over(noted: &'a [Noted<C>]) -> Self {
         Self {
             left: noted.iter().collect(),
             at: None,
@@ -183,7 +173,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Iterator for Walk<'_> {
+impl<C: CellHandle> Iterator for Walk<'_, C> {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {

@@ -130,7 +130,9 @@ impl Writer {
 
     /// True when more than half of the current segment is used.
     pub(super) fn is_half_used(&self) -> bool {
-        self.current.as_ref().is_some_and(|segment| self.position > segment.bytes / 2)
+        self.current
+            .as_ref()
+            .is_some_and(|segment| self.position > segment.bytes / 2)
     }
 
     /// The first segment that may hold an entry from `lsn` on.

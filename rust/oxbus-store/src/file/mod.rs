@@ -100,8 +100,13 @@ impl fmt::Debug for FileLog {
 }
 
 impl FileLog {
-    /// Makes the files of an empty log, so that a directory without files is known to have lost them.
-    pub fn create(disk: &dyn Disk, dir: &Path, id: ShardId) -> io::Result<()> {
+    /// Makes the files of a log that begins with a snapshot, be it empty: a directory without files has lost them.
+    pub fn create(
+        disk: &dyn Disk,
+        dir: &Path,
+        id: ShardId,
+        chunks: &mut dyn Iterator<Item = Vec<u8>>,
+    ) -> io::Result<()> {
         disk.create_dir(dir)?;
         let covers = Covers {
             id,
@@ -109,7 +114,7 @@ impl FileLog {
             last: Lsn::NONE,
             first_segment: 1,
         };
-        snapshot::put(disk, dir, covers, &mut std::iter::empty())
+        snapshot::put(disk, dir, covers, chunks)
     }
 
     /// True when `dir` has files of a log.

@@ -30,7 +30,7 @@ pub(super) fn path_of(dir: &Path, number: u64) -> PathBuf {
 }
 
 /// The number of a segment by its file name.
-fn number_of(name: &str) -> Option<u64> {
+pub(super) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 10).then(|| digits.parse().ok()).flatten()
 }

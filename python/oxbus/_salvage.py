@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `oxbus salvage`: what is intact in a damaged namespace, copied into a new one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from oxbus._oxbus import _salvage
+from oxbus.exceptions import ServiceBusError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
+    """Copy what is intact and print what is lost.
+
+    Args:
+        source: The damaged namespace.
+        target: Where to write the copy; None: beside `source`, with the ending ``.salvaged``.
+        as_json: Print one JSON object.
+
+    Returns:
+        0 when nothing is lost, 1 when something is, 2 when nothing could be copied.
+    """
+    target = target or source.with_name(f"{source.name}.salvaged")
+    try:
+        partitions = _salvage(source, target)
+    except (ServiceBusError, OSError) as error:
+        print(f"Nothing was copied: {error}", file=sys.stderr)
+        return 2
+    if as_json:
+        print(json.dumps({"target": str(target), "partitions": partitions}))
+    else:
+        for partition in partitions:
+            state = "whole" if partition["whole"] else "damaged"
+            print(f"partition {partition['partition_id']:>2}: {partition['messages']:>9,} messages, {state}")
+            for loss in partition["losses"]:
+                print(f"    {loss}")
+        print(f"The copy is in {target}")
+    return 0 if all(partition["whole"] for partition in partitions) else 1

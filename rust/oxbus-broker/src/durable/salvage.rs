@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Copying what is intact out of a damaged namespace into a new one.
+//!
+//! The damaged directory is read only. Its catalog is taken over; when that is damaged too, each entity that the journals
+//! name becomes a queue `salvaged-<number>`. What a lost entry would have done did not happen: a message whose completion is
+//! lost is there again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use oxbus_model::options::QueueSettings;
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::disk::{Disk, LocalDisk};
+use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, Salvaged, ShardId, salvage as salvage_log};
+
+use super::open::{Replaying, own, shard_dir, storage};
+use super::{Contents, QueueEntry};
+use crate::clock::random_bytes;
+use crate::shard::journal::Image;
+
+/// Bytes of a chunk of a snapshot; one message may make it longer.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// What was found in one partition.
+#[derive(Debug, Clone)]
+pub struct SalvagedPartition {
+    /// Which.
+    pub partition: u16,
+    /// Messages that were copied.
+    pub messages: u64,
+    /// Nothing is missing or damaged, as far as can be known.
+    pub is_whole: bool,
+    /// What is missing or damaged, for people.
+    pub losses: Vec<String>,
+}
+
+/// Copies what is intact in the namespace `from` into a new one at `to`, which is missing or empty.
+pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    let partitions = partitions_of(from)?;
+    // Nobody may write there meanwhile.
+    let _owner = own(from)?;
+    if disk.list(to).is_ok_and(|names| !names.is_empty()) {
+        let detail = format!(
+            "the target is not empty; give a directory that does not exist: `{}`",
+            to.display()
+        );
+        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+    }
+    let known = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
+    let contents = known.and_then(|catalog| Contents::decode(&catalog.content).ok());
+    let store = random_bytes()?;
+    let failed = |error: std::io::Error| storage(to, "written", &error);
+    let mut found = Vec::new();
+    let mut images = Vec::new();
+    for partition in 0..partitions {
+        let mut replay = Replaying::default();
+        let dir = shard_dir(from, partition);
+        let salvaged = salvage_log(&ReadOnlyDisk, &dir, None, &mut replay);
+        let losses = match salvaged {
+            Ok(salvaged) => losses_of(&salvaged, replay.wrong.as_deref()),
+            Err(error) => vec![format!("it cannot be read: {error}")],
+        };
+        images.push(replay.image);
+        found.push(SalvagedPartition {
+            partition,
+            messages: 0,
+            is_whole: losses.is_empty(),
+            losses,
+        });
+    }
+    let contents = contents.unwrap_or_else(|| guessed(partitions, &images));
+    for (report, mut image) in found.iter_mut().zip(images) {
+        image.retain(|entity| contents.has(entity));
+        let count = |messages: usize| messages as u64;
+        report.messages = image
+            .entities()
+            .map(|(_, queues)| count(queues.main.len()) + count(queues.dead_letters.len()))
+            .sum();
+        let id = ShardId {
+            store,
+            shard: report.partition,
+        };
+        let dir = shard_dir(to, report.partition);
+        FileLog::create(&*disk, &dir, id, &mut image.chunks(CHUNK_BYTES)).map_err(failed)?;
+    }
+    Catalog::new(store)
+        .write(&*disk, to, contents.encode())
+        .map_err(failed)?;
+    Ok(found)
+}
+
+/// Partitions of the namespace, by its directories.
+fn partitions_of(from: &Path) -> Result<u16> {
+    let names = ReadOnlyDisk.list(from).map_err(|error| storage(from, "read", &error))?;
+    let numbers = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("shard-")?.parse().ok());
+    let by_directory = numbers.max().map_or(0, |last: u16| last + 1);
+    let catalog = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
+    let contents = catalog.and_then(|catalog| Contents::decode(&catalog.content).ok());
+    match contents.map_or(by_directory, |contents| contents.partitions) {
+        0 => {
+            let detail = format!("the path has neither a catalog nor partitions: `{}`", from.display());
+            Err(Error::new(ErrorKind::InvalidOperation, detail))
+        }
+        partitions => Ok(partitions),
+    }
+}
+
+/// Queues for all entities that have messages.
+fn guessed(partitions: u16, images: &[Image]) -> Contents {
+    let mut contents = Contents::new(partitions);
+    for (entity, _) in images.iter().flat_map(Image::entities) {
+        if contents.has(entity) {
+            continue;
+        }
+        contents.next_entity = contents.next_entity.max(entity.0 + 1);
+        contents.queues.push(QueueEntry {
+            id: entity.0,
+            name: format!("salvaged-{}", entity.0),
+            home: 0,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            settings: QueueSettings {
+                enable_partitioning: true,
+                ..QueueSettings::default()
+            },
+        });
+    }
+    contents
+}
+
+fn losses_of(salvaged: &Salvaged, wrong: Option<&str>) -> Vec<String> {
+    let mut losses: Vec<String> = Vec::new();
+    if salvaged.files.is_empty() {
+        losses.push("all its files are gone".to_owned());
+    }
+    for lost in &salvaged.lost {
+        losses.push(format!("entries {} to {} are lost", lost.start().0, lost.end().0));
+    }
+    for missing in &salvaged.missing_segments {
+        losses.push(format!("segments {} to {} are missing", missing.start(), missing.end()));
+    }
+    for file in &salvaged.files {
+        losses.extend(file.problems.iter().map(|problem| format!("{}: {problem}", file.name)));
+        let bad = file.bad.iter();
+        losses.extend(bad.map(|bad| format!("{}: bytes {} to {} are damaged", file.name, bad.start, bad.end)));
+    }
+    losses.extend(wrong.map(|wrong| format!("reading stopped: {wrong}")));
+    losses
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `oxbus salvage`, for the command line.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::error::OrRaise;
+use crate::waiting;
+
+/// Copies what is intact out of a damaged namespace. One dict per partition.
+#[pyfunction]
+pub(crate) fn _salvage<'py>(py: Python<'py>, source: PathBuf, target: PathBuf) -> PyResult<Bound<'py, PyList>> {
+    let found = waiting::outside(py, || oxbus_broker::durable::salvage(&source, &target))?.or_raise()?;
+    let reports = PyList::empty(py);
+    for partition in found {
+        let report = PyDict::new(py);
+        report.set_item("partition_id", partition.partition)?;
+        report.set_item("messages", partition.messages)?;
+        report.set_item("whole", partition.is_whole)?;
+        report.set_item("losses", partition.losses)?;
+        reports.append(report)?;
+    }
+    Ok(reports)
+}

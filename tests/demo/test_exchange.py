@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sending and receiving go on where they were interrupted, in every window between an act and its note.
+
+The namespace stays open; what is interrupted are the notes and the calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+import pytest
+from oxbus.demo import checks, exchange
+from oxbus.demo.data_directory import DataDirectory
+from oxbus.demo.deliveries import Deliveries
+from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
+from oxbus.demo.notes import KeptNotes, Notes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from oxbus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+    from oxbus.testing import ManualClock
+
+FLIGHTS, BATCH = 300, 100
+QUEUE = "spread"
+COLUMNS = ["message_id", "partition_key", "body"]
+ROWS_PER_RECEIVE = 10
+MORE_THAN_A_LOCK_SECONDS = 61
+
+pytestmark = pytest.mark.usefixtures("partitioned_queue")
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+class Interrupted:
+    """A client or receiver whose first batch is interrupted at a point; the calls of all others work."""
+
+    def __init__(self, inner: Any, point: str, left: list[bool] | None = None) -> None:
+        self._inner, self._point = inner, point
+        self._left = [True] if left is None else left
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._inner.__exit__(*details)
+
+    def get_queue_receiver(self, name: str) -> Interrupted:
+        """A receiver that shares the one interruption."""
+        return Interrupted(self._inner.get_queue_receiver(name), self._point, self._left)
+
+    def _now(self, point: str) -> bool:
+        return point == self._point and bool(self._left) and self._left.pop()
+
+    def receive_arrow(self, count: int, *, max_wait_time: float) -> pa.Table:
+        """Receive; the rows may never be seen."""
+        table = pa.table(self._inner.receive_arrow(count, max_wait_time=max_wait_time))
+        if table.num_rows and self._now("received"):
+            raise KilledError
+        return table
+
+    def settle_arrow(self, batch: pa.Table, outcome: Any) -> None:
+        """Settle none, half or all of the rows before the end."""
+        if self._now("settle"):
+            raise KilledError
+        if self._now("half a settle"):
+            self._inner.settle_arrow(batch.slice(0, batch.num_rows // 2), outcome)
+            raise KilledError
+        self._inner.settle_arrow(batch, outcome)
+        if self._now("settled"):
+            raise KilledError
+
+
+@pytest.fixture(autouse=True)
+def small_receives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many batches, and everything is sent before the receivers start, so a drained queue shows at once."""
+    monkeypatch.setattr(exchange, "MESSAGES_PER_RECEIVE", ROWS_PER_RECEIVE)
+    monkeypatch.setattr(exchange, "QUIET_SECONDS", 0.2)
+
+
+@pytest.fixture
+def batches() -> list[pa.RecordBatch]:
+    """Three batches of made-up flights, every thirtieth without a tail number."""
+    table = pa.table(
+        {
+            "message_id": [f"flight-{row}" for row in range(FLIGHTS)],
+            "partition_key": [None if row % 30 == 0 else f"N{row % 25:05}" for row in range(FLIGHTS)],
+            "body": [b"%d" % row for row in range(FLIGHTS)],
+            "spark_partition": [None] * FLIGHTS,
+        },
+        schema=SCHEMA,
+    )
+    batches: list[pa.RecordBatch] = table.to_batches(max_chunksize=BATCH)
+    return batches
+
+
+def store(client: ServiceBusClient, batch: pa.RecordBatch) -> None:
+    """Put messages into the queue behind the notes' back."""
+    with client.get_queue_sender(QUEUE) as sender:
+        sender.send_arrow(batch.select(COLUMNS))
+
+
+def stored_ids(client: ServiceBusClient) -> list[str | None]:
+    """The ids of all messages in the queue, sorted."""
+    with client.get_queue_receiver(QUEUE) as browser:
+        return sorted(str(message.message_id) for message in iter_peek(browser))
+
+
+def iter_peek(browser: ServiceBusReceiver) -> Iterator[ServiceBusReceivedMessage]:
+    """Everything that a browser sees."""
+    while messages := browser.peek_messages(250):
+        yield from messages
+
+
+def all_ids(batches: list[pa.RecordBatch]) -> list[str]:
+    """The ids of all messages, sorted."""
+    return sorted(pa.Table.from_batches(batches)["message_id"].to_pylist())
+
+
+def noted(batches: int) -> Notes:
+    """Notes that say how many batches were acknowledged."""
+    notes = Notes()
+    notes.acknowledge(batches)
+    return notes
+
+
+@pytest.mark.parametrize("in_doubt", [0, 37, BATCH])
+def test_batch_in_doubt_is_sent_as_far_as_it_is_missing(
+    client: ServiceBusClient, batches: list[pa.RecordBatch], in_doubt: int
+) -> None:
+    """None, some or all of it may be in the queue; afterwards each message is there once."""
+    store(client, batches[0])
+    store(client, batches[1].slice(0, in_doubt))
+    notes = noted(1)
+    sent = exchange.send(client, QUEUE, batches, notes)
+    assert stored_ids(client) == all_ids(batches)
+    assert (sent.found, sent.missing, sent.rows) == (in_doubt, 0, FLIGHTS - BATCH - in_doubt)
+    assert notes.acknowledged_batches == len(batches)
+    assert all(check.passed for check in checks.check_kept(sent))
+
+
+def test_lost_batch_is_not_sent_again(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
+    """What was acknowledged and is gone has to be missed, not mended."""
+    store(client, batches[0].slice(1))
+    sent = exchange.send(client, QUEUE, batches, noted(1))
+    assert sent.missing == 1
+    assert "flight-0" not in stored_ids(client)
+    assert [check.passed for check in checks.check_kept(sent)] == [False]
+
+
+def test_full_queue_is_not_filled_again(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
+    """When all batches were acknowledged, an empty queue is one that was drained."""
+    sent = exchange.send(client, QUEUE, batches, noted(len(batches)))
+    assert stored_ids(client) == []
+    assert sent.rows == 0
+    assert sent.messages.num_rows == FLIGHTS
+
+
+def test_first_run_has_nothing_to_prove_about_kills(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
+    """A claim about what was acknowledged before a kill needs one."""
+    assert checks.check_kept(exchange.send(client, QUEUE, batches, Notes())) == []
+
+
+@pytest.mark.parametrize(
+    ("point", "noted_again", "redelivered"),
+    [
+        ("received", 0, ROWS_PER_RECEIVE),
+        ("settle", ROWS_PER_RECEIVE, ROWS_PER_RECEIVE),
+        ("half a settle", ROWS_PER_RECEIVE // 2, ROWS_PER_RECEIVE // 2),
+        ("settled", 0, 0),
+    ],
+)
+def test_interrupted_receiver_is_continued(
+    tmp_path: Path,
+    client: ServiceBusClient,
+    clock: ManualClock,
+    batches: list[pa.RecordBatch],
+    point: str,
+    noted_again: int,
+    redelivered: int,
+) -> None:
+    """Whatever the step at which it ended, the next run completes the rest and every proof holds."""
+    encoded = EncodedFlights(batches, FLIGHTS, FLIGHTS // 30)
+    with DataDirectory(tmp_path / "demo") as directory:
+        notes = KeptNotes(directory)
+        exchange.send(client, QUEUE, notes.encoded(lambda: encoded).batches, notes)
+        with pytest.raises(KilledError):
+            exchange.receive(Interrupted(client, point), QUEUE, notes)  # type: ignore[arg-type]
+    clock.advance(MORE_THAN_A_LOCK_SECONDS)
+    with DataDirectory(tmp_path / "demo") as directory:
+        notes = KeptNotes(directory)
+        kept = notes.encoded(lambda: pytest.fail("it was encoded already"))
+        sent = exchange.send(client, QUEUE, kept.batches, notes)
+        exchange.receive(client, QUEUE, notes)
+        deliveries = Deliveries(notes.deliveries())
+    assert notes.run == 2
+    assert int(deliveries.noted_again.sum()) == noted_again
+    assert deliveries.redelivered == redelivered
+    left = len(stored_ids(client))
+    found = checks.check_delivery(sent.messages, deliveries, PARTITIONS, left)
+    assert [check for check in found if not check.passed] == []
+    assert sum(deliveries.per_receiver(2, exchange.RECEIVERS)) == FLIGHTS
+
+
+def test_kept_messages_are_those_that_were_encoded(tmp_path: Path, batches: list[pa.RecordBatch]) -> None:
+    """Columns, batches and counts come back from the file as they were."""
+    with DataDirectory(tmp_path / "demo") as directory:
+        first = KeptNotes(directory).encoded(lambda: EncodedFlights(batches, FLIGHTS, 10, 1.5))
+        again = KeptNotes(directory).encoded(lambda: pytest.fail("it was encoded already"))
+        assert first == again == EncodedFlights(batches, FLIGHTS, 10, 1.5)
