@@ -114,8 +114,10 @@ impl Injection {
                 Ok(false)
             }
             DiskFault::Latency(time) => {
-                drop(state);
-                std::thread::sleep(time);
+                let waited = self
+                    .changed
+                    .wait_timeout_while(state, time, |state| state.fault == Some(fault));
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
                 Ok(false)
             }
         }

@@ -8,11 +8,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use oxbus_model::caps::OS_SYNC_INTERVAL_MS;
 use oxbus_model::options::Durability;
-use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::file::{
     Catalog, FileLog, FileLogOptions, Flusher, HeaderError, OpenError, OwnError, Owner, Replay, Replayed, ShardId,
@@ -21,7 +21,7 @@ use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
 
 use super::{Contents, Recovery, ShardStore, Stores};
-use crate::clock::random_bytes;
+use crate::clock::{SystemClock, random_bytes};
 use crate::shard::journal::{Events, Image, Journal};
 use crate::shard::{Fault, Shard};
 
@@ -55,7 +55,8 @@ pub struct Opened {
 
 /// Opens the namespace in a directory; creates it with `partitions` shards, or `default_partitions`, when there is none.
 pub fn open(options: &StoreOptions, partitions: Option<u16>, default_partitions: u16) -> Result<Opened> {
-    let began = Instant::now();
+    let clock = SystemClock::default();
+    let began = clock.ticks();
     let is_local = options.disk.is_none();
     let disk = options.disk.clone().unwrap_or_else(|| Arc::new(LocalDisk));
     let dir = &options.path;
@@ -124,7 +125,7 @@ pub fn open(options: &StoreOptions, partitions: Option<u16>, default_partitions:
         stores.push(part.store);
         images.push(image);
     }
-    recovery.seconds = began.elapsed().as_secs_f64();
+    recovery.seconds = (clock.ticks().0 - began.0) as f64 / 1e3;
     Ok(Opened {
         stores: Stores {
             dir: dir.clone(),
@@ -170,8 +171,7 @@ fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
     };
     match Catalog::read(disk, dir) {
         Ok(Some(catalog)) => Ok(Some(catalog)),
-        // What creating a namespace makes before its catalog; it may have been cut short.
-        Ok(None) if names.iter().all(|name| is_ours(name)) => Ok(None),
+        Ok(None) if names.iter().all(|name| is_cut_short(disk, dir, name)) => Ok(None),
         Ok(None) => Err(not_a_namespace(dir, "it has other files and no catalog")),
         Err(OpenError::Io(error)) => Err(storage(&Catalog::path(dir), "read", &error)),
         Err(OpenError::Header { path, error }) => Err(match error {
@@ -192,8 +192,13 @@ fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
     }
 }
 
-fn is_ours(name: &str) -> bool {
-    name == "owner" || name == "catalog.tmp" || name.starts_with("shard-")
+/// True for what creating a namespace makes before its catalog: files of a shard without messages.
+fn is_cut_short(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
+    if !name.starts_with("shard-") {
+        return name == "owner" || name == "catalog.tmp";
+    }
+    let first = |name: &String| FileLog::is_first_file(name) || name == "owner";
+    disk.list(&dir.join(name)).is_ok_and(|names| names.iter().all(first))
 }
 
 fn not_a_namespace(dir: &Path, why: &str) -> Error {
@@ -301,7 +306,11 @@ impl Opening<'_> {
                 let log = Arc::new(log);
                 self.flusher.add(&log);
                 Part {
-                    shard: Arc::new(Shard::durable(id, Journal::new(log.clone(), self.durability))),
+                    // What was replayed waits for a snapshot like what is written from now on.
+                    shard: Arc::new(Shard::durable(
+                        id,
+                        Journal::new(log.clone(), self.durability, replayed.bytes),
+                    )),
                     store: Some(ShardStore {
                         log: Mutex::new(log),
                         options,

@@ -5,10 +5,11 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use oxbus_model::caps::{SNAPSHOT_INTERVAL_MS, SNAPSHOT_JOURNAL_BYTES};
 
+use crate::clock::Alarm;
 use crate::shard::{Fault, Shard};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -41,9 +42,15 @@ struct Stop {
 /// What the thread remembers of a shard.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
-    saved_at: Instant,
-    /// When to try to heal it, and how long to wait after that try.
-    heal: Option<(Instant, Duration)>,
+    /// When a snapshot is due, however little there is to save.
+    save: Alarm,
+    /// When to try to heal it, and how long that wait is.
+    heal: Option<(Alarm, Duration)>,
+}
+
+/// An alarm after the longest time between snapshots.
+fn next_save() -> Alarm {
+    Alarm::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
 
 impl Upkeep {
@@ -82,7 +89,7 @@ impl Stop {
             watches.resize(
                 kept.shards().len(),
                 Watch {
-                    saved_at: Instant::now(),
+                    save: next_save(),
                     heal: None,
                 },
             );
@@ -112,26 +119,26 @@ impl Watch {
             None => {
                 self.heal = None;
                 let unsaved = journal.unsaved_bytes();
-                let is_old = self.saved_at.elapsed() >= Duration::from_millis(SNAPSHOT_INTERVAL_MS);
+                let is_old = self.save.remaining() == Some(Duration::ZERO);
                 if unsaved >= SNAPSHOT_JOURNAL_BYTES || (unsaved > 0 && is_old) {
                     kept.save(shard);
-                    self.saved_at = Instant::now();
+                    self.save = next_save();
                 }
             }
         }
     }
 
     fn heal(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
-        let now = Instant::now();
-        let (at, pause) = *self.heal.get_or_insert((now + HEAL_AFTER_MIN, HEAL_AFTER_MIN));
-        if now < at {
+        let first = || (Alarm::after(Some(HEAL_AFTER_MIN)), HEAL_AFTER_MIN);
+        let (alarm, pause) = *self.heal.get_or_insert_with(first);
+        if alarm.remaining() != Some(Duration::ZERO) {
             return;
         }
         self.heal = if kept.try_heal(shard) {
             None
         } else {
             let pause = (pause * 2).min(HEAL_AFTER_MAX);
-            Some((now + pause, pause))
+            Some((Alarm::after(Some(pause)), pause))
         };
     }
 }

@@ -7,7 +7,7 @@
 //! `attempts` (what is handed out), `snapshot` (all of it, now and then).
 //!
 //! Holds always
-//! - the mutex is never held across a wake-up, a wait, or a call out of the stores and the journal's buffer;
+//! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
 //! - order of the mutexes: the shard's, then the journal's order;
 //! - an event is journaled after its effect is in the stores, except that messages come in the other way round: number,
 //!   event, commit, then the store. So a snapshot that waits for reserved numbers knows every event before it.

@@ -107,7 +107,7 @@ fn until_settled<C: CellHandle>(noted: &[Noted<C>]) {
     let mut pause = Duration::from_micros(20);
     for Noted { cell, next, .. } in noted {
         while !cell.cell().main().is_settled(*next) {
-            std::thread::sleep(pause);
+            std::thread::park_timeout(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }

@@ -117,6 +117,11 @@ impl FileLog {
         snapshot::put(disk, dir, covers, chunks)
     }
 
+    /// True for a file that a log has before its first entry.
+    pub fn is_first_file(name: &str) -> bool {
+        segment::is_temporary(name) || snapshot::lsn_of(name) == Some(Lsn::NONE)
+    }
+
     /// True when `dir` has files of a log.
     pub fn exists(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
         match disk.list(dir) {
@@ -193,6 +198,11 @@ impl FileLog {
         before.commits.end(Failure::Closed);
         let first_segment = before.commits.with_writer(|writer| writer.next_segment());
         let (last, epoch) = (Lsn(before.commits.next().0 - 1), before.epoch + 1);
+        let options = FileLogOptions {
+            // Frames of this owner are not those of the one before.
+            salt: options.salt.wrapping_add((epoch as u32).wrapping_mul(0x85EB_CA6B)),
+            ..options
+        };
         let covers = Covers {
             id,
             epoch,

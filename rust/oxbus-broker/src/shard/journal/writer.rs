@@ -2,7 +2,7 @@
 //! The log of a shard as its cells write it: in one order, with what is not there yet to wait for.
 //!
 //! Numbers of messages are given out and written under one mutex, so the order of the journal is the order of the
-//! numbers. Nobody waits for the disk under it.
+//! numbers. Nobody waits for a sync under it; an append may write a full buffer, or make the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,12 +42,12 @@ pub struct Pending {
 }
 
 impl Journal {
-    /// A journal over a log.
-    pub fn new(log: Arc<dyn ShardLog>, durability: Durability) -> Self {
+    /// A journal over a log that holds so many bytes which no snapshot covers.
+    pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64) -> Self {
         Self {
             log: Mutex::new(log),
             durability,
-            unsaved_bytes: AtomicU64::new(0),
+            unsaved_bytes: AtomicU64::new(unsaved_bytes),
         }
     }
 
