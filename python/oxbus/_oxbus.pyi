@@ -228,8 +228,9 @@ class Namespace:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def close(self) -> None:
-        """End all receives that wait. Messages in memory are dropped; a directory keeps everything acknowledged, and others
-        may open it. Closing twice is harmless.
+        """End all receives that wait; closing twice is harmless.
+
+        Messages in memory are dropped; a directory keeps everything acknowledged, and others may open it.
         """
 
     @property
