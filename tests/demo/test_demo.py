@@ -295,7 +295,6 @@ def test_directory_is_told_and_removed_when_all_is_right(
         return replace(report, runs=Runs(directory=str(directory)))
 
     monkeypatch.setattr(main, "run", run)
-    monkeypatch.setenv("COLUMNS", "500")
     assert main.main(directory) == (0 if passed else 1)
     told = capsys.readouterr().out
     assert f"kept in {directory}" in told

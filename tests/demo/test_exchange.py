@@ -108,7 +108,7 @@ def store(client: ServiceBusClient, batch: pa.RecordBatch) -> None:
         sender.send_arrow(batch.select(COLUMNS))
 
 
-def stored_ids(client: ServiceBusClient) -> list[str | None]:
+def stored_ids(client: ServiceBusClient) -> list[str]:
     """The ids of all messages in the queue, sorted."""
     with client.get_queue_receiver(QUEUE) as browser:
         return sorted(str(message.message_id) for message in iter_peek(browser))

@@ -7,6 +7,7 @@ is still being filled holds everything that was stored in it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from oxbus.demo.deliveries import SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from oxbus import ServiceBusClient
+    from oxbus import ServiceBusClient, ServiceBusReceiver
     from oxbus.demo.notes import Notes
 
 RECEIVERS = 2
@@ -99,51 +100,59 @@ def receive(
     """Drain the queue with competing receivers, each in its own thread; the notes hold what they got.
 
     Raises:
-        BaseException: What stopped a receiver; the other one finishes first.
+        BaseException: What stopped a receiver; the other one finishes its batch first.
     """
     start_together = threading.Barrier(RECEIVERS)
+    stop = threading.Event()
     received: list[Received | None] = [None] * RECEIVERS
     failures: list[BaseException] = []
 
-    def drain(place: int) -> None:
+    def drain(place: int, receiver: ServiceBusReceiver) -> None:
         try:
-            received[place] = _receive_until_quiet(client, queue_name, place, notes, start_together, on_rows)
+            start_together.wait()
+            received[place] = _receive_until_quiet(receiver, place, notes, stop, on_rows)
         except BaseException as error:  # noqa: BLE001 -- carried to the caller's thread
             failures.append(error)
-            start_together.abort()
+            stop.set()
 
-    threads = [threading.Thread(target=drain, args=(place,), name=f"receiver {place}") for place in range(RECEIVERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    # Closed when all have ended: what one gives back would come to the other after later messages.
+    with contextlib.ExitStack() as open_receivers:
+        receivers = [open_receivers.enter_context(client.get_queue_receiver(queue_name)) for _ in range(RECEIVERS)]
+        threads = [threading.Thread(target=drain, args=each) for each in enumerate(receivers)]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:  # Ctrl-C
+            stop.set()
+            start_together.abort()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+            raise
     if failures:
         raise failures[0]
     return [one for one in received if one is not None]
 
 
-def _receive_until_quiet(  # noqa: PLR0917 -- called once, above
-    client: ServiceBusClient,
-    queue_name: str,
-    place: int,
-    notes: Notes,
-    start_together: threading.Barrier,
-    on_rows: Callable[[int], object],
+def _receive_until_quiet(
+    receiver: ServiceBusReceiver, place: int, notes: Notes, stop: threading.Event, on_rows: Callable[[int], object]
 ) -> Received:
     rows = 0
-    with client.get_queue_receiver(queue_name) as receiver:
-        start_together.wait()
-        started = last_completed = time.perf_counter()
-        for number in count():
-            batch = pa.table(receiver.receive_arrow(MESSAGES_PER_RECEIVE, max_wait_time=QUIET_SECONDS))
-            if batch.num_rows == 0:
-                break
-            notes.take(place, number, batch.select(SCHEMA.names).cast(SCHEMA))
-            receiver.settle_arrow(batch, "complete")
-            notes.complete(place, number)
-            last_completed = time.perf_counter()
-            rows += batch.num_rows
-            on_rows(batch.num_rows)
+    started = last_completed = time.perf_counter()
+    for number in count():
+        if stop.is_set():
+            break
+        batch = pa.table(receiver.receive_arrow(MESSAGES_PER_RECEIVE, max_wait_time=QUIET_SECONDS))
+        if batch.num_rows == 0:
+            break
+        notes.take(place, number, batch.select(SCHEMA.names).cast(SCHEMA))
+        receiver.settle_arrow(batch, "complete")
+        notes.complete(place, number)
+        last_completed = time.perf_counter()
+        rows += batch.num_rows
+        on_rows(batch.num_rows)
     return Received(rows, last_completed - started)
 
 

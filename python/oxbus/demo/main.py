@@ -52,11 +52,10 @@ def _open_notes(path: Path | None, console: Console) -> Iterator[Notes]:
         return
     with DataDirectory(path) as directory:
         place, runs = escape(str(directory.path)), directory.progress.runs
+        text = f"Messages are kept in {place}; when this run is killed, the same command goes on."
         if runs:
-            console.print(f"Going on in {place}, where run {runs} was ended.", highlight=False)
-        else:
-            text = f"Messages are kept in {place}; when this run is killed, the same command goes on."
-            console.print(text, highlight=False)
+            text = f"Going on in {place}, where run {runs} ended early."
+        console.print(text, highlight=False, soft_wrap=True)
         yield KeptNotes(directory)
 
 

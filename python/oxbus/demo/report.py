@@ -88,7 +88,8 @@ def print_report(report: Report, console: Console) -> None:
     took = "This run" if report.runs.resumed else "The demo"
     console.print(f"{verdict} {took} took {report.seconds['total']:.0f} s.")
     if not report.passed and report.runs.directory:
-        console.print(f"The next run starts anew; until then all files stay in {escape(report.runs.directory)}.")
+        text = f"The next run starts anew; until then all files stay in {escape(report.runs.directory)}."
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 def _print_runs(runs: Runs, console: Console) -> None:
