@@ -26,7 +26,7 @@ SEED ?=
 # Seconds that `make fuzz` gives each target, and which; empty means all.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGET ?=
-CARGO_FUZZ_VERSION := 0.13.1
+CARGO_FUZZ_VERSION := 0.13.2
 # Case of `make bench`, a pytest -k expression; empty means all.
 CASE ?=
 
