@@ -115,6 +115,7 @@ pub(crate) fn store(
         durability: durability.unwrap_or(Durability::Fsync),
         owned: partitions_owned.map(owned).transpose()?,
         disk: None,
+        segment_bytes: None,
     }))
 }
 

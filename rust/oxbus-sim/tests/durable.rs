@@ -15,7 +15,7 @@ use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions};
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{Durability, QueueSettings, ReceiveMode};
-use oxbus_model::Timestamp;
+use oxbus_model::{PartitionId, Timestamp};
 use oxbus_store::fault::{Fault, FaultDisk};
 
 const PARTITIONS: u16 = 2;
@@ -28,6 +28,8 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
             durability: Durability::Fsync,
             owned: None,
             disk: Some(Arc::new(disk.clone())),
+            // So small that the script needs several.
+            segment_bytes: Some((4 << 10, 8 << 10)),
         }),
         partitions: Some(PARTITIONS),
         clock: Some(Arc::clone(clock)),
@@ -272,6 +274,35 @@ fn a_death_at_every_call_loses_and_doubles_nothing() {
                     &format!("{fault:?} at call {call}, disk {index}"),
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn an_error_at_every_call_stops_one_partition_until_it_heals() {
+    for call in 0..calls() {
+        for fault in [Fault::Errno(5), Fault::ShortWrite] {
+            let disk = FaultDisk::new();
+            disk.fail_at(call, fault);
+            let (script, namespace, clock) = run_on(&disk);
+            let context = format!("{fault:?} at call {call}");
+            if let Some(namespace) = namespace {
+                for partition in 0..PARTITIONS {
+                    namespace
+                        .heal(PartitionId(partition))
+                        .unwrap_or_else(|error| panic!("{context}: {error}"));
+                }
+                script.check(&namespace, &format!("{context}, healed"));
+                // As it stands, without a close.
+                check_next(
+                    &script,
+                    &disk.after_kill(),
+                    &clock,
+                    &format!("{context}, healed and killed"),
+                );
+                namespace.close();
+            }
+            check_next(&script, &disk, &clock, &format!("{context}, closed"));
         }
     }
 }

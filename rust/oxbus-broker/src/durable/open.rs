@@ -39,6 +39,8 @@ pub struct StoreOptions {
     pub owned: Option<u64>,
     /// Another file system than the machine's, for tests: nobody owns anything there.
     pub disk: Option<Arc<dyn Disk>>,
+    /// Bytes of the smallest and of the largest journal segment; `None` for the usual ones. For tests.
+    pub segment_bytes: Option<(u64, u64)>,
 }
 
 /// An open namespace, in parts.
@@ -104,6 +106,7 @@ pub fn open(options: &StoreOptions, partitions: Option<u16>, default_partitions:
         dir,
         store: found.store,
         durability: options.durability,
+        segment_bytes: options.segment_bytes,
         flusher: &Arc::new(flusher),
     };
     let parts = opening.all(contents.partitions, &owns);
@@ -258,6 +261,7 @@ struct Opening<'a> {
     dir: &'a Path,
     store: [u8; 16],
     durability: Durability,
+    segment_bytes: Option<(u64, u64)>,
     flusher: &'a Arc<Flusher>,
 }
 
@@ -347,7 +351,10 @@ impl Opening<'_> {
             shard: partition,
         };
         let salt = random_bytes().map_err(|error| unreadable(&error))?;
-        let options = FileLogOptions::new(id, u32::from_ne_bytes(salt));
+        let mut options = FileLogOptions::new(id, u32::from_ne_bytes(salt));
+        if let Some((min, max)) = self.segment_bytes {
+            (options.segment_bytes_min, options.segment_bytes_max) = (min, max);
+        }
         let mut replay = Replaying::default();
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
             OpenError::Io(error) => unreadable(&error),

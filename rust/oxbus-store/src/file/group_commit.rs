@@ -13,7 +13,8 @@
 //! - after a failed write or sync nothing is written or acknowledged any more: a second sync may lie. Entries that
 //!   were not acknowledged until then are unknown;
 //! - what the buffer took has its place on disk, in the current segment or in the spare file: an append without one is
-//!   refused before it gets a number.
+//!   refused before it gets a number;
+//! - an entry that adds leaves room for those that free: half of the smallest segment, or the spare file.
 //!
 //! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `settle_up`
 //! after that, which wakes those who wait and runs callbacks with no mutex held.
@@ -212,6 +213,11 @@ impl GroupCommit {
         self.settle_up();
     }
 
+    /// Room that entries which add leave to those which free, as long as there is no spare file.
+    fn reserve_bytes(&self) -> u64 {
+        self.options.segment_bytes_min / 2
+    }
+
     pub(super) fn append(
         &self,
         expected: Lsn,
@@ -263,12 +269,15 @@ impl GroupCommit {
         if overflows && !begins {
             return Err(Refused::UntilWritten);
         }
+        let reserve = if room == Room::Adds { self.reserve_bytes() } else { 0 };
         if buffer.left_bytes < needed {
-            let with_header = HEADER_BYTES as u64 + needed;
+            let with_header = HEADER_BYTES as u64 + needed + reserve;
             if buffer.spare_bytes < with_header {
                 return Err(Refused::UntilSpare(with_header));
             }
             buffer.left_bytes = std::mem::take(&mut buffer.spare_bytes) - HEADER_BYTES as u64;
+        } else if buffer.spare_bytes == 0 && buffer.left_bytes < needed + reserve {
+            return Err(Refused::UntilSpare(HEADER_BYTES as u64 + reserve));
         }
         frame::push_entry(&mut buffer.frame, entry);
         buffer.left_bytes -= needed;

@@ -196,7 +196,9 @@ impl FileLog {
     ) -> io::Result<Self> {
         let (disk, dir, id) = (Arc::clone(&before.disk), before.dir.clone(), options.id);
         before.commits.end(Failure::Closed);
-        let first_segment = before.commits.with_writer(|writer| writer.next_segment());
+        // Above whatever has a name, also a segment that was begun and failed before it was known.
+        let newest = segment::numbers(&*disk, &dir)?.last().copied().unwrap_or(0);
+        let first_segment = before.commits.with_writer(|writer| writer.next_segment()).max(newest + 1);
         let (last, epoch) = (Lsn(before.commits.next().0 - 1), before.epoch + 1);
         let options = FileLogOptions {
             // Frames of this owner are not those of the one before.
