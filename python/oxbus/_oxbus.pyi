@@ -202,7 +202,9 @@ class Namespace:
             profile: ``"current"``; older editions of the service are not in this version.
             config: Refused: configuration files are not in this version.
             clock: What tells the time; None: the clock of the machine.
-            memory_limit_bytes: Most bytes that all messages may take; sends beyond it get a quota error.
+            memory_limit_bytes: Most bytes of memory that all messages may take. In memory, sends beyond it get a quota error.
+                In a directory, what comes in then stays on disk and is read back when it is received; sends are refused
+                when even without bodies the messages take so much.
             partitions_owned: Ids of the partitions to open here; the others are unavailable here and free for other
                 processes. Entities are changed only by a process that owns all.
             lock_policy: ``"fresh"``: a lock's time starts when the message is handed out.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use oxbus_store::extent::Place;
 use oxbus_store::disk::LocalDisk;
 use oxbus_store::file::{FileLog, FileLogOptions, Replay, ShardId};
 use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
@@ -29,9 +30,9 @@ const ROUNDS: usize = 5;
 struct Count(u64);
 
 impl Replay for Count {
-    fn snapshot(&mut self, _covered: Lsn, _bytes: &[u8]) {}
+    fn snapshot(&mut self, _covered: Lsn, _part: &[u8], _place: Option<&Place>) {}
 
-    fn entry(&mut self, _lsn: Lsn, entry: &[u8]) {
+    fn entry(&mut self, _lsn: Lsn, entry: &[u8], _place: Option<&Place>) {
         self.0 += entry.len() as u64;
     }
 }

@@ -22,7 +22,7 @@ const BODY: &[u8] = &[7; 100];
 
 fn message() -> NewMessage {
     NewMessage {
-        record: Record::from_slice(BODY),
+        record: Record::from_slice(BODY).into(),
         expires_at: Timestamp::NEVER,
     }
 }

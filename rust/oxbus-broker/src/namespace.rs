@@ -13,12 +13,14 @@ use oxbus_model::hash::partition_of;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, QueueSettings};
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp, TokenKey};
+use oxbus_store::NumberedStore;
 
 use crate::client::{Receiver, ReceiverOptions, Sender};
 use crate::clock::{ManualClock, SystemClock, random_bytes};
 use crate::durable::{self, Contents, QueueEntry, Recovery, StoreOptions, Stores, Upkeep};
 use crate::entity::{Queue, QueueCounts, QueueDescription};
-use crate::shard::journal::{EntityId, Image};
+use crate::memory::Memory;
+use crate::shard::journal::{EntityId, Image, Journal};
 use crate::shard::{Cell, CellHandle, Fault, Injected, Shard};
 
 /// How to open a namespace.
@@ -55,6 +57,8 @@ pub struct Core {
     memory_limit_bytes: Option<u64>,
     /// Bytes appended since the last exact count, plus that count: an upper bound. Moves only with a limit.
     stored_bytes_bound: AtomicU64,
+    /// The same limit in a directory.
+    memory: Arc<Memory>,
     turns: AtomicU64,
     durable: bool,
     open: AtomicBool,
@@ -105,6 +109,13 @@ impl Core {
             return Ok(());
         };
         let bytes = bytes as u64;
+        if self.durable {
+            return self.memory.check(bytes, || {
+                let queues = self.queues();
+                let cells = queues.values().flat_map(|queue| queue.cells());
+                cells.map(|(_, cell)| cell.overhead_bytes()).sum()
+            });
+        }
         let bound = self.stored_bytes_bound.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if bound <= limit {
             return Ok(());
@@ -230,6 +241,7 @@ impl Namespace {
             lock_policy,
             memory_limit_bytes,
             stored_bytes_bound: AtomicU64::new(0),
+            memory: Arc::new(Memory::new(memory_limit_bytes)),
             turns: AtomicU64::new(0),
             durable: store.is_some(),
             open: AtomicBool::new(true),
@@ -248,7 +260,7 @@ impl Namespace {
                 (ids.map(|id| Arc::new(Shard::in_memory(id))).collect(), None)
             }
             Some(store) => {
-                let opened = durable::open(&store, partitions, PARTITIONS_DEFAULT)?;
+                let opened = durable::open(&store, partitions, PARTITIONS_DEFAULT, &core.memory)?;
                 found = Some((opened.contents, opened.images));
                 (opened.shards.into(), Some(opened.stores))
             }
@@ -623,6 +635,11 @@ impl Inner {
         cells.collect()
     }
 
+    fn sets_numbers_aside(&self, shard: &Arc<Shard>) -> bool {
+        let cells = self.cells_of(shard);
+        cells.iter().any(|cell| cell.cell().promised() > cell.cell().main().next())
+    }
+
     fn heal(&self, shard: &Arc<Shard>) -> Result<()> {
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
@@ -650,8 +667,10 @@ impl Inner {
                         let _ = self.heal(shard);
                     }
                 }
-                // A shard that cannot be saved keeps its journal: the next open reads that.
-                if shard.health().serves() && shard.journal().is_some_and(|journal| journal.unsaved_bytes() > 0) {
+                // A shard that cannot be saved keeps its journal: the next open reads that. One without news is saved when
+                // numbers were set aside, so that the next open goes on without a gap.
+                let has_news = |journal: &Journal| journal.unsaved_bytes() > 0 || self.sets_numbers_aside(shard);
+                if shard.health().serves() && shard.journal().is_some_and(has_news) {
                     let _ = shard.save(|| self.cells_of(shard), true);
                 }
             }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use oxbus_model::Timestamp;
 use oxbus_model::message::{AssignedId, Body, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
-use oxbus_store::Record;
+use oxbus_store::{Record, Stored};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
@@ -61,7 +61,9 @@ const REPR_BODY_CHARS: usize = 64;
 type Text<'py> = Option<Bound<'py, PyString>>;
 
 impl ServiceBusMessage {
-    pub(crate) fn stored(record: Record) -> Self {
+    /// A message that the broker shows: it reads it back first when it is on disk.
+    pub(crate) fn stored(record: Stored) -> Self {
+        let record = Record::try_from(record).expect("what is shown is in memory");
         Self {
             content: Content::Stored(record),
         }

@@ -58,7 +58,7 @@ struct Script {
 }
 
 fn body_of(delivery: &Delivery) -> u64 {
-    let fields = Fields::decode(&delivery.claimed.record).expect("stored by the sender");
+    let fields = Fields::decode(delivery.claimed.record.in_memory().expect("handed out")).expect("stored by the sender");
     u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"))
 }
 
@@ -177,7 +177,7 @@ impl Script {
             };
             let receiver = namespace.receiver("q", options).expect("it exists");
             for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
-                let fields = Fields::decode(&browsed.message.record).expect("whole");
+                let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
                 let body = u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"));
                 let number = Queue::sequence_number(browsed.index, browsed.message.counter).0;
                 assert_eq!(

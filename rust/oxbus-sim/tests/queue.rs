@@ -101,7 +101,7 @@ impl Bench {
 
     fn note(&mut self, delivery: &Delivery) {
         let number = Queue::sequence_number(delivery.index, delivery.claimed.key.counter).0;
-        let body = Fields::decode(&delivery.claimed.record)
+        let body = Fields::decode(delivery.claimed.record.in_memory().expect("handed out"))
             .expect("stored by the sender")
             .body
             .bytes();

@@ -6,7 +6,7 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::{Claimed, LockKey, Outcome, Peeked, Phase, Record, Removed};
+use crate::{Claimed, LockKey, Outcome, Peeked, Phase, Stored, Removed};
 
 /// Largest generation; the next one is 0.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
@@ -14,7 +14,7 @@ pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 /// A stored message.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) record: Record,
+    pub(crate) record: Stored,
     pub(crate) enqueued_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     /// [`Ticks::NEVER`] unless locked.
@@ -41,7 +41,7 @@ pub(crate) enum Next {
 
 impl Entry {
     /// A message nobody has held.
-    pub(crate) fn new(record: Record, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Self {
+    pub(crate) fn new(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Self {
         Self {
             record,
             enqueued_at,
@@ -167,7 +167,7 @@ impl Entry {
         }
     }
 
-    fn replace(&mut self, replacement: Option<Record>) {
+    fn replace(&mut self, replacement: Option<Stored>) {
         if let Some(record) = replacement {
             self.record = record;
         }

@@ -10,6 +10,8 @@ pub mod disk;
 pub mod doorbell;
 mod entry;
 #[cfg(not(loom))]
+pub mod extent;
+#[cfg(not(loom))]
 pub mod fault;
 #[cfg(not(loom))]
 pub mod file;
@@ -30,7 +32,9 @@ pub use message_store::*;
 pub use mutex_log::MutexLog;
 pub use ordered::OrderedStore;
 pub use slot_log::SlotLog;
-pub use slot_log::record::Record;
+#[cfg(not(loom))]
+pub use slot_log::record::record_memory;
+pub use slot_log::record::{Record, Stored};
 
 /// The store of a cell: the slot log, or its mutex twin when the build says so.
 #[cfg(not(feature = "mutex_store"))]

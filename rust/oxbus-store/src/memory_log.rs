@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room, ShardLog};
+use crate::extent::Place;
+use crate::shard_log::{AppendError, Appended, Chunks, Done, Failure, Level, Lsn, Room, ShardLog};
 
 /// What happens to the next append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +148,7 @@ impl ShardLog for MemoryLog {
         _room: Room,
         _level: Level,
         done: Option<Done>,
-    ) -> Result<(), AppendError> {
+    ) -> Result<Option<Place>, AppendError> {
         let mut state = self.storage.state();
         if let Some(refusal) = state.refusal(self.epoch) {
             return Err(refusal);
@@ -177,7 +178,7 @@ impl ShardLog for MemoryLog {
                         entry: entry.to_vec(),
                         done,
                     });
-                    return Ok(());
+                    return Ok(None);
                 }
                 state.entries.push_back(entry.to_vec());
                 Ok(expected)
@@ -188,7 +189,7 @@ impl ShardLog for MemoryLog {
         if let Some(done) = done {
             done(result);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn commit(&self, lsn: Lsn, _level: Level) -> Result<(), AppendError> {
@@ -230,8 +231,11 @@ impl ShardLog for MemoryLog {
         Ok(())
     }
 
-    fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
-        let bytes = chunks.collect::<Vec<_>>().concat();
+    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for chunk in chunks {
+            bytes.extend(chunk?.bytes);
+        }
         self.storage.state().snapshot = Some((at, bytes));
         Ok(())
     }

@@ -15,13 +15,13 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::Record;
+use crate::Stored;
 
 /// A message to append.
 #[derive(Debug)]
 pub struct NewMessage {
     /// Its bytes.
-    pub record: Record,
+    pub record: Stored,
     /// When it expires; [`Timestamp::NEVER`] for never.
     pub expires_at: Timestamp,
 }
@@ -55,7 +55,7 @@ pub struct Claimed {
     /// How to settle it. Its generation means nothing after [`Hold::Take`].
     pub key: LockKey,
     /// Its bytes.
-    pub record: Record,
+    pub record: Stored,
     /// Earlier deliveries: 0 on the first (B-176).
     pub delivery_count: u32,
     /// When the broker accepted it.
@@ -74,7 +74,7 @@ pub struct Removed {
     /// Its number, kept when it moves to the dead-letter queue (B-111).
     pub counter: Counter,
     /// Its bytes.
-    pub record: Record,
+    pub record: Stored,
     /// Deliveries that ended without a settlement.
     pub delivery_count: u32,
     /// When the broker accepted it.
@@ -93,14 +93,14 @@ pub enum Outcome {
         /// Deliveries allowed.
         max_delivery_count: u32,
         /// Bytes to store in place of the old ones, when properties changed (B-166).
-        replacement: Option<Record>,
+        replacement: Option<Stored>,
     },
     /// Back to its place, nothing charged: the receiver never used it.
     Release,
     /// Out of the flow until fetched by number; nothing charged.
     Defer {
         /// Bytes to store in place of the old ones.
-        replacement: Option<Record>,
+        replacement: Option<Stored>,
     },
     /// Out of the store; the caller puts it elsewhere.
     Remove,
@@ -159,7 +159,7 @@ pub struct Peeked {
     /// Its number.
     pub counter: Counter,
     /// Its bytes.
-    pub record: Record,
+    pub record: Stored,
     /// Its phase.
     pub phase: Phase,
     /// Its latest hold; 0 before the first.

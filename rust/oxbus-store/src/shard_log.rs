@@ -13,6 +13,9 @@
 use std::fmt;
 use std::io;
 
+use crate::Stored;
+use crate::extent::Place;
+
 /// Number of an entry of one log; the first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
@@ -103,6 +106,28 @@ pub type Appended = Result<Lsn, AppendError>;
 /// Called once, when the entry has reached its level or never will. It must not wait for this log.
 pub type Done = Box<dyn FnOnce(Appended) + Send>;
 
+/// A part of a snapshot.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Messages that are in it, each followed by its check, and where in `bytes`. Those on disk are read from the snapshot
+    /// once that is safe, so that it is no longer asked for what it replaces.
+    pub messages: Vec<(Stored, usize)>,
+}
+
+impl From<Vec<u8>> for Chunk {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            messages: Vec::new(),
+        }
+    }
+}
+
+/// The parts of a snapshot, in order. An error ends the snapshot, which is then not kept.
+pub type Chunks<'a> = &'a mut dyn Iterator<Item = io::Result<Chunk>>;
+
 /// The durable log of one shard.
 pub trait ShardLog: Send + Sync {
     /// The epoch under which this handle writes.
@@ -114,6 +139,8 @@ pub trait ShardLog: Send + Sync {
     /// Appends `entry` as number `expected`, and calls `done` when it has reached `level`, from whichever thread
     /// found out; without `done` the caller asks by [`ShardLog::commit`]. An error here means that nothing was
     /// written and that `done` is not called.
+    ///
+    /// Returns where the entry's bytes can be read back once it has reached [`Level::Written`], if they can.
     fn append(
         &self,
         expected: Lsn,
@@ -121,7 +148,7 @@ pub trait ShardLog: Send + Sync {
         room: Room,
         level: Level,
         done: Option<Done>,
-    ) -> Result<(), AppendError>;
+    ) -> Result<Option<Place>, AppendError>;
 
     /// Waits until all entries up to `lsn` have reached `level`, and does the work if nobody else is at it.
     fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError>;
@@ -133,8 +160,7 @@ pub trait ShardLog: Send + Sync {
     fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()>;
 
     /// Keeps the state after all entries up to `at` as a snapshot, in place of older ones; those entries are synced first.
-    /// `chunks` gives its bytes.
-    fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()>;
+    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()>;
 
     /// Lets go of entries before `lsn`; a snapshot must cover them.
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()>;

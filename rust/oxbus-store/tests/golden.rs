@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use oxbus_store::extent::Place;
 use oxbus_store::disk::LocalDisk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, ReadOnlyDisk, Replay, ShardId, salvage};
 use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
@@ -46,11 +47,13 @@ struct Shown {
 }
 
 impl Replay for Shown {
-    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]) {
-        self.snapshot = Some((covered, bytes.to_vec()));
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&Place>) {
+        let (of, bytes) = self.snapshot.get_or_insert_default();
+        *of = covered;
+        bytes.extend_from_slice(part);
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8]) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&Place>) {
         self.entries.push((lsn, entry.to_vec()));
     }
 }
@@ -108,7 +111,7 @@ fn write(namespace: &Path) {
             log.commit(Lsn(lsn), Level::Synced).expect("synced");
         }
         if shard == 1 {
-            log.put_snapshot(COVERED, &mut CHUNKS.iter().map(|chunk| chunk.to_vec()))
+            log.put_snapshot(COVERED, &mut CHUNKS.iter().map(|chunk| Ok(chunk.to_vec().into())))
                 .expect("kept");
             log.truncate_before(COVERED).expect("let go");
         }

@@ -115,7 +115,7 @@ struct World {
 fn plain(removed: &Removed) -> (u64, Vec<u8>, u32, Timestamp, Timestamp) {
     (
         removed.counter.0,
-        removed.record.to_vec(),
+        removed.record.in_memory().expect("in memory").to_vec(),
         removed.delivery_count,
         removed.enqueued_at,
         removed.expires_at,
@@ -134,7 +134,7 @@ fn plain_model(message: &Message) -> (u64, Vec<u8>, u32, Timestamp, Timestamp) {
 
 fn same_claim(claimed: &Claimed, message: &Message, taken: bool) {
     assert_eq!(claimed.key.counter.0, message.counter);
-    assert_eq!(&claimed.record[..], &message.body[..]);
+    assert_eq!(&claimed.record.in_memory().expect("in memory")[..], &message.body[..]);
     assert_eq!(claimed.delivery_count, message.count);
     assert_eq!(claimed.enqueued_at, message.enqueued_at);
     assert_eq!(claimed.expires_at, message.expires_at);
@@ -219,7 +219,7 @@ impl World {
                 let first = self.model.append(body.clone(), self.now, expires_at, Phase::Ready);
                 for store in &self.stores {
                     let message = NewMessage {
-                        record: Record::from_slice(&body),
+                        record: Record::from_slice(&body).into(),
                         expires_at,
                     };
                     assert_eq!(store.append_one(message, self.now), first);
@@ -233,7 +233,7 @@ impl World {
                 for store in &self.stores {
                     let record = Record::build(body.len(), |bytes| bytes.copy_from_slice(&body));
                     let message = NewMessage {
-                        record,
+                        record: record.into(),
                         expires_at: Timestamp::NEVER,
                     };
                     assert_eq!(store.append_scheduled(message, self.now), first);
@@ -363,7 +363,7 @@ impl World {
             let mut batch: Vec<_> = bodies
                 .iter()
                 .map(|body| NewMessage {
-                    record: Record::from_slice(body),
+                    record: Record::from_slice(body).into(),
                     expires_at,
                 })
                 .collect();
@@ -416,11 +416,11 @@ impl World {
                 EndHow::Complete => Outcome::Complete,
                 EndHow::Abandon { max, replace } => Outcome::Abandon {
                     max_delivery_count: max,
-                    replacement: replace.then(record),
+                    replacement: replace.then(record).map(Into::into),
                 },
                 EndHow::Release => Outcome::Release,
                 EndHow::Defer { replace } => Outcome::Defer {
-                    replacement: replace.then(record),
+                    replacement: replace.then(record).map(Into::into),
                 },
                 EndHow::Remove => Outcome::Remove,
             };
@@ -547,7 +547,7 @@ fn same_peeks(peeked: &[Peeked], expected: &[&Message]) {
             (peeked.counter.0, peeked.phase, peeked.delivery_count),
             (message.counter, message.phase, message.count)
         );
-        assert_eq!(&peeked.record[..], &message.body[..]);
+        assert_eq!(&peeked.record.in_memory().expect("in memory")[..], &message.body[..]);
         assert_eq!(
             (peeked.enqueued_at, peeked.expires_at),
             (message.enqueued_at, message.expires_at)

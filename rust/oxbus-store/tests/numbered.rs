@@ -15,7 +15,7 @@ const LATER: Ticks = Ticks(60_000);
 
 fn message(body: u64) -> NewMessage {
     NewMessage {
-        record: Record::from_slice(&body.to_le_bytes()),
+        record: Record::from_slice(&body.to_le_bytes()).into(),
         expires_at: Timestamp::NEVER,
     }
 }
@@ -102,7 +102,7 @@ fn restored(messages: &BTreeMap<u64, Kept>, next: u64) -> (Counter, Vec<Restored
         .map(|(counter, (phase, delivery_count, generation))| Restored {
             message: Removed {
                 counter: Counter(*counter),
-                record: Record::from_slice(&counter.to_le_bytes()),
+                record: Record::from_slice(&counter.to_le_bytes()).into(),
                 delivery_count: *delivery_count,
                 enqueued_at: NOW,
                 expires_at: Timestamp::NEVER,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Doorbell, Hold, LockKey, MessageStore, MutexLog, NewMessage, Outcome, Record, Settled, SlotLog};
+use oxbus_store::{Doorbell, Hold, LockKey, MessageStore, MutexLog, NewMessage, Outcome, Record, Stored, Settled, SlotLog};
 
 const NOW: Timestamp = Timestamp(1_000);
 const MESSAGES: u64 = 60_000;
@@ -14,12 +14,13 @@ const RECEIVERS: usize = 3;
 
 fn message(id: u64) -> NewMessage {
     NewMessage {
-        record: Record::from_slice(&id.to_le_bytes()),
+        record: Record::from_slice(&id.to_le_bytes()).into(),
         expires_at: Timestamp::NEVER,
     }
 }
 
-fn id_of(record: &Record) -> u64 {
+fn id_of(stored: &Stored) -> u64 {
+    let record = stored.in_memory().expect("in memory");
     u64::from_le_bytes(record[..].try_into().expect("eight bytes"))
 }
 

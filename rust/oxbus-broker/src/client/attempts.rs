@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! In a durable namespace: what a receive hands out is in the journal first (`shard::attempts`).
+//! In a durable namespace: what a receive hands out is read back if it is on disk, and in the journal first
+//! (`shard::attempts`).
 //!
 //! A message under a lock has to be written, so that its delivery counts; a message that is gone when it is received has to
 //! be as safe as a completion. All cells write before the first one is waited for. A cell that fails keeps its messages.
@@ -12,13 +13,20 @@ use super::receive_cache::Cached;
 use super::receiver::{Delivery, Receiver};
 
 impl Receiver {
-    /// Journals deliveries and waits for them; those of a cell that failed are taken out again.
+    /// Brings deliveries into memory, journals them and waits for that; those of a cell that failed are taken out again.
     pub(super) fn record(&self, deliveries: &mut Vec<Delivery>, ticks: Ticks) {
         let mut cells = deliveries
             .iter()
             .fold(0u64, |cells, delivery| cells | 1 << delivery.index);
         let mut pending = Vec::new();
         let mut failed = 0u64;
+        for delivery in deliveries.iter_mut() {
+            let cell = self.queue.cell(delivery.index);
+            if cell.is_some_and(|cell| cell.load_in_place(&mut delivery.claimed.record).is_err()) {
+                failed |= 1 << delivery.index;
+            }
+        }
+        cells &= !failed;
         while cells != 0 {
             let index = cells.trailing_zeros() as usize;
             cells &= cells - 1;

@@ -88,7 +88,13 @@ impl Receiver {
         let Some(cell) = self.queue.cell(index) else { return };
         let mut messages = Vec::new();
         cell.store(self.sub_queue).peek(from, max, &mut messages);
-        found.extend(messages.into_iter().map(|message| Browsed { index, message }));
+        for mut message in messages {
+            if cell.load_in_place(&mut message.record).is_err() {
+                // Out of service from here on: like a partition that was so before.
+                return;
+            }
+            found.push(Browsed { index, message });
+        }
     }
 }
 

@@ -271,7 +271,7 @@ impl Sender {
 
     fn new_message(&self, record: Record, time_to_live_ms: Option<u64>, now: Timestamp) -> NewMessage {
         NewMessage {
-            record,
+            record: record.into(),
             expires_at: self.queue.expires_at(time_to_live_ms, now),
         }
     }

@@ -6,7 +6,7 @@ use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, LockToken, Result, Timestamp};
-use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record};
+use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored};
 
 use super::receiver::Receiver;
 use crate::record::{with_dead_letter, with_properties};
@@ -55,10 +55,10 @@ impl Receiver {
             Settlement::Complete => Outcome::Complete,
             Settlement::Abandon(changes) => Outcome::Abandon {
                 max_delivery_count: self.max_delivery_count(),
-                replacement: self.changed(cell, at, changes)?,
+                replacement: self.changed(cell, at, changes)?.map(Stored::from),
             },
             Settlement::Defer(changes) => Outcome::Defer {
-                replacement: self.changed(cell, at, changes)?,
+                replacement: self.changed(cell, at, changes)?.map(Stored::from),
             },
             Settlement::DeadLetter {
                 reason,
@@ -212,7 +212,8 @@ impl Receiver {
         let mut found: Vec<Peeked> = Vec::new();
         cell.store(self.sub_queue).peek(at.key.counter, 1, &mut found);
         let message = found.pop().filter(|message| message.counter == at.key.counter);
-        message.map(|message| message.record).ok_or_else(|| self.lock_lost(at))
+        let message = message.ok_or_else(|| self.lock_lost(at))?;
+        cell.load(&message.record)
     }
 }
 

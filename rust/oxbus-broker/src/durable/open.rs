@@ -14,16 +14,19 @@ use oxbus_model::caps::OS_SYNC_INTERVAL_MS;
 use oxbus_model::options::Durability;
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
+use oxbus_store::extent::Place;
 use oxbus_store::file::{
     Catalog, FileLog, FileLogOptions, Flusher, HeaderError, OpenError, OwnError, Owner, Replay, Replayed, ShardId,
 };
 use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
+use oxbus_store::{Record, Stored};
 
 use super::{Contents, Recovery, ShardStore, Stores};
 use crate::clock::{SystemClock, random_bytes};
+use crate::memory::{Memory, SPILL_BYTES_MIN};
 use crate::shard::journal::{Events, Image, Journal};
-use crate::shard::{Fault, Shard};
+use crate::shard::{Fault, Shard, offset_in};
 
 /// Threads that sync what nobody waits for.
 const FLUSHERS: usize = 2;
@@ -56,7 +59,12 @@ pub struct Opened {
 }
 
 /// Opens the namespace in a directory; creates it with `partitions` shards, or `default_partitions`, when there is none.
-pub fn open(options: &StoreOptions, partitions: Option<u16>, default_partitions: u16) -> Result<Opened> {
+pub fn open(
+    options: &StoreOptions,
+    partitions: Option<u16>,
+    default_partitions: u16,
+    memory: &Arc<Memory>,
+) -> Result<Opened> {
     let clock = SystemClock::default();
     let began = clock.ticks();
     let is_local = options.disk.is_none();
@@ -108,6 +116,7 @@ pub fn open(options: &StoreOptions, partitions: Option<u16>, default_partitions:
         durability: options.durability,
         segment_bytes: options.segment_bytes,
         flusher: &Arc::new(flusher),
+        memory,
     };
     let parts = opening.all(contents.partitions, &owns);
     let mut recovery = Recovery {
@@ -263,6 +272,7 @@ struct Opening<'a> {
     durability: Durability,
     segment_bytes: Option<(u64, u64)>,
     flusher: &'a Arc<Flusher>,
+    memory: &'a Arc<Memory>,
 }
 
 /// A shard that was opened, or not.
@@ -314,6 +324,7 @@ impl Opening<'_> {
                     shard: Arc::new(Shard::durable(
                         id,
                         Journal::new(log.clone(), self.durability, replayed.bytes),
+                        Arc::clone(self.memory),
                     )),
                     store: Some(ShardStore {
                         log: Mutex::new(log),
@@ -355,7 +366,10 @@ impl Opening<'_> {
         if let Some((min, max)) = self.segment_bytes {
             (options.segment_bytes_min, options.segment_bytes_max) = (min, max);
         }
-        let mut replay = Replaying::default();
+        let mut replay = Replaying {
+            memory: Arc::clone(self.memory),
+            ..Replaying::default()
+        };
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
             OpenError::Io(error) => unreadable(&error),
             error => error.to_string(),
@@ -376,20 +390,28 @@ pub(super) struct Replaying {
     pub(super) image: Image,
     /// What cannot be, at the first place where it is.
     pub(super) wrong: Option<String>,
+    memory: Arc<Memory>,
 }
 
 impl Replaying {
-    fn apply(&mut self, entry: &[u8], place: &str) {
+    fn apply(&mut self, entry: &[u8], at: &str, place: Option<&Place>) {
         if self.wrong.is_some() {
             return;
         }
+        let memory = &self.memory;
+        let mut keep = |bytes: &[u8]| match place {
+            Some(place) if bytes.len() >= SPILL_BYTES_MIN && !memory.has_room() => {
+                Stored::on_disk(bytes.len(), place.plus(offset_in(entry, bytes)))
+            }
+            _ => Record::from_slice(bytes).into(),
+        };
         for found in Events::of(entry) {
             let wrong = match found {
-                Ok((entity, event)) => match self.image.apply(entity, &event) {
+                Ok((entity, event)) => match self.image.apply_with(entity, &event, &mut keep) {
                     Ok(()) => continue,
-                    Err(misfit) => format!("{} at {place}: number {}", misfit.detail, misfit.counter.0),
+                    Err(misfit) => format!("{} at {at}: number {}", misfit.detail, misfit.counter.0),
                 },
-                Err(_) => format!("{place} holds something that is no event"),
+                Err(_) => format!("{at} holds something that is no event"),
             };
             self.wrong = Some(wrong);
             return;
@@ -398,11 +420,11 @@ impl Replaying {
 }
 
 impl Replay for Replaying {
-    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]) {
-        self.apply(bytes, &format!("the snapshot after entry {}", covered.0));
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&Place>) {
+        self.apply(part, &format!("the snapshot after entry {}", covered.0), place);
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8]) {
-        self.apply(entry, &format!("entry {}", lsn.0));
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>) {
+        self.apply(entry, &format!("entry {}", lsn.0), place);
     }
 }

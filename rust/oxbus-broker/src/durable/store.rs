@@ -9,7 +9,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
 use oxbus_store::injected::Injection;
-use oxbus_store::shard_log::ShardLog;
+use oxbus_store::shard_log::{Chunks, ShardLog};
 
 use super::{Contents, Recovery};
 
@@ -51,7 +51,7 @@ impl ShardStore {
     }
 
     /// Begins the journal anew with the messages it is given.
-    pub fn begin_anew(&self, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<Arc<dyn ShardLog>> {
+    pub fn begin_anew(&self, chunks: Chunks<'_>) -> io::Result<Arc<dyn ShardLog>> {
         let mut log = guard(&self.log);
         let anew = Arc::new(FileLog::begin_anew(&log, self.options, chunks)?);
         self.flusher.add(&anew);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::caps::{SNAPSHOT_INTERVAL_MS, SNAPSHOT_JOURNAL_BYTES};
+use oxbus_model::caps::SNAPSHOT_INTERVAL_MS;
 
 use crate::clock::Alarm;
 use crate::shard::{Fault, Shard};
@@ -118,9 +118,7 @@ impl Watch {
             Some(_) => {}
             None => {
                 self.heal = None;
-                let unsaved = journal.unsaved_bytes();
-                let is_old = self.save.remaining() == Some(Duration::ZERO);
-                if unsaved >= SNAPSHOT_JOURNAL_BYTES || (unsaved > 0 && is_old) {
+                if journal.wants_snapshot(self.save.remaining() == Some(Duration::ZERO)) {
                     kept.save(shard);
                     self.save = next_save();
                 }

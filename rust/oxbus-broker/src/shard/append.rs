@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering;
 use oxbus_model::caps::NUMBERS_AHEAD;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, Timestamp};
+use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Lsn, Room};
 use oxbus_store::{MessageStore, NewMessage, NumberedStore, Phase};
 
 use super::Cell;
 use super::journal::{Event, Journal, Pending, push_append};
+use super::spill::{leave_on_disk, places};
 
 /// A message that comes in.
 #[derive(Debug)]
@@ -54,6 +56,20 @@ struct Reserved {
     first: Counter,
     count: usize,
     pending: Pending,
+    /// The entry, when its messages are to stay on disk.
+    entry: Option<Vec<u8>>,
+}
+
+impl Reserved {
+    /// Where its messages stand, when they are to stay there.
+    fn places(&self) -> Option<Vec<Place>> {
+        Some(places(self.entry.as_ref()?, self.pending.place.as_ref()?))
+    }
+}
+
+/// The bytes of a message that comes in.
+fn bytes_of(message: &NewMessage) -> &[u8] {
+    message.record.in_memory().expect("what comes in is in memory")
 }
 
 impl Cell {
@@ -68,10 +84,13 @@ impl Cell {
             return Ok(self.main.append(batch, now));
         };
         let reserved = self.reserve(journal, batch.len(), |first, entry| {
-            let messages = batch.iter().map(|message| (message.expires_at, &message.record[..]));
+            let messages = batch.iter().map(|message| (message.expires_at, bytes_of(message)));
             push_append(self.entity, first, now, messages, entry);
         })?;
         self.commit(&reserved, durability)?;
+        if let Some(places) = reserved.places() {
+            leave_on_disk(batch.iter_mut(), places);
+        }
         self.main.publish(reserved.first, batch, now);
         Ok(reserved.first)
     }
@@ -94,6 +113,9 @@ impl Cell {
                     }
                 })?;
                 self.commit(&reserved, durability)?;
+                if let Some(places) = reserved.places() {
+                    leave_on_disk(arrivals.iter_mut().map(|arrival| &mut arrival.message), places);
+                }
                 reserved.first
             }
         };
@@ -115,7 +137,7 @@ impl Cell {
 
     fn push_arrival(&self, counter: Counter, arrival: &Arrival, now: Timestamp, entry: &mut Vec<u8>) {
         let Arrival { message, due } = arrival;
-        let (expires_at, bytes) = (message.expires_at, &message.record[..]);
+        let (expires_at, bytes) = (message.expires_at, bytes_of(message));
         match *due {
             None => push_append(self.entity, counter, now, std::iter::once((expires_at, bytes)), entry),
             Some(due) => Event::Schedule {
@@ -153,11 +175,22 @@ impl Cell {
         }
         let reserved = self.main.reserve(count);
         debug_assert_eq!(reserved, first, "numbers are given out under the journal's order");
-        Ok(Reserved { first, count, pending })
+        let entry = self.shard.memory.spills().then_some(entry);
+        Ok(Reserved {
+            first,
+            count,
+            pending,
+            entry,
+        })
     }
 
     /// Waits for the journal; gives the numbers up when it fails.
     fn commit(&self, reserved: &Reserved, durability: Durability) -> Result<(), Refusal> {
+        let durability = if reserved.entry.is_some() {
+            Durability::Fsync
+        } else {
+            durability
+        };
         self.wait_shown(&reserved.pending, durability).map_err(|error| {
             self.main.give_up(reserved.first, reserved.count);
             self.refusal(error)
@@ -218,8 +251,8 @@ impl Cell {
         } else {
             due.plus_ms(scheduled.expires_at.0.saturating_sub(scheduled.enqueued_at.0))
         };
-        let message = NewMessage {
-            record: scheduled.record,
+        let mut message = NewMessage {
+            record: self.load(&scheduled.record)?.into(),
             expires_at,
         };
         let Some(journal) = self.shard.journal() else {
@@ -235,11 +268,14 @@ impl Cell {
                 becomes,
                 enqueued_at: due,
                 expires_at,
-                bytes: &message.record,
+                bytes: bytes_of(&message),
             }
             .encode(self.entity, entry);
         })?;
         self.commit(&reserved, Durability::Os)?;
+        if let Some(places) = reserved.places() {
+            leave_on_disk(std::iter::once(&mut message), places);
+        }
         // Out of its old place first: a snapshot that sees the new number settled does not see the old one.
         self.main.take_scheduled(counter);
         self.main.publish(reserved.first, &mut vec![message], due);

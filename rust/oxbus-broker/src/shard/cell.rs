@@ -56,9 +56,13 @@ impl Cell {
         let mut state = CellState::default();
         for (counter, kept) in queues.dead_letters {
             let generation = kept.generation;
+            let phase = match kept.rest {
+                Rest::Deferred => Phase::Deferred,
+                Rest::Ready | Rest::Scheduled { .. } => Phase::Ready,
+            };
             state
                 .dead_letters
-                .insert_with(kept.into_removed(counter), Phase::Ready, generation);
+                .insert_with(kept.into_removed(counter), phase, generation);
         }
         let mut exhausted = Vec::new();
         let mut restored = Vec::with_capacity(queues.main.len());
@@ -254,7 +258,9 @@ impl Drop for Cell {
 
 /// When a scheduled message comes due; its fields say so. Bytes that do not decode are due at once.
 pub(super) fn due_of(message: &Peeked) -> Timestamp {
-    let due = oxbus_model::message::Fields::decode(&message.record).ok();
-    due.and_then(|fields| fields.scheduled_enqueue_time)
+    let record = message.record.load().ok();
+    let fields = record.as_ref().and_then(|record| oxbus_model::message::Fields::decode(record).ok());
+    fields
+        .and_then(|fields| fields.scheduled_enqueue_time)
         .unwrap_or(message.enqueued_at)
 }

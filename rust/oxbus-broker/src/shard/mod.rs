@@ -21,14 +21,16 @@ pub mod journal;
 mod schedule;
 mod settle;
 mod snapshot;
+mod spill;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 use oxbus_store::OrderedStore;
 use oxbus_store::shard_log::{AppendError, Failure};
 
+use crate::memory::Memory;
 pub use append::{Arrival, Refusal};
 pub use cell::{Cell, Ended};
 pub use dead_letter::DeadLetters;
@@ -37,6 +39,7 @@ use journal::{Journal, Pending};
 pub use schedule::Schedule;
 pub use settle::SettleError;
 pub use snapshot::CellHandle;
+pub(crate) use spill::offset_in;
 
 /// One partition of a namespace.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub struct Shard {
     journal: Option<Journal>,
     /// Held by whoever writes a snapshot.
     saving: Mutex<()>,
+    /// Whether what comes in stays on disk.
+    memory: Arc<Memory>,
 }
 
 /// The part of a cell that the shard's mutex guards.
@@ -70,8 +75,11 @@ impl Shard {
     }
 
     /// A shard with a journal.
-    pub fn durable(id: PartitionId, journal: Journal) -> Self {
-        Self::new(id, Some(journal), Health::default())
+    pub fn durable(id: PartitionId, journal: Journal, memory: Arc<Memory>) -> Self {
+        Self {
+            memory,
+            ..Self::new(id, Some(journal), Health::default())
+        }
     }
 
     /// A shard whose store could not be opened.
@@ -86,6 +94,7 @@ impl Shard {
             cells: Mutex::default(),
             journal,
             saving: Mutex::default(),
+            memory: Arc::default(),
         }
     }
 

@@ -123,7 +123,7 @@ impl Cell {
             // A deferred message was charged at its fetch.
             delivery_count: message.delivery_count + u32::from(charges && !fetched),
             deferred: defers || fetched,
-            bytes: replacement.map(|record| &record[..]),
+            bytes: replacement.and_then(|record| record.in_memory()).map(|record| &record[..]),
         };
         Ok(Some(self.encoded(&event)))
     }
@@ -148,7 +148,10 @@ impl Cell {
             let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("remove removes");
             };
-            let message = Removed { record, ..message };
+            let message = Removed {
+                record: record.into(),
+                ..message
+            };
             let entry = self.dead_letter_entry(&message);
             let stored = state.dead_letters.insert(message);
             debug_assert!(stored, "a number is in one place at a time");
@@ -159,15 +162,17 @@ impl Cell {
 
     /// Puts messages that left the main store into the dead-letter queue with the system's reason. Returns how many.
     pub(super) fn bury(&self, messages: Vec<Removed>, burial: Burial) -> usize {
-        let count = messages.len();
-        if count == 0 {
+        if messages.is_empty() {
             return 0;
         }
-        let mark = |message| Removed {
-            record: mark(&message, burial),
-            ..message
+        let mark = |message: Removed| {
+            // One that cannot be read back stays what the journal says: the shard is out of service.
+            let record = self.load(&message.record).ok()?;
+            let record = mark(record, message.delivery_count, burial).into();
+            Some(Removed { record, ..message })
         };
-        let marked: Vec<Removed> = messages.into_iter().map(mark).collect();
+        let marked: Vec<Removed> = messages.into_iter().filter_map(mark).collect();
+        let count = marked.len();
         self.shard.with(self.no, |state| {
             for message in marked {
                 let entry = self.dead_letter_entry(&message);
@@ -190,7 +195,7 @@ impl Cell {
             enqueued_at: message.enqueued_at,
             expires_at: message.expires_at,
             delivery_count: message.delivery_count,
-            bytes: &message.record,
+            bytes: message.record.in_memory()?,
         }))
     }
 
@@ -230,13 +235,12 @@ impl Cell {
 }
 
 /// The record of a message with the system's reason.
-fn mark(message: &Removed, burial: Burial) -> Record {
+fn mark(record: Record, delivery_count: u32, burial: Burial) -> Record {
     let (reason, description) = match burial {
         Burial::DeliveriesExhausted => (
             "MaxDeliveryCountExceeded",
             format!(
-                "Message could not be consumed after {} delivery attempts.",
-                message.delivery_count
+                "Message could not be consumed after {delivery_count} delivery attempts."
             ),
         ),
         Burial::Expired => (
@@ -244,11 +248,11 @@ fn mark(message: &Removed, burial: Burial) -> Record {
             "The message expired and was dead lettered.".to_owned(),
         ),
     };
-    let marked = with_dead_letter(&message.record, Some(reason), Some(&description), &[]);
+    let marked = with_dead_letter(&record, Some(reason), Some(&description), &[]);
     // Bytes that do not decode are kept as they are: better without a reason than gone.
     debug_assert!(
         !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),
         "only corrupt bytes fail"
     );
-    marked.unwrap_or_else(|_| message.record.clone())
+    marked.unwrap_or(record)
 }

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Result};
-use oxbus_store::shard_log::ShardLog;
+use oxbus_store::extent::CHECK_BYTES;
+use oxbus_store::shard_log::{Chunk, Chunks, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
 
 use super::journal::{EntityId, Event, Rest};
@@ -60,7 +61,7 @@ impl Shard {
             .put_snapshot(at, &mut chunks)
             .and_then(|()| log.truncate_before(at.next()));
         saved.map_err(|error| self.not_saved(&error))?;
-        journal.saved(unsaved);
+        journal.saved(unsaved, chunks.bytes);
         Ok(())
     }
 
@@ -69,7 +70,7 @@ impl Shard {
     pub fn heal<C: CellHandle>(
         &self,
         cells: impl FnOnce() -> Vec<C>,
-        begin_anew: impl FnOnce(&mut dyn Iterator<Item = Vec<u8>>) -> io::Result<Arc<dyn ShardLog>>,
+        begin_anew: impl FnOnce(Chunks<'_>) -> io::Result<Arc<dyn ShardLog>>,
     ) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,6 +135,8 @@ struct Walk<'a, C> {
     /// Where the cell at hand goes on.
     at: Option<(&'a Cell, SubQueue, Counter)>,
     page: VecDeque<Peeked>,
+    /// Bytes given out so far.
+    bytes: u64,
 }
 
 impl<'a, C: CellHandle> Walk<'a, C> {
@@ -142,24 +145,25 @@ impl<'a, C: CellHandle> Walk<'a, C> {
             left: noted.iter().collect(),
             at: None,
             page: VecDeque::new(),
+            bytes: 0,
         }
     }
 
     /// Adds one message, or goes on to the next page, sub-queue or cell. False at the end.
-    fn step(&mut self, chunk: &mut Vec<u8>) -> bool {
+    fn step(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
         let Some((cell, sub_queue, from)) = self.at else {
             let Some(noted) = self.left.pop_front() else {
-                return false;
+                return Ok(false);
             };
             let cell = noted.cell.cell();
             let next = noted.promised;
-            Event::Number { next }.encode(cell.entity(), chunk);
+            Event::Number { next }.encode(cell.entity(), &mut chunk.bytes);
             self.at = Some((cell, SubQueue::Main, Counter(0)));
-            return true;
+            return Ok(true);
         };
         if let Some(message) = self.page.pop_front() {
-            push_kept(cell.entity(), sub_queue, &message, chunk);
-            return true;
+            push_kept(cell.entity(), sub_queue, &message, chunk)?;
+            return Ok(true);
         }
         let mut page = Vec::with_capacity(PAGE);
         cell.store(sub_queue).peek(from, PAGE, &mut page);
@@ -169,21 +173,29 @@ impl<'a, C: CellHandle> Walk<'a, C> {
             (None, SubQueue::DeadLetter) => None,
         };
         self.page = page.into();
-        true
+        Ok(true)
     }
 }
 
 impl<C: CellHandle> Iterator for Walk<'_, C> {
-    type Item = Vec<u8>;
+    type Item = io::Result<Chunk>;
 
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let mut chunk = Vec::new();
-        while chunk.len() < CHUNK_BYTES && self.step(&mut chunk) {}
-        (!chunk.is_empty()).then_some(chunk)
+    fn next(&mut self) -> Option<io::Result<Chunk>> {
+        let mut chunk = Chunk::default();
+        while chunk.bytes.len() < CHUNK_BYTES {
+            match self.step(&mut chunk) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.bytes += chunk.bytes.len() as u64;
+        (!chunk.bytes.is_empty()).then_some(Ok(chunk))
     }
 }
 
-fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mut Vec<u8>) {
+fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mut Chunk) -> io::Result<()> {
+    let record = message.record.load()?;
     let rest = match message.phase {
         Phase::Ready | Phase::Cached | Phase::Locked => Rest::Ready,
         Phase::Deferred | Phase::DeferredLocked => Rest::Deferred,
@@ -202,7 +214,12 @@ fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mu
         generation: message.generation,
         record_generation: message.generation,
         rest,
-        bytes: &message.record,
+        bytes: &record,
     }
-    .encode(entity, chunk);
+    .encode(entity, &mut chunk.bytes);
+    if message.record.in_memory().is_none() {
+        let start = chunk.bytes.len() - CHECK_BYTES - record.len();
+        chunk.messages.push((message.record.clone(), start));
+    }
+    Ok(())
 }

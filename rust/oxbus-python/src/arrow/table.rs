@@ -116,7 +116,7 @@ impl TableBuilder {
             claimed,
             locked_until,
         } = delivery;
-        let fields = Fields::decode(&claimed.record).or_raise()?;
+        let fields = Fields::decode(claimed.record.in_memory().expect("what is handed out is in memory")).or_raise()?;
         match fields.body {
             Body::Data(bytes) => self.body.append_value(bytes),
             Body::Null => self.body.append_null(),

@@ -16,7 +16,7 @@ use crate::shard_log::Lsn;
 
 pub(super) const FRAME_HEADER_BYTES: usize = 32;
 /// What one entry takes beside its bytes, padding not counted.
-const ENTRY_HEADER_BYTES: usize = 4;
+pub(super) const ENTRY_HEADER_BYTES: usize = 4;
 const ALIGNMENT: usize = 8;
 const CRC_AT: usize = 28;
 

@@ -25,10 +25,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::FileLogOptions;
-use super::frame::{self, FRAME_HEADER_BYTES};
+use super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::segment::{self, Segment, Spare};
 use crate::disk::{Disk, DiskFile};
+use crate::extent::{Extent, Place};
 use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room};
 
 /// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
@@ -42,8 +43,13 @@ struct Buffer {
     entries: u32,
     /// Bytes not promised to entries yet: of the current segment, or of the spare file once an entry needs that.
     left_bytes: u64,
+    /// Where the next byte of the frame will stand.
+    extent: Option<Extent>,
+    position: u64,
     /// Bytes of the spare file; 0 without one, and when it is promised.
     spare_bytes: u64,
+    /// The spare file, unless it is promised.
+    spare: Option<Extent>,
     /// What a sync has to sync, and the last entry in it.
     unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
     waiting: Vec<Waiting>,
@@ -159,7 +165,10 @@ impl GroupCommit {
                 frame: fresh_frame(Vec::new()),
                 entries: 0,
                 left_bytes: 0,
+                extent: None,
+                position: 0,
                 spare_bytes: 0,
+                spare: None,
                 unsynced: None,
                 waiting: Vec::new(),
                 ended: Vec::new(),
@@ -225,10 +234,10 @@ impl GroupCommit {
         room: Room,
         level: Level,
         mut done: Option<Done>,
-    ) -> Result<(), AppendError> {
+    ) -> Result<Option<Place>, AppendError> {
         loop {
             match self.take(expected, entry, room, level, &mut done) {
-                Ok(()) => return Ok(()),
+                Ok(place) => return Ok(place),
                 Err(Refused::For(error)) => return Err(error),
                 Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer)),
                 Err(Refused::UntilSpare(bytes)) => {
@@ -251,8 +260,9 @@ impl GroupCommit {
         room: Room,
         level: Level,
         done: &mut Option<Done>,
-    ) -> Result<(), Refused> {
-        let mut buffer = guard(&self.buffer);
+    ) -> Result<Option<Place>, Refused> {
+        let mut guarded = guard(&self.buffer);
+        let buffer = &mut *guarded;
         if let Some(failure) = buffer.failure {
             return Err(Refused::For(AppendError::Unavailable(failure)));
         }
@@ -276,11 +286,16 @@ impl GroupCommit {
                 return Err(Refused::UntilSpare(with_header));
             }
             buffer.left_bytes = std::mem::take(&mut buffer.spare_bytes) - HEADER_BYTES as u64;
+            buffer.extent = buffer.spare.take();
+            buffer.position = HEADER_BYTES as u64;
         } else if buffer.spare_bytes == 0 && buffer.left_bytes < needed + reserve {
             return Err(Refused::UntilSpare(HEADER_BYTES as u64 + reserve));
         }
         frame::push_entry(&mut buffer.frame, entry);
         buffer.left_bytes -= needed;
+        buffer.position += needed;
+        let start = buffer.position - bytes as u64 + ENTRY_HEADER_BYTES as u64;
+        let place = buffer.extent.as_ref().map(|extent| extent.at(start));
         buffer.entries += 1;
         buffer.next = expected.next();
         if let Some(done) = done.take() {
@@ -290,7 +305,7 @@ impl GroupCommit {
                 done,
             });
         }
-        Ok(())
+        Ok(place)
     }
 
     pub(super) fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
@@ -486,7 +501,10 @@ impl GroupCommit {
         self.disk_bytes.fetch_sub(before, Ordering::Relaxed);
         let spare = made?;
         self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed);
-        guard(&self.buffer).spare_bytes = spare.bytes();
+        let mut buffer = guard(&self.buffer);
+        buffer.spare_bytes = spare.bytes();
+        buffer.spare = Some(spare.extent().clone());
+        drop(buffer);
         writer.spare = Some(spare);
         Ok(())
     }

@@ -34,8 +34,10 @@ pub use recovery::{OpenError, Replayed};
 pub use salvage::{Salvaged, SalvagedFile, salvage};
 
 use crate::disk::Disk;
-use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room, ShardLog};
+use crate::extent::Place;
+use crate::shard_log::{AppendError, Chunks, Done, Failure, Level, Lsn, Room, ShardLog};
 use group_commit::{GroupCommit, Start};
+use recovery::At;
 use segment::Segment;
 use snapshot::Covers;
 
@@ -84,10 +86,11 @@ pub struct Opened {
 
 /// Who learns what a log holds when it is opened.
 pub trait Replay {
-    /// The newest snapshot: the last entry it covers, and its bytes. Called at most once, and first.
-    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]);
-    /// The next entry after it.
-    fn entry(&mut self, lsn: Lsn, entry: &[u8]);
+    /// The next part of the newest snapshot: the last entry it covers, the bytes, and where those can be read back. All parts
+    /// come first; an empty snapshot is one empty part.
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&Place>);
+    /// The next entry after it, and where its bytes can be read back.
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>);
 }
 
 impl fmt::Debug for FileLog {
@@ -105,7 +108,7 @@ impl FileLog {
         disk: &dyn Disk,
         dir: &Path,
         id: ShardId,
-        chunks: &mut dyn Iterator<Item = Vec<u8>>,
+        chunks: Chunks<'_>,
     ) -> io::Result<()> {
         disk.create_dir(dir)?;
         let covers = Covers {
@@ -148,16 +151,19 @@ impl FileLog {
         let id = options.id;
         disk.create_dir(dir)?;
         let (mut covered, mut epoch, mut first_segment) = (Lsn::NONE, 0, 1);
-        if let Some((header, bytes)) = snapshot::newest(&*disk, dir, id)? {
+        if let Some(header) = snapshot::show_newest(&*disk, dir, id, replay)? {
             (covered, epoch, first_segment) = (header.lsn, header.epoch, header.segment);
-            replay.snapshot(covered, &bytes);
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
-        let recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry| {
-            replay.entry(lsn, entry);
+        let recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry, at: At<'_>| {
+            replay.entry(lsn, entry, Some(&at.place()));
             true
         })?;
         snapshot::check_reached(dir, &recovered, covered)?;
+        if let (Some(at), Some(last)) = (recovered.torn_at, recovered.segments.last()) {
+            // Cut for good: the next open has nothing to say about it.
+            last.clear(at, recovered.replayed.torn_bytes)?;
+        }
         // What the last owner wrote and did not sync was shown now: from here on it must stay.
         for segment in &recovered.segments {
             segment.file.sync()?;
@@ -192,7 +198,7 @@ impl FileLog {
     pub fn begin_anew(
         before: &Self,
         options: FileLogOptions,
-        chunks: &mut dyn Iterator<Item = Vec<u8>>,
+        chunks: Chunks<'_>,
     ) -> io::Result<Self> {
         let (disk, dir, id) = (Arc::clone(&before.disk), before.dir.clone(), options.id);
         before.commits.end(Failure::Closed);
@@ -287,7 +293,7 @@ impl ShardLog for FileLog {
         room: Room,
         level: Level,
         done: Option<Done>,
-    ) -> Result<(), AppendError> {
+    ) -> Result<Option<Place>, AppendError> {
         self.commits.append(expected, entry, room, level, done)
     }
 
@@ -308,12 +314,13 @@ impl ShardLog for FileLog {
             .iter()
             .rposition(|segment| segment.header.lsn <= from)
             .unwrap_or(0);
+        let visit = &mut |lsn, entry: &[u8], _: At<'_>| visit(lsn, entry);
         recovery::replay(&self.dir, segments[first..].to_vec(), from, Some(written), visit)
             .map(drop)
             .map_err(io::Error::other)
     }
 
-    fn put_snapshot(&self, at: Lsn, chunks: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
+    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()> {
         // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
         self.commit(at, Level::Synced)
             .map_err(|error| io::Error::other(format!("{error:?}")))?;

@@ -12,11 +12,13 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::frame::{self, FRAME_HEADER_BYTES, Found};
 use super::header::{HEADER_BYTES, Header, HeaderError, Kind, ShardId};
 use super::segment::{self, Segment};
 use crate::disk::Disk;
+use crate::extent::{Extent, Place};
 use crate::shard_log::Lsn;
 
 /// Why a log cannot be read.
@@ -103,7 +105,22 @@ pub(super) struct Recovered {
     pub(super) segments: Vec<Segment>,
     pub(super) next: Lsn,
     pub(super) last_crc: u32,
+    /// Where in the last segment bytes begin whose write never finished.
+    pub(super) torn_at: Option<u64>,
     pub(super) replayed: Replayed,
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct At<'a> {
+    extent: &'a Extent,
+    position: u64,
+}
+
+impl At<'_> {
+    pub(super) fn place(self) -> Place {
+        self.extent.at(self.position)
+    }
 }
 
 /// Opens the segments of a directory from number `first` on, in order; checks that none is missing.
@@ -139,7 +156,12 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
             }
         }
         let bytes = file.len()?;
-        found.push(Segment { header, file, bytes });
+        found.push(Segment {
+            header,
+            extent: Extent::new(Arc::clone(&file))?,
+            file,
+            bytes,
+        });
     }
     Ok(found)
 }
@@ -151,9 +173,10 @@ pub(super) fn replay(
     segments: Vec<Segment>,
     from: Lsn,
     last: Option<Lsn>,
-    visit: &mut dyn FnMut(Lsn, &[u8]) -> bool,
+    visit: &mut dyn FnMut(Lsn, &[u8], At<'_>) -> bool,
 ) -> Result<Recovered, OpenError> {
     let mut replayed = Replayed::default();
+    let mut torn_at = None;
     let first = segments.first().map_or(from, |segment| segment.header.lsn);
     if first > from {
         return Err(OpenError::Damaged {
@@ -195,7 +218,11 @@ pub(super) fn replay(
                 Found::Frame(header, payload) if header.first == next && header.crc_before == last_crc => {
                     let entries = frame::entries(payload, header.entries).expect("looked at");
                     for entry in entries {
-                        wanted = wanted && (next < from || visit(next, entry));
+                        let at = At {
+                            extent: &current.extent,
+                            position: HEADER_BYTES as u64 + (entry.as_ptr().addr() - content.as_ptr().addr()) as u64,
+                        };
+                        wanted = wanted && (next < from || visit(next, entry, at));
                         next = next.next();
                     }
                     last_crc = header.crc;
@@ -215,6 +242,7 @@ pub(super) fn replay(
                     }
                     if found != Found::Nothing || rest.iter().any(|byte| *byte != 0) {
                         replayed.torn_bytes = used(rest) as u64;
+                        torn_at = Some(at);
                     }
                     break;
                 }
@@ -236,6 +264,7 @@ pub(super) fn replay(
         segments,
         next,
         last_crc,
+        torn_at,
         replayed,
     })
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::header::{HEADER_BYTES, Header};
 use crate::disk::{Disk, DiskFile};
+use crate::extent::Extent;
 
 const ZEROS_AT_ONCE: usize = 256 << 10;
 const SUFFIX: &str = ".journal";
@@ -22,6 +23,8 @@ pub(super) const SPARE: &str = "spare.tmp";
 pub(super) struct Segment {
     pub(super) header: Header,
     pub(super) file: Arc<dyn DiskFile>,
+    /// The same, for messages to be read back.
+    pub(super) extent: Extent,
     pub(super) bytes: u64,
 }
 
@@ -46,6 +49,7 @@ pub(super) fn numbers(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
 #[derive(Debug)]
 pub(super) struct Spare {
     file: Arc<dyn DiskFile>,
+    extent: Extent,
     bytes: u64,
 }
 
@@ -67,7 +71,15 @@ impl Spare {
         }
         let bytes = file.len()?.max(bytes);
         file.sync()?;
-        Ok(Self { file, bytes })
+        Ok(Self {
+            extent: Extent::new(Arc::clone(&file))?,
+            file,
+            bytes,
+        })
+    }
+
+    pub(super) fn extent(&self) -> &Extent {
+        &self.extent
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -83,12 +95,24 @@ impl Spare {
         Ok(Segment {
             header,
             file: self.file,
+            extent: self.extent,
             bytes: self.bytes,
         })
     }
 }
 
 impl Segment {
+    /// Writes zeros over `bytes` from `position` on.
+    pub(super) fn clear(&self, mut position: u64, mut bytes: u64) -> io::Result<()> {
+        let zeros = vec![0; ZEROS_AT_ONCE];
+        while bytes > 0 {
+            let piece = bytes.min(ZEROS_AT_ONCE as u64);
+            self.file.write_all_at(&zeros[..piece as usize], position)?;
+            (position, bytes) = (position + piece, bytes - piece);
+        }
+        Ok(())
+    }
+
     /// Reads all bytes after the header into `content`, in place of what is there.
     pub(super) fn read_content(&self, content: &mut Vec<u8>) -> io::Result<()> {
         // Not cleared first: zeroing what is read over takes as long as reading it.

@@ -11,16 +11,21 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::header::{HEADER_BYTES, Header, Kind, ShardId};
 use super::recovery::{OpenError, Recovered};
-use super::segment;
+use super::{Replay, segment};
 use crate::disk::Disk;
-use crate::shard_log::Lsn;
+use crate::Stored;
+use crate::extent::{Extent, Place};
+use crate::shard_log::{Chunk, Chunks, Lsn};
 
 const SUFFIX: &str = ".snapshot";
 const TEMPORARY: &str = "snapshot.tmp";
 const CHUNK_HEADER_BYTES: usize = 8;
+/// Bytes after which the messages in a snapshot that is being written are read from it: bounds the list of those to move.
+const MOVE_BYTES: u64 = 64 << 20;
 
 fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", lsn.0))
@@ -54,7 +59,7 @@ pub(super) fn put(
     disk: &dyn Disk,
     dir: &Path,
     covers: Covers,
-    chunks: &mut dyn Iterator<Item = Vec<u8>>,
+    chunks: Chunks<'_>,
 ) -> io::Result<()> {
     let at = covers.last;
     let temporary = dir.join(TEMPORARY);
@@ -72,25 +77,47 @@ pub(super) fn put(
         lsn: at,
         crc_before: 0,
     };
+    let extent = Extent::new(Arc::clone(&file))?;
+    let mut moving: Vec<(Stored, Place)> = Vec::new();
+    let mut synced = 0;
     let mut position = HEADER_BYTES as u64;
     let mut count = 0u32;
-    for chunk in chunks.filter(|chunk| !chunk.is_empty()) {
+    for chunk in chunks {
+        let Chunk { bytes: chunk, messages } = chunk?;
+        if chunk.is_empty() {
+            continue;
+        }
         let mut bytes = Vec::with_capacity(CHUNK_HEADER_BYTES + chunk.len());
         bytes.extend_from_slice(&u32::try_from(chunk.len()).map_err(io::Error::other)?.to_le_bytes());
         bytes.extend_from_slice(&crc32c::crc32c_append(header.salt, &chunk).to_le_bytes());
         bytes.extend_from_slice(&chunk);
         file.write_all_at(&bytes, position)?;
+        let start = extent.at(position + CHUNK_HEADER_BYTES as u64);
+        moving.extend(messages.into_iter().map(|(message, at)| (message, start.plus(at))));
         position += bytes.len() as u64;
         count += 1;
+        if !moving.is_empty() && position - synced >= MOVE_BYTES {
+            file.sync()?;
+            synced = position;
+            move_all(&mut moving);
+        }
     }
     let mut end = [0; CHUNK_HEADER_BYTES];
     end[4..].copy_from_slice(&count.to_le_bytes());
     file.write_all_at(&end, position)?;
     file.write_all_at(&header.encode(), 0)?;
     file.sync()?;
+    move_all(&mut moving);
     disk.rename(&temporary, &path_of(dir, at))?;
     disk.sync_dir(dir)?;
     remove_before(disk, dir, at)
+}
+
+/// Reads messages from the snapshot from now on. It is synced that far, and stays open whatever becomes of its name.
+fn move_all(moving: &mut Vec<(Stored, Place)>) {
+    for (message, place) in moving.drain(..) {
+        message.move_to(place);
+    }
 }
 
 /// True when a directory has a snapshot.
@@ -106,31 +133,40 @@ pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Res
     Ok(())
 }
 
-/// The newest snapshot: its header and all its bytes.
-pub(super) fn newest(disk: &dyn Disk, dir: &Path, id: ShardId) -> Result<Option<(Header, Vec<u8>)>, OpenError> {
+/// Shows the newest snapshot, part by part; its header. Who got parts and then an error forgets them.
+pub(super) fn show_newest(
+    disk: &dyn Disk,
+    dir: &Path,
+    id: ShardId,
+    replay: &mut dyn Replay,
+) -> Result<Option<Header>, OpenError> {
     let Some(lsn) = all(disk, dir)?.pop() else {
         return Ok(None);
     };
     let path = path_of(dir, lsn);
     let file = disk.open(&path)?;
-    let mut bytes = vec![0; file.len()? as usize];
-    let read = file.read_full_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    let header = Header::decode(&bytes, Kind::Snapshot, id).map_err(|error| OpenError::Header {
+    let mut page = vec![0; HEADER_BYTES];
+    let read = file.read_full_at(&mut page, 0)?;
+    let header = Header::decode(&page[..read], Kind::Snapshot, id).map_err(|error| OpenError::Header {
         path: path.clone(),
         error,
     })?;
-    let damaged = |(position, detail): (usize, _)| OpenError::Damaged {
+    let damaged = |(position, detail)| OpenError::Damaged {
         path: path.clone(),
-        position: position as u64,
+        position,
         lost: Lsn(1),
         detail,
     };
     if header.lsn != lsn {
         return Err(damaged((0, "the file has the name of another snapshot")));
     }
-    let content = content(&bytes, header.salt).map_err(damaged)?;
-    Ok(Some((header, content)))
+    let extent = Extent::new(Arc::clone(&file))?;
+    let mut read = |buffer: &mut [u8], position| file.read_full_at(buffer, position);
+    let mut show = |position, part: &[u8]| replay.snapshot(lsn, part, Some(&extent.at(position)));
+    match parts(&mut read, file.len()?, header.salt, &mut show)? {
+        Ok(()) => Ok(Some(header)),
+        Err(damage) => Err(damaged(damage)),
+    }
 }
 
 /// A snapshot is written after all entries it covers were synced: where segments end before, they have lost some, and no
@@ -147,31 +183,48 @@ pub(super) fn check_reached(dir: &Path, recovered: &Recovered, covered: Lsn) -> 
     }
 }
 
-/// What the chunks of a snapshot's `bytes` hold together; or where it is damaged, and how.
-pub(super) fn content(bytes: &[u8], salt: u32) -> Result<Vec<u8>, (usize, &'static str)> {
-    let mut content = Vec::with_capacity(bytes.len());
-    let mut position = HEADER_BYTES;
+/// Where a snapshot is damaged, and how.
+pub(super) type Damage = (u64, &'static str);
+
+/// Shows each chunk of a snapshot of `len` bytes and where its bytes stand, or nothing once if it has none. What was shown
+/// before damage was found is of no use.
+pub(super) fn parts(
+    read: &mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>,
+    len: u64,
+    salt: u32,
+    show: &mut dyn FnMut(u64, &[u8]),
+) -> io::Result<Result<(), Damage>> {
+    let mut position = HEADER_BYTES as u64;
     let mut count = 0;
+    let mut chunk = Vec::new();
     loop {
-        let Some(chunk) = bytes.get(position..position + CHUNK_HEADER_BYTES) else {
-            return Err((position, "the snapshot ends too early"));
-        };
-        let len = u32::from_le_bytes(chunk[..4].try_into().expect("four bytes")) as usize;
-        let check = u32::from_le_bytes(chunk[4..].try_into().expect("four bytes"));
-        let start = position + CHUNK_HEADER_BYTES;
-        if len == 0 {
+        let mut header = [0; CHUNK_HEADER_BYTES];
+        if read(&mut header, position)? < CHUNK_HEADER_BYTES {
+            return Ok(Err((position, "the snapshot ends too early")));
+        }
+        let bytes = u32::from_le_bytes(header[..4].try_into().expect("four bytes"));
+        let check = u32::from_le_bytes(header[4..].try_into().expect("four bytes"));
+        let start = position + CHUNK_HEADER_BYTES as u64;
+        if bytes == 0 {
             // A lost page reads as zeros, and zeros as the end of nothing: what comes after tells.
-            return if check == count && start == bytes.len() {
-                Ok(content)
-            } else {
-                Err((position, "the snapshot has lost a part"))
-            };
+            if check != count || start != len {
+                return Ok(Err((position, "the snapshot has lost a part")));
+            }
+            if count == 0 {
+                show(start, &[]);
+            }
+            return Ok(Ok(()));
         }
-        match bytes.get(start..start + len) {
-            Some(chunk) if crc32c::crc32c_append(salt, chunk) == check => content.extend_from_slice(chunk),
-            _ => return Err((position, "a part of the snapshot is damaged")),
+        let end = start + u64::from(bytes);
+        let is_whole = end <= len && {
+            chunk.resize(bytes as usize, 0);
+            read(&mut chunk, start)? == chunk.len() && crc32c::crc32c_append(salt, &chunk) == check
+        };
+        if !is_whole {
+            return Ok(Err((position, "a part of the snapshot is damaged")));
         }
-        position = start + len;
+        show(start, &chunk);
+        position = end;
         count += 1;
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! Claimers and settlers own the slot they read and need none of this.
 
-use super::record::Record;
+use super::record::Stored;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering, fence, fence_after_rmw, lock};
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Browsers {
     inside: AtomicU32,
     /// Length of `retired`.
     kept: AtomicUsize,
-    retired: Mutex<Vec<Record>>,
+    retired: Mutex<Vec<Stored>>,
 }
 
 /// A browser that counted itself in.
@@ -54,7 +54,7 @@ impl Browsers {
 
     /// Call it after a body left its slot, before its reference may be dropped.
     #[inline]
-    pub(super) fn left<'r>(&self, records: impl Iterator<Item = &'r Record>, leaving: Leaving) {
+    pub(super) fn left<'r>(&self, records: impl Iterator<Item = &'r Stored>, leaving: Leaving) {
         match leaving {
             Leaving::Swapped => fence_after_rmw(),
             Leaving::Stored => fence(Ordering::SeqCst),
@@ -65,14 +65,14 @@ impl Browsers {
     }
 
     #[cold]
-    fn keep(&self, records: Vec<Record>) {
+    fn keep(&self, records: Vec<Stored>) {
         let mut retired = lock(&self.retired);
         retired.extend(records);
         self.kept.store(retired.len(), Ordering::SeqCst);
         self.free_unless_browsed(retired);
     }
 
-    fn free_unless_browsed(&self, mut retired: crate::sync::MutexGuard<'_, Vec<Record>>) {
+    fn free_unless_browsed(&self, mut retired: crate::sync::MutexGuard<'_, Vec<Stored>>) {
         fence(Ordering::SeqCst);
         if self.inside.load(Ordering::SeqCst) == 0 {
             let freed = std::mem::take(&mut *retired);

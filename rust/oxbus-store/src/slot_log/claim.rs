@@ -11,7 +11,7 @@ use super::epoch::{self, Guard};
 use super::segment::{Segment, span};
 use super::slot::{CACHED, DEAD, DONE, LOCKED, Slot};
 use super::{Claimed, Hold, LockKey, Removed, SlotLog};
-use crate::Record;
+use crate::Stored;
 use crate::sync::Ordering;
 
 impl SlotLog {
@@ -147,10 +147,10 @@ unsafe fn take(slot: &Slot, counter: Counter, hold: Hold) -> Claimed {
     let raw = slot.body();
     let record = if phase == DONE {
         // SAFETY: a ready slot owns its body, and a slot that is done does not: the reference moves to the receiver.
-        unsafe { Record::from_raw(raw) }
+        unsafe { Stored::from_raw(raw) }
     } else {
         // SAFETY: a ready slot owns its body, and nobody else may take it while the slot is ours.
-        unsafe { Record::clone_raw(raw) }
+        unsafe { Stored::clone_raw(raw) }
     };
     let claimed = Claimed {
         key: LockKey {
@@ -177,7 +177,7 @@ unsafe fn leave(slot: &Slot, counter: Counter) -> Removed {
     let removed = Removed {
         counter,
         // SAFETY: a ready slot owns its body, and a dead one does not: the reference moves to the caller.
-        record: unsafe { Record::from_raw(slot.body()) },
+        record: unsafe { Stored::from_raw(slot.body()) },
         delivery_count: slot.delivery_count(state),
         enqueued_at: slot.enqueued_at(),
         expires_at: slot.expires_at(),

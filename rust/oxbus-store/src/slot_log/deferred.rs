@@ -12,7 +12,7 @@ use super::epoch;
 use super::segment::Segment;
 use super::slot::{self, BUSY, DEAD, DEFERRED, DEFERRED_LOCKED, MOVED, Slot, State};
 use super::{Claimed, Hold, LockKey, SlotLog};
-use crate::Record;
+use crate::Stored;
 use crate::ordered::OrderedStore;
 use crate::sync::MutexGuard;
 
@@ -134,7 +134,7 @@ unsafe fn lock_busy(slot: &Slot, counter: Counter, state: State, deadline: Ticks
             generation: held.generation(),
         },
         // SAFETY: a busy slot owns its body, and only we may take it.
-        record: unsafe { Record::clone_raw(slot.body()) },
+        record: unsafe { Stored::clone_raw(slot.body()) },
         delivery_count,
         enqueued_at: slot.enqueued_at(),
         expires_at: slot.expires_at(),

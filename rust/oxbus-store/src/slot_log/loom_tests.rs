@@ -24,7 +24,7 @@ pub(crate) fn check(test: impl Fn() + Sync + Send + 'static) {
 
 fn message(id: u8) -> NewMessage {
     NewMessage {
-        record: Record::from_slice(&[id]),
+        record: Record::from_slice(&[id]).into(),
         expires_at: Timestamp::NEVER,
     }
 }
@@ -191,7 +191,7 @@ fn browser_never_reads_a_freed_body() {
             move || {
                 let mut peeked = Vec::new();
                 log.peek(Counter(1), 1, &mut peeked);
-                assert!(peeked.iter().all(|peeked| peeked.record[..] == [1]));
+                assert!(peeked.iter().all(|peeked| peeked.record.in_memory().expect("in memory")[..] == [1]));
             }
         });
         assert!(log.settle(key, Outcome::Complete, Ticks(1)).is_ok());
@@ -210,7 +210,7 @@ fn browser_never_reads_a_replaced_or_taken_body() {
             move || {
                 let mut peeked = Vec::new();
                 log.peek(Counter(1), 1, &mut peeked);
-                assert!(peeked.iter().all(|peeked| matches!(peeked.record[..], [1 | 2])));
+                assert!(peeked.iter().all(|peeked| matches!(peeked.record.in_memory().expect("in memory")[..], [1 | 2])));
             }
         });
         abandon(&log, key, Some(Record::from_slice(&[2])));

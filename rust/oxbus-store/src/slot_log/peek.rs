@@ -9,7 +9,7 @@ use super::epoch;
 use super::segment::{place, span};
 use super::slot::{MOVED, Slot};
 use super::{Counts, Peeked, SlotLog};
-use crate::Record;
+use crate::Stored;
 
 impl SlotLog {
     pub(super) fn browse_from(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
@@ -75,7 +75,7 @@ impl SlotLog {
             for slot in &segment.slots[..(visible.min(segment.end()) - segment.first) as usize] {
                 if let Some(phase) = slot.state_ordered().visible_phase() {
                     // SAFETY: we are counted in as a browser, and the state, read since, owns a body.
-                    counts.add(phase, unsafe { Record::len_raw(slot.body()) });
+                    counts.add(phase, unsafe { Stored::len_raw(slot.body()) });
                 }
             }
         }
@@ -95,7 +95,7 @@ impl Slot {
             let phase = state.visible_phase()?;
             // SAFETY: the state, read after the caller counted itself in, owns a body. Whoever removes or replaces it
             // from then on finds the browser and keeps a reference.
-            let record = unsafe { Record::clone_raw(self.body()) };
+            let record = unsafe { Stored::clone_raw(self.body()) };
             let peeked = Peeked {
                 counter,
                 record,

@@ -1,65 +1,142 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bytes of one message: shared, immutable, behind one thin pointer.
+//! The bytes of one message: shared, immutable, behind one thin pointer; in memory ([`Record`]) or perhaps on disk
+//! ([`Stored`]).
 //!
 //! One allocation holds a reference count, the length and the bytes, so that a slot needs 8 bytes for it
-//! and the copies of a fan-out share one body.
+//! and the copies of a fan-out share one body. Of a message on disk it holds the place instead, in 16 bytes.
 //!
 //! Holds always
-//! - the allocation lives while its count is above zero, and each [`Record`] is one of the count;
+//! - the allocation lives while its count is above zero, and each [`Record`] or [`Stored`] is one of the count;
 //! - the bytes never change once [`Record::build`] returned;
-//! - the pointer is a multiple of 8: its lowest bit is free for a tag (a later journal location).
+//! - a [`Record`] is in memory: only a [`Stored`] points to an allocation that says it is on disk, and such a one is a
+//!   reference to the extent in its place.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
+#[cfg(not(loom))]
+use crate::extent::{Place, Placed};
 use crate::sync::{AtomicU32, Ordering, fence};
 
+/// In the length of a header: the bytes are on disk.
+const ON_DISK: u32 = 1 << 31;
 /// More clones than memory could hold: some code leaks them.
 const REFERENCES_MAX: u32 = u32::MAX / 2;
 
 #[repr(C, align(8))]
 struct Header {
     references: AtomicU32,
+    /// Bytes of the record, and [`ON_DISK`].
     len: u32,
     /// Under loom a freed record stays allocated and remembers it, so that a late reader is caught.
     #[cfg(loom)]
     freed: std::sync::atomic::AtomicBool,
 }
 
-/// The bytes of one message. A clone shares them.
-pub struct Record(NonNull<Header>);
+/// A counted reference to an allocation.
+struct Shared(NonNull<Header>);
 
-// SAFETY: the bytes are immutable and the count is atomic, so a record may be used and dropped on any thread.
-unsafe impl Send for Record {}
-// SAFETY: as above; a shared record only hands out shared bytes.
-unsafe impl Sync for Record {}
+// SAFETY: what is shared is immutable or atomic, and so is the count: a reference may be used and dropped on any thread.
+unsafe impl Send for Shared {}
+// SAFETY: as above; a shared reference only hands out shared bytes.
+unsafe impl Sync for Shared {}
+
+/// The bytes of one message, in memory. A clone shares them.
+#[derive(Clone)]
+pub struct Record(Shared);
+
+/// The bytes of one message as a store keeps them: in memory, or a place on disk to read them from. A clone shares them.
+#[derive(Clone)]
+pub struct Stored(Shared);
 
 impl Record {
-    /// A record of `len` bytes, zero until `fill` writes them. At most 4 GiB.
+    /// A record of `len` bytes, zero until `fill` writes them. At most 2 GiB.
     #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         // SAFETY: the layout has the size of a header at least.
-        let record = Self::allocate(len, |layout| unsafe { alloc_zeroed(layout) });
+        let shared = Shared::allocate(len, |layout| unsafe { alloc_zeroed(layout) });
         // SAFETY: the allocation has `len` initialised bytes there and nobody else knows it yet.
-        fill(unsafe { std::slice::from_raw_parts_mut(Self::bytes_of(record.0), len) });
-        record
+        fill(unsafe { std::slice::from_raw_parts_mut(Shared::content_of(shared.0), len) });
+        Self(shared)
     }
 
     /// A record with a copy of `bytes`.
     pub fn from_slice(bytes: &[u8]) -> Self {
         // SAFETY: the layout has the size of a header at least.
-        let record = Self::allocate(bytes.len(), |layout| unsafe { alloc(layout) });
+        let shared = Shared::allocate(bytes.len(), |layout| unsafe { alloc(layout) });
         // SAFETY: the allocation is fresh, so it does not overlap `bytes`, and has room for them.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), Self::bytes_of(record.0), bytes.len()) };
-        record
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), Shared::content_of(shared.0), bytes.len()) };
+        Self(shared)
+    }
+}
+
+impl Stored {
+    /// A record of `len` bytes that can be read back from `place`.
+    #[cfg(not(loom))]
+    pub fn on_disk(len: usize, place: Place) -> Self {
+        let fill = |layout| {
+            // SAFETY: the layout has the size of a header at least.
+            unsafe { alloc_zeroed(layout) }
+        };
+        let mut shared = Shared::allocate(size_of::<Placed>(), fill);
+        // SAFETY: the allocation is fresh, aligned to 8 like its content, and has room for a place.
+        unsafe { Shared::content_of(shared.0).cast::<Placed>().write(place.into()) };
+        let len = u32::try_from(len).ok().filter(|len| len & ON_DISK == 0);
+        let len = len.expect("a record has at most 2 GiB") | ON_DISK;
+        // SAFETY: nobody else knows the allocation yet.
+        unsafe { shared.0.as_mut() }.len = len;
+        Self(shared)
     }
 
-    /// The pointer; its reference moves with it. Only [`Record::from_raw`] takes it back.
+    /// Bytes of the record, wherever they are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True without bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The record, when it is in memory.
+    #[inline]
+    pub fn in_memory(&self) -> Option<&Record> {
+        // SAFETY: `Record` and `Stored` are both one `Shared`, and this one is in memory.
+        (!self.0.is_on_disk()).then(|| unsafe { &*ptr::from_ref(self).cast::<Record>() })
+    }
+
+    /// The record, read from disk if it is there. An error means that it could not be read, or is not what was written.
+    #[cfg(not(loom))]
+    pub fn load(&self) -> std::io::Result<Record> {
+        match (self.in_memory(), self.placed()) {
+            (Some(record), _) => Ok(record.clone()),
+            (None, Some(placed)) => placed.read(self.len()),
+            (None, None) => unreachable!("a record is in memory or on disk"),
+        }
+    }
+
+    /// Reads it from another place from now on, if it is on disk. The same bytes must be there.
+    #[cfg(not(loom))]
+    pub fn move_to(&self, place: Place) {
+        if let Some(placed) = self.placed() {
+            placed.replace(place);
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn placed(&self) -> Option<&Placed> {
+        // SAFETY: the content of an allocation that is on disk is a place, and lives as long as this reference.
+        self.0
+            .is_on_disk()
+            .then(|| unsafe { &*Shared::content_of(self.0.0).cast::<Placed>() })
+    }
+
+    /// The pointer; its reference moves with it. Only [`Stored::from_raw`] takes it back.
     pub(crate) fn into_raw(self) -> u64 {
-        let raw = self.0.as_ptr().expose_provenance() as u64;
-        debug_assert!(raw & 1 == 0, "bit 0 is the tag");
+        let raw = self.0.0.as_ptr().expose_provenance() as u64;
         std::mem::forget(self);
         raw
     }
@@ -67,18 +144,18 @@ impl Record {
     /// The record behind a pointer.
     ///
     /// # Safety
-    /// `raw` comes from [`Record::into_raw`], and the caller owns the reference that moved with it.
+    /// `raw` comes from [`Stored::into_raw`], and the caller owns the reference that moved with it.
     pub(crate) unsafe fn from_raw(raw: u64) -> Self {
         let header = ptr::with_exposed_provenance_mut::<Header>(raw as usize);
         debug_assert!(!header.is_null(), "a slot in use has a body");
         // SAFETY: `into_raw` never gives null.
-        Self(unsafe { NonNull::new_unchecked(header) })
+        Self(Shared(unsafe { NonNull::new_unchecked(header) }))
     }
 
     /// A further reference to the record behind a pointer.
     ///
     /// # Safety
-    /// `raw` comes from [`Record::into_raw`], and that reference is not given back during the call.
+    /// `raw` comes from [`Stored::into_raw`], and that reference is not given back during the call.
     pub(crate) unsafe fn clone_raw(raw: u64) -> Self {
         // SAFETY: the caller keeps the reference alive; `ManuallyDrop` leaves it with the slot.
         let kept = std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) });
@@ -88,16 +165,40 @@ impl Record {
     /// Bytes of the record behind a pointer.
     ///
     /// # Safety
-    /// As for [`Record::clone_raw`].
+    /// As for [`Stored::clone_raw`].
     pub(crate) unsafe fn len_raw(raw: u64) -> usize {
         // SAFETY: the caller keeps the reference alive; `ManuallyDrop` leaves it with the slot.
         std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) }).len()
     }
+}
 
+impl From<Record> for Stored {
+    #[inline]
+    fn from(record: Record) -> Self {
+        Self(record.0)
+    }
+}
+
+impl TryFrom<Stored> for Record {
+    type Error = Stored;
+
+    /// The record, when it is in memory.
+    #[inline]
+    fn try_from(stored: Stored) -> Result<Self, Stored> {
+        if stored.0.is_on_disk() {
+            Err(stored)
+        } else {
+            Ok(Self(stored.0))
+        }
+    }
+}
+
+impl Shared {
     #[expect(clippy::cast_ptr_alignment, reason = "the layout has the header's alignment")]
     fn allocate(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
         let layout = Self::layout(len);
-        let len = u32::try_from(len).expect("a record has at most 4 GiB");
+        let len = u32::try_from(len).ok().filter(|len| len & ON_DISK == 0);
+        let len = len.expect("a record has at most 2 GiB");
         let start = allocate(layout).cast::<Header>();
         let Some(header) = NonNull::new(start) else {
             handle_alloc_error(layout)
@@ -110,6 +211,8 @@ impl Record {
         };
         // SAFETY: the allocation is fresh, aligned and large enough for a header.
         unsafe { header.write(filled) };
+        #[cfg(not(loom))]
+        meter::add(header.as_ptr().addr(), layout.size());
         Self(header)
     }
 
@@ -118,7 +221,17 @@ impl Record {
         Layout::from_size_align(size, align_of::<Header>()).expect("a record fits memory")
     }
 
-    fn bytes_of(header: NonNull<Header>) -> *mut u8 {
+    #[inline]
+    fn is_on_disk(&self) -> bool {
+        self.header().len & ON_DISK != 0
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        (self.header().len & !ON_DISK) as usize
+    }
+
+    fn content_of(header: NonNull<Header>) -> *mut u8 {
         // SAFETY: the allocation begins with a whole header.
         unsafe { header.add(1).cast::<u8>().as_ptr() }
     }
@@ -134,6 +247,13 @@ impl Record {
         header
     }
 
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        debug_assert!(!self.is_on_disk(), "a record is in memory");
+        // SAFETY: the allocation of a record in memory holds `len` initialised bytes that never change.
+        unsafe { std::slice::from_raw_parts(Self::content_of(self.0), self.len()) }
+    }
+
     #[inline(never)]
     fn free(&mut self) {
         #[cfg(loom)]
@@ -142,13 +262,21 @@ impl Record {
         if true {
             return;
         }
-        let layout = Self::layout(self.header().len as usize);
+        #[cfg(not(loom))]
+        if self.is_on_disk() {
+            // SAFETY: the content is a place that nobody reads any more, and it is dropped once.
+            unsafe { Self::content_of(self.0).cast::<Placed>().drop_in_place() };
+        }
+        let content = if self.is_on_disk() { size_of::<u64>() } else { self.len() };
+        let layout = Self::layout(content);
+        #[cfg(not(loom))]
+        meter::sub(self.0.as_ptr().addr(), layout.size());
         // SAFETY: the last reference is gone, and the layout is the one of `allocate`.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
     }
 }
 
-impl Clone for Record {
+impl Clone for Shared {
     #[inline]
     fn clone(&self) -> Self {
         // Relaxed: who clones has a reference, so nothing is published by the count alone.
@@ -160,7 +288,7 @@ impl Clone for Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for Shared {
     #[inline]
     fn drop(&mut self) {
         let references = &self.header().references;
@@ -180,9 +308,7 @@ impl Deref for Record {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        let len = self.header().len as usize;
-        // SAFETY: the allocation holds `len` initialised bytes that never change.
-        unsafe { std::slice::from_raw_parts(Self::bytes_of(self.0), len) }
+        self.0.bytes()
     }
 }
 
@@ -204,4 +330,64 @@ impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Record").field(&self.len()).finish()
     }
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let where_from = if self.0.is_on_disk() { "on disk" } else { "in memory" };
+        f.debug_tuple("Stored").field(&self.len()).field(&where_from).finish()
+    }
+}
+
+/// Equal bytes in memory; on disk the very same.
+impl PartialEq for Stored {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.in_memory(), other.in_memory()) {
+            (Some(one), Some(another)) => one == another,
+            _ => self.0.0 == other.0.0,
+        }
+    }
+}
+
+impl Eq for Stored {}
+
+/// Bytes of all allocations of this process, in counters that threads seldom share: allocations of one thread are near
+/// each other.
+#[cfg(not(loom))]
+mod meter {
+    use crossbeam_utils::CachePadded;
+
+    use crate::sync::{AtomicU64, Ordering};
+
+    const STRIPES: usize = 64;
+    /// Allocators hand pages of this size to one thread.
+    const PAGE_BITS: u32 = 16;
+
+    static BYTES: [CachePadded<AtomicU64>; STRIPES] = [const { CachePadded::new(AtomicU64::new(0)) }; STRIPES];
+
+    #[inline]
+    fn stripe(address: usize) -> &'static AtomicU64 {
+        &BYTES[(address >> PAGE_BITS) % STRIPES]
+    }
+
+    #[inline]
+    pub(super) fn add(address: usize, bytes: usize) {
+        stripe(address).fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn sub(address: usize, bytes: usize) {
+        stripe(address).fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn sum() -> u64 {
+        // A stripe goes below zero for nobody: what is freed was added to the same one.
+        BYTES.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Bytes that all records of this process take in memory, those in the hands of its users included.
+#[cfg(not(loom))]
+pub fn record_memory() -> u64 {
+    meter::sum()
 }

@@ -11,7 +11,7 @@
 use oxbus_model::Ticks;
 
 use super::slot::Slot;
-use crate::Record;
+use crate::Stored;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
@@ -94,7 +94,7 @@ impl Drop for Segment {
         for slot in &self.slots {
             if slot.state().has_body() {
                 // SAFETY: the phase says that the slot owns a body, and nobody else can reach the segment any more.
-                drop(unsafe { Record::from_raw(slot.body()) });
+                drop(unsafe { Stored::from_raw(slot.body()) });
             }
         }
     }

@@ -14,7 +14,7 @@ use super::slot::{
     self, BUSY, CACHED, DEAD, DEFERRED, DEFERRED_LOCKED, DONE, LOCKED, MOVED, READY, SCHEDULED, Slot, State,
 };
 use super::{Hold, LockKey, LockLost, Outcome, Removed, Settled, SlotLog};
-use crate::Record;
+use crate::Stored;
 use crate::sync::{Ordering, fence};
 
 /// What became of a lock whose deliveries may be used up.
@@ -265,7 +265,7 @@ impl SlotLog {
         counter: Counter,
         state: State,
         max_delivery_count: u32,
-        replacement: Option<&Record>,
+        replacement: Option<&Stored>,
         guard: &Guard,
     ) -> Requeued {
         let deferred = state.phase() == DEFERRED_LOCKED;
@@ -322,7 +322,7 @@ impl SlotLog {
     /// The same without counting the slot as gone.
     pub(super) fn take_body(&self, slot: &Slot, counter: Counter, state: State) -> Removed {
         // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to us.
-        let record = unsafe { Record::from_raw(slot.body()) };
+        let record = unsafe { Stored::from_raw(slot.body()) };
         self.browsers.left(std::iter::once(&record), Leaving::Swapped);
         Removed {
             counter,
@@ -343,15 +343,15 @@ impl SlotLog {
     #[inline]
     fn drop_body(&self, slot: &Slot) {
         // SAFETY: the compare-and-swap that ended the hold gave the slot's reference to us.
-        let record = unsafe { Record::from_raw(slot.body()) };
+        let record = unsafe { Stored::from_raw(slot.body()) };
         self.browsers.left(std::iter::once(&record), Leaving::Swapped);
     }
 
     /// Puts `replacement`, if any, in place of the body of a slot the caller owns.
-    fn replace(&self, slot: &Slot, replacement: Option<Record>) {
+    fn replace(&self, slot: &Slot, replacement: Option<Stored>) {
         let Some(record) = replacement else { return };
         // SAFETY: the slot owned a reference to its old body, and the store of the new one gave it to us.
-        let old = unsafe { Record::from_raw(slot.replace_body(record)) };
+        let old = unsafe { Stored::from_raw(slot.replace_body(record)) };
         self.browsers.left(std::iter::once(&old), Leaving::Stored);
     }
 }

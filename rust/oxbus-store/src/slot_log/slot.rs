@@ -21,7 +21,7 @@
 use oxbus_model::{Ticks, Timestamp};
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Phase, Record};
+use crate::{Phase, Stored};
 
 /// Nothing published.
 pub(super) const FREE: u64 = 0;
@@ -176,7 +176,7 @@ impl Slot {
 
     /// Writes everything but the state. The caller reserved the slot.
     #[inline]
-    pub(super) fn fill(&self, record: Record, enqueued_at: Timestamp, expires_at: Timestamp) {
+    pub(super) fn fill(&self, record: Stored, enqueued_at: Timestamp, expires_at: Timestamp) {
         self.body.store(record.into_raw(), Ordering::Relaxed);
         self.enqueued.store(enqueued_at.0.min(TIME_MAX), Ordering::Relaxed);
         self.expires.store(expires_at.0.min(TIME_MAX), Ordering::Relaxed);
@@ -213,7 +213,7 @@ impl Slot {
     }
 
     /// Puts another body in place of the old one, which it returns. The caller owns the slot.
-    pub(super) fn replace_body(&self, record: Record) -> u64 {
+    pub(super) fn replace_body(&self, record: Stored) -> u64 {
         let old = self.body();
         self.body.store(record.into_raw(), Ordering::Release);
         old

@@ -15,7 +15,7 @@ const LOCK: Hold = Hold::Lock {
 
 fn message(id: u64) -> NewMessage {
     NewMessage {
-        record: Record::from_slice(&id.to_le_bytes()),
+        record: Record::from_slice(&id.to_le_bytes()).into(),
         expires_at: Timestamp::NEVER,
     }
 }
@@ -97,7 +97,7 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
     assert!(
         peeked
             .iter()
-            .all(|peeked| peeked.record[..] == peeked.counter.0.to_le_bytes())
+            .all(|peeked| peeked.record.in_memory().expect("in memory")[..] == peeked.counter.0.to_le_bytes())
     );
 
     let stale = deferred[0].key;
@@ -163,7 +163,7 @@ fn mixed_fetch_from_slots_and_stragglers_takes_all() {
     assert!(
         out.iter()
             .zip(&all)
-            .all(|(claimed, counter)| claimed.record[..] == counter.0.to_le_bytes())
+            .all(|(claimed, counter)| claimed.record.in_memory().expect("in memory")[..] == counter.0.to_le_bytes())
     );
     assert_eq!(log.counts(), crate::Counts::default());
 }
@@ -224,7 +224,7 @@ fn bodies_go_with_the_log() {
     for _ in 0..400 {
         log.append_one(
             NewMessage {
-                record: shared.clone(),
+                record: shared.clone().into(),
                 expires_at: Timestamp::NEVER,
             },
             NOW,

@@ -12,6 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use oxbus_store::extent::Place;
 use oxbus_store::disk::Disk;
 use oxbus_store::fault::FaultDisk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, OpenError, Replay, ShardId, salvage};
@@ -60,15 +61,14 @@ struct Shown {
 }
 
 impl Replay for Shown {
-    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]) {
-        assert!(
-            self.snapshot.is_none() && self.entries.is_empty(),
-            "once, before the entries"
-        );
-        self.snapshot = Some((covered, bytes.to_vec()));
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&Place>) {
+        assert!(self.entries.is_empty(), "before the entries");
+        let (of, bytes) = self.snapshot.get_or_insert_default();
+        *of = covered;
+        bytes.extend_from_slice(part);
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8]) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&Place>) {
         self.entries.push((lsn, entry.to_vec()));
     }
 }
@@ -118,7 +118,7 @@ fn written() -> &'static [FaultDisk] {
                 }
             }
             if owner == 1 {
-                log.put_snapshot(COVERED, &mut snapshot().chunks(100).map(<[u8]>::to_vec))
+                log.put_snapshot(COVERED, &mut snapshot().chunks(100).map(|part| Ok(part.to_vec().into())))
                     .expect("kept");
             }
             if owner == 2 {

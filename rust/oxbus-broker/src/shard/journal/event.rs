@@ -18,11 +18,13 @@
 //! 9 Number      varint next number
 //! ```
 //!
-//! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length and the bytes.
+//! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
+//! CRC-32C in little-endian order, so that one message can be read back alone.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint::{self, Reader};
 use oxbus_model::{Counter, Timestamp};
+use oxbus_store::extent::{CHECK_BYTES, check_of};
 
 /// Names one life of an entity: its number is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -184,7 +186,7 @@ pub fn push_append<'a>(
     push_all(out, &[entity.0, first.0, enqueued_at.0, messages.len() as u64]);
     for (expires_at, bytes) in messages {
         varint::push(out, expires_at.0);
-        varint::push_bytes(out, bytes);
+        push_record(out, bytes);
     }
 }
 
@@ -197,6 +199,11 @@ fn push_all(out: &mut Vec<u8>, values: &[u64]) {
     for value in values {
         varint::push(out, *value);
     }
+}
+
+fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
+    varint::push_bytes(out, bytes);
+    out.extend_from_slice(&check_of(bytes));
 }
 
 fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
@@ -228,7 +235,7 @@ impl Event<'_> {
                 bytes,
             } => {
                 push_all(out, &[counter.0, due.0, enqueued_at.0, expires_at.0]);
-                varint::push_bytes(out, bytes);
+                push_record(out, bytes);
             }
             Self::Activate {
                 counter,
@@ -238,7 +245,7 @@ impl Event<'_> {
                 bytes,
             } => {
                 push_all(out, &[counter.0, becomes.0, enqueued_at.0, expires_at.0]);
-                varint::push_bytes(out, bytes);
+                push_record(out, bytes);
             }
             Self::HandOut { sub_queue, messages } => {
                 push_sub_queue(out, *sub_queue);
@@ -262,7 +269,7 @@ impl Event<'_> {
                 out.push((*deferred).into());
                 out.push(bytes.is_some().into());
                 if let Some(bytes) = bytes {
-                    varint::push_bytes(out, bytes);
+                    push_record(out, bytes);
                 }
             }
             Self::Remove { sub_queue, counters } => {
@@ -280,7 +287,7 @@ impl Event<'_> {
                 bytes,
             } => {
                 push_all(out, &[counter.0, enqueued_at.0, expires_at.0, (*delivery_count).into()]);
-                varint::push_bytes(out, bytes);
+                push_record(out, bytes);
             }
             Self::Keep {
                 sub_queue,
@@ -305,7 +312,7 @@ impl Event<'_> {
                         varint::push(out, due.0);
                     }
                 }
-                varint::push_bytes(out, bytes);
+                push_record(out, bytes);
             }
             Self::Number { next } => varint::push(out, next.0),
         }
@@ -368,7 +375,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             messages: many(from, |from| {
                 Some(Appended {
                     expires_at: time(from)?,
-                    bytes: from.bytes()?,
+                    bytes: record(from)?,
                 })
             })?,
         },
@@ -377,14 +384,14 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             due: time(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
-            bytes: from.bytes()?,
+            bytes: record(from)?,
         },
         3 => Event::Activate {
             counter: counter(from)?,
             becomes: counter(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
-            bytes: from.bytes()?,
+            bytes: record(from)?,
         },
         4 => Event::HandOut {
             sub_queue: sub_queue(from)?,
@@ -403,7 +410,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             generation: small(from)?,
             delivery_count: small(from)?,
             deferred: flag(from)?,
-            bytes: if flag(from)? { Some(from.bytes()?) } else { None },
+            bytes: if flag(from)? { Some(record(from)?) } else { None },
         },
         6 => Event::Remove {
             sub_queue: sub_queue(from)?,
@@ -414,7 +421,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             enqueued_at: time(from)?,
             expires_at: time(from)?,
             delivery_count: small(from)?,
-            bytes: from.bytes()?,
+            bytes: record(from)?,
         },
         8 => Event::Keep {
             sub_queue: sub_queue(from)?,
@@ -430,12 +437,19 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
                 SCHEDULED => Rest::Scheduled { due: time(from)? },
                 _ => return None,
             },
-            bytes: from.bytes()?,
+            bytes: record(from)?,
         },
         9 => Event::Number { next: counter(from)? },
         _ => return None,
     };
     Some((entity, event))
+}
+
+/// The bytes of a message. Their check is not looked at: what they stand in was checked as a whole.
+fn record<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let bytes = from.bytes()?;
+    from.take(CHECK_BYTES as u64)?;
+    Some(bytes)
 }
 
 fn byte(from: &mut Reader<'_>) -> Option<u8> {

@@ -18,10 +18,12 @@
 //! - `next` is above every number there.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Timestamp};
-use oxbus_store::{Record, Removed};
+use oxbus_store::shard_log::Chunk;
+use oxbus_store::{Record, Removed, Stored};
 
 use super::event::{EntityId, Event, Rest};
 
@@ -29,7 +31,7 @@ use super::event::{EntityId, Event, Rest};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// Its bytes.
-    pub record: Record,
+    pub record: Stored,
     /// When it was accepted.
     pub enqueued_at: Timestamp,
     /// When it expires.
@@ -72,6 +74,9 @@ pub struct Misfit {
     pub detail: &'static str,
 }
 
+/// Keeps the bytes of a message.
+pub(super) type Keeper<'a> = &'a mut dyn FnMut(&[u8]) -> Stored;
+
 /// Which message does not fit, and why.
 type Wrong = (Counter, &'static str);
 
@@ -104,7 +109,7 @@ impl Queues {
         Ok(())
     }
 
-    fn apply(&mut self, event: &Event<'_>) -> Result<(), Wrong> {
+    fn apply(&mut self, event: &Event<'_>, keep: Keeper<'_>) -> Result<(), Wrong> {
         match event {
             Event::Append {
                 first,
@@ -112,7 +117,7 @@ impl Queues {
                 messages,
             } => (0u64..).zip(messages).try_for_each(|(offset, message)| {
                 let counter = Counter(first.0.saturating_add(offset));
-                let kept = || fresh(message.bytes, *enqueued_at, message.expires_at, Rest::Ready);
+                let kept = || fresh(keep(message.bytes), *enqueued_at, message.expires_at, Rest::Ready);
                 self.insert(SubQueue::Main, counter, kept)
             }),
             Event::Schedule {
@@ -122,7 +127,7 @@ impl Queues {
                 expires_at,
                 bytes,
             } => {
-                let kept = || fresh(bytes, *enqueued_at, *expires_at, Rest::Scheduled { due: *due });
+                let kept = || fresh(keep(bytes), *enqueued_at, *expires_at, Rest::Scheduled { due: *due });
                 self.insert(SubQueue::Main, *counter, kept)
             }
             Event::Activate {
@@ -133,7 +138,7 @@ impl Queues {
                 bytes,
             } => {
                 self.main.remove(counter);
-                let kept = || fresh(bytes, *enqueued_at, *expires_at, Rest::Ready);
+                let kept = || fresh(keep(bytes), *enqueued_at, *expires_at, Rest::Ready);
                 self.insert(SubQueue::Main, *becomes, kept)
             }
             Event::HandOut { sub_queue, messages } => {
@@ -155,7 +160,7 @@ impl Queues {
             } => {
                 if let Some(kept) = self.of(*sub_queue).get_mut(counter) {
                     kept.hold(*generation, *delivery_count, *deferred);
-                    kept.store(*generation, *bytes);
+                    kept.store(*generation, bytes.map(keep));
                 }
                 Ok(())
             }
@@ -176,7 +181,7 @@ impl Queues {
                 // Its holds in the dead-letter queue begin anew.
                 let kept = || Kept {
                     delivery_count: *delivery_count,
-                    ..fresh(bytes, *enqueued_at, *expires_at, Rest::Ready)
+                    ..fresh(keep(bytes), *enqueued_at, *expires_at, Rest::Ready)
                 };
                 self.insert(SubQueue::DeadLetter, *counter, kept)
             }
@@ -195,7 +200,7 @@ impl Queues {
                     delivery_count: *delivery_count,
                     generation: *generation,
                     record_generation: *record_generation,
-                    ..fresh(bytes, *enqueued_at, *expires_at, *rest)
+                    ..fresh(keep(bytes), *enqueued_at, *expires_at, *rest)
                 };
                 if *sub_queue == SubQueue::DeadLetter {
                     // The dead-letter queue was looked at last.
@@ -227,10 +232,15 @@ impl Image {
         self.entities.retain(|id, _| lives(*id));
     }
 
-    /// Lets an event happen.
+    /// Lets an event happen. Messages are kept in memory.
     pub fn apply(&mut self, entity: EntityId, event: &Event<'_>) -> Result<(), Misfit> {
+        self.apply_with(entity, event, &mut |bytes| Record::from_slice(bytes).into())
+    }
+
+    /// Lets an event happen. `keep` says how its messages are kept.
+    pub fn apply_with(&mut self, entity: EntityId, event: &Event<'_>, keep: Keeper<'_>) -> Result<(), Misfit> {
         let queues = self.entities.entry(entity).or_default();
-        queues.apply(event).map_err(|(counter, detail)| Misfit {
+        queues.apply(event, keep).map_err(|(counter, detail)| Misfit {
             entity,
             counter,
             detail,
@@ -238,14 +248,17 @@ impl Image {
     }
 
     /// The image as chunks of events, for a snapshot. A chunk has about `chunk_bytes`, or one message.
-    pub fn chunks(&self, chunk_bytes: usize) -> impl Iterator<Item = Vec<u8>> {
+    pub fn chunks(&self, chunk_bytes: usize) -> impl Iterator<Item = io::Result<Chunk>> {
         let mut entities = self.entities();
         let mut pending: Vec<(EntityId, SubQueue, Counter, &Kept)> = Vec::new();
         std::iter::from_fn(move || {
             let mut chunk = Vec::new();
             while chunk.len() < chunk_bytes {
                 if let Some((entity, sub_queue, counter, kept)) = pending.pop() {
-                    kept.as_event(sub_queue, counter).encode(entity, &mut chunk);
+                    match kept.record.load() {
+                        Ok(record) => kept.as_event(sub_queue, counter, &record).encode(entity, &mut chunk),
+                        Err(error) => return Some(Err(error)),
+                    }
                     continue;
                 }
                 let Some((entity, queues)) = entities.next() else { break };
@@ -264,7 +277,7 @@ impl Image {
                 // Taken from the end.
                 pending.reverse();
             }
-            (!chunk.is_empty()).then_some(chunk)
+            (!chunk.is_empty()).then(|| Ok(chunk.into()))
         })
     }
 }
@@ -280,11 +293,11 @@ impl Kept {
     }
 
     /// Notes other bytes, unless a newer hold stored some.
-    fn store(&mut self, generation: u32, bytes: Option<&[u8]>) {
-        if let Some(bytes) = bytes
+    fn store(&mut self, generation: u32, record: Option<Stored>) {
+        if let Some(record) = record
             && generation >= self.record_generation
         {
-            self.record = Record::from_slice(bytes);
+            self.record = record;
             self.record_generation = generation;
         }
     }
@@ -300,7 +313,7 @@ impl Kept {
         }
     }
 
-    fn as_event(&self, sub_queue: SubQueue, counter: Counter) -> Event<'_> {
+    fn as_event<'a>(&self, sub_queue: SubQueue, counter: Counter, bytes: &'a [u8]) -> Event<'a> {
         Event::Keep {
             sub_queue,
             counter,
@@ -310,14 +323,14 @@ impl Kept {
             generation: self.generation,
             record_generation: self.record_generation,
             rest: self.rest,
-            bytes: &self.record,
+            bytes,
         }
     }
 }
 
-fn fresh(bytes: &[u8], enqueued_at: Timestamp, expires_at: Timestamp, rest: Rest) -> Kept {
+fn fresh(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, rest: Rest) -> Kept {
     Kept {
-        record: Record::from_slice(bytes),
+        record,
         enqueued_at,
         expires_at,
         delivery_count: 0,

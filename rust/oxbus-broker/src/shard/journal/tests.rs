@@ -336,7 +336,7 @@ fn check(image: &Image, model: &Model) {
             &queues.main
         };
         let kept = &there[&Counter(message.number)];
-        assert_eq!(kept.record[..], message.bytes[..]);
+        assert_eq!(kept.record.in_memory().expect("in memory")[..], message.bytes[..]);
         assert_eq!(
             (kept.delivery_count, kept.generation),
             (message.delivery_count, message.generation)

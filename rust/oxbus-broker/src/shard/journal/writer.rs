@@ -7,7 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use oxbus_model::caps::SNAPSHOT_JOURNAL_BYTES;
 use oxbus_model::options::Durability;
+use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
 
 /// The journal of a shard.
@@ -17,6 +19,8 @@ pub struct Journal {
     durability: Durability,
     /// Bytes of entries since the last snapshot.
     unsaved_bytes: AtomicU64,
+    /// Bytes of the last snapshot; 0 before the first one of this process.
+    snapshot_bytes: AtomicU64,
 }
 
 impl std::fmt::Debug for Journal {
@@ -39,6 +43,8 @@ pub struct Pending {
     log: Arc<dyn ShardLog>,
     /// Its number.
     pub lsn: Lsn,
+    /// Where its bytes can be read back once they are written.
+    pub place: Option<Place>,
 }
 
 impl Journal {
@@ -48,6 +54,7 @@ impl Journal {
             log: Mutex::new(log),
             durability,
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
+            snapshot_bytes: AtomicU64::new(0),
         }
     }
 
@@ -61,9 +68,17 @@ impl Journal {
         self.unsaved_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that a snapshot holds what was written until `unsaved_bytes` was read.
-    pub fn saved(&self, unsaved_bytes: u64) {
+    /// True when enough was written since the last snapshot for another one: as much as that one has, so that each byte
+    /// is written twice at most; when it `is_old`, a sixteenth.
+    pub fn wants_snapshot(&self, is_old: bool) -> bool {
+        let (unsaved, last) = (self.unsaved_bytes(), self.snapshot_bytes.load(Ordering::Relaxed));
+        unsaved >= last.max(SNAPSHOT_JOURNAL_BYTES) || (is_old && unsaved > last / 16)
+    }
+
+    /// Notes that a snapshot of `snapshot_bytes` holds what was written until `unsaved_bytes` was read.
+    pub fn saved(&self, unsaved_bytes: u64, snapshot_bytes: u64) {
         self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
+        self.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
     }
 
     /// Bytes on disk.
@@ -90,13 +105,14 @@ impl Order<'_> {
     pub fn append(&self, room: Room, entry: &[u8]) -> Result<Pending, AppendError> {
         let lsn = self.log.next_lsn();
         // Whoever waits asks for its level; until then the entry is in the buffer like any other.
-        self.log.append(lsn, entry, room, Level::Written, None)?;
+        let place = self.log.append(lsn, entry, room, Level::Written, None)?;
         self.journal
             .unsaved_bytes
             .fetch_add(entry.len() as u64, Ordering::Relaxed);
         Ok(Pending {
             log: Arc::clone(&self.log),
             lsn,
+            place,
         })
     }
 

@@ -114,15 +114,25 @@ fn show_snapshot(snapshots: &mut [Part], walk: &mut Walk, visit: &mut dyn Replay
                 continue;
             }
         };
-        match snapshot::content(&bytes, header.salt) {
-            Ok(content) => {
-                visit.snapshot(header.lsn, &content);
+        let mut read = |buffer: &mut [u8], position: u64| {
+            let rest = bytes.get(position as usize..).unwrap_or_default();
+            let count = rest.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&rest[..count]);
+            Ok(count)
+        };
+        // Shown when all of it is known to be whole.
+        let mut content = Vec::new();
+        let mut keep = |_, part: &[u8]| content.extend_from_slice(part);
+        match snapshot::parts(&mut read, bytes.len() as u64, header.salt, &mut keep) {
+            Ok(Ok(())) => {
+                visit.snapshot(header.lsn, &content, None);
                 return Some(header.lsn);
             }
-            Err((position, what)) => {
-                part.report.bad.push(position as u64..bytes.len() as u64);
+            Ok(Err((position, what))) => {
+                part.report.bad.push(position..bytes.len() as u64);
                 part.refuse(what);
             }
+            Err(error) => part.refuse(&format!("it could not be read: {error}")),
         }
     }
     None

@@ -95,7 +95,7 @@ impl Walk {
         let mut lsn = frame.first;
         for entry in frame::entries(payload, frame.entries).expect("looked at") {
             if lsn >= self.next {
-                visit.entry(lsn, entry);
+                visit.entry(lsn, entry, None);
                 self.next = lsn.next();
                 shown += 1;
             }

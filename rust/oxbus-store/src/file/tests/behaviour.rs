@@ -92,7 +92,7 @@ fn many_senders_share_frames_and_lose_nothing() {
                     loop {
                         let lsn = log.next_lsn();
                         match log.append(lsn, &entry(lsn.0), Room::Adds, level, None) {
-                            Ok(()) => {
+                            Ok(_) => {
                                 log.commit(lsn, level).expect("committed");
                                 assert!(log.reached(level) >= lsn);
                                 break;
@@ -124,7 +124,7 @@ fn reading_back_begins_anywhere() {
     for from in [1, 2, 17, 40] {
         let mut shown = Shown::default();
         log.read(Lsn(from), &mut |lsn, bytes| {
-            shown.entry(lsn, bytes);
+            shown.entry(lsn, bytes, None);
             true
         })
         .expect("read");
@@ -149,7 +149,7 @@ fn a_snapshot_stands_for_what_came_before() {
     }
     let before = log.disk_bytes();
     let chunks = [b"one ".to_vec(), Vec::new(), b"two".to_vec()];
-    log.put_snapshot(Lsn(50), &mut chunks.into_iter()).expect("kept");
+    log.put_snapshot(Lsn(50), &mut parts(chunks)).expect("kept");
     log.truncate_before(Lsn(51)).expect("let go");
     assert!(log.disk_bytes() < before);
     for _ in 0..5 {

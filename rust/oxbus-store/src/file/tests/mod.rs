@@ -5,6 +5,7 @@ mod behaviour;
 mod crash;
 mod damage;
 mod flusher;
+mod places;
 mod salvage;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::shard_log::Chunk;
 use crate::fault::FaultDisk;
 
 const DIR: &str = "/journal";
@@ -28,14 +30,21 @@ struct Shown {
 }
 
 impl Replay for Shown {
-    fn snapshot(&mut self, covered: Lsn, bytes: &[u8]) {
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&Place>) {
         assert!(self.entries.is_empty(), "the snapshot comes first");
-        self.snapshot = Some((covered, bytes.to_vec()));
+        let (of, bytes) = self.snapshot.get_or_insert_default();
+        *of = covered;
+        bytes.extend_from_slice(part);
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8]) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&Place>) {
         self.entries.push((lsn, entry.to_vec()));
     }
+}
+
+/// A snapshot of these parts.
+fn parts(parts: impl IntoIterator<Item = Vec<u8>>) -> impl Iterator<Item = std::io::Result<Chunk>> {
+    parts.into_iter().map(|part| Ok(part.into()))
 }
 
 /// Small segments, so that a few entries need several.

@@ -71,7 +71,7 @@ fn of_an_undamaged_log_everything_comes_back() {
             append(&log, Level::Written).expect("appended");
         }
         if owner == 1 {
-            log.put_snapshot(Lsn(30), &mut std::iter::once(b"thirty".to_vec()))
+            log.put_snapshot(Lsn(30), &mut parts([b"thirty".to_vec()]))
                 .expect("kept");
             log.truncate_before(Lsn(31)).expect("let go");
         }
@@ -165,7 +165,7 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
         append(&log, Level::Written).expect("appended");
     }
     let chunks = [b"the state ".to_vec(), b"after fifty".to_vec()];
-    log.put_snapshot(Lsn(50), &mut chunks.into_iter()).expect("kept");
+    log.put_snapshot(Lsn(50), &mut parts(chunks)).expect("kept");
     log.truncate_before(Lsn(51)).expect("let go");
     drop(log);
     let first = first_of(&disk, &segment_paths(&disk)[0]);
@@ -192,7 +192,7 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
     let (log, ..) = open(&older);
     append(&log, Level::Synced).expect("appended");
     append(&log, Level::Synced).expect("appended");
-    log.put_snapshot(Lsn(2), &mut std::iter::once(b"two".to_vec()))
+    log.put_snapshot(Lsn(2), &mut parts([b"two".to_vec()]))
         .expect("kept");
     let name = Path::new(DIR).join("00000000000000000002.snapshot");
     disk.create(&name).expect("made");

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How much memory the messages of a namespace may take, and what happens beyond.
+//!
+//! In memory, sends are refused. In a directory, what comes in then stays on disk, in the journal, and is read back when
+//! somebody wants it; sends are refused when even the slots take too much.
+//!
+//! Bytes are added up only now and then: in between, what comes in counts towards the next time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::record_memory;
+
+/// Looks per limit's worth of bytes that come in.
+const LOOKS: u64 = 64;
+/// A shorter message is kept in memory always: its place on disk takes about as much.
+pub const SPILL_BYTES_MIN: usize = 24;
+
+/// The limit of a durable namespace.
+#[derive(Debug, Default)]
+pub struct Memory {
+    limit: Option<u64>,
+    /// Bytes that came in since the last look.
+    unseen: AtomicU64,
+    /// What comes in stays on disk.
+    spills: AtomicBool,
+    /// Slots alone take the limit.
+    is_full: AtomicBool,
+}
+
+impl Memory {
+    /// A limit in bytes; `None` for none.
+    pub fn new(limit: Option<u64>) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
+    /// True when messages that come in stay on disk.
+    #[inline]
+    pub fn spills(&self) -> bool {
+        self.spills.load(Ordering::Relaxed)
+    }
+
+    /// True while a message that is read from disk may be kept in memory: half of the limit is for those.
+    pub fn has_room(&self) -> bool {
+        self.limit.is_none_or(|limit| record_memory() <= limit / 2)
+    }
+
+    /// Counts what comes in; refuses it when slots alone take the limit. `slots` adds up what they take.
+    #[inline]
+    pub fn check(&self, bytes: u64, slots: impl FnOnce() -> u64) -> Result<()> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let unseen = self.unseen.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if unseen < limit / LOOKS && !self.is_full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.look(limit, bytes, slots())
+    }
+
+    fn look(&self, limit: u64, bytes: u64, slots: u64) -> Result<()> {
+        self.unseen.store(0, Ordering::Relaxed);
+        // A message on disk has a slot of 32 bytes and a place of 16.
+        let least = slots + slots / 2;
+        self.is_full.store(least > limit, Ordering::Relaxed);
+        // One eighth is for what is on its way: buffers of the journals, messages being read back.
+        self.spills
+            .store(record_memory() + slots + bytes > limit - limit / 8, Ordering::Relaxed);
+        if least > limit {
+            let detail = format!(
+                "the namespace is full: even without their bodies its messages take the memory; receive and complete \
+                 messages, or open it with a larger memory_limit_bytes: taken={least} bytes, limit={limit} bytes"
+            );
+            return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that messages are read back from, and places in them.
+//!
+//! An extent is a file under a number of 24 bits, so that the place of a message fits a word. It is counted: by the log
+//! that writes the file, and by every message whose place is in it. The last one closes the file. Its name may be gone
+//! before: the operating system keeps what somebody has open, so a log lets go of a segment without asking who reads it.
+//!
+//! A message is written as its bytes and their CRC-32C. What is read back is checked against it.
+//!
+//! Holds always
+//! - a number is in use while its count is above zero, and names one file all that time;
+//! - the file of a number in use is set before anybody else knows the number.
+//!
+//! A forked child drops its copies of places: it never waits for a mutex that a thread of its parent held, and leaves the
+//! file open instead.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use crate::Record;
+use crate::disk::DiskFile;
+
+/// Bits of a place that say where in the file: 1 TiB.
+const POSITION_BITS: u32 = 40;
+const POSITION_MAX: u64 = (1 << POSITION_BITS) - 1;
+/// Extents whose cells are allocated together.
+const BLOCK: usize = 1 << 10;
+const BLOCKS: usize = 1 << 14;
+/// Bytes of the check behind a message.
+pub const CHECK_BYTES: usize = 4;
+
+#[derive(Debug, Default)]
+struct Cell {
+    references: AtomicU32,
+    file: Mutex<Option<Arc<dyn DiskFile>>>,
+}
+
+/// Numbers to give out.
+#[derive(Debug)]
+struct Numbers {
+    next: u32,
+    free: Vec<u32>,
+}
+
+static CELLS: [OnceLock<Box<[Cell]>>; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
+    next: 0,
+    free: Vec::new(),
+});
+
+fn cell(number: u32) -> &'static Cell {
+    let block = CELLS[number as usize / BLOCK].get_or_init(|| (0..BLOCK).map(|_| Cell::default()).collect());
+    &block[number as usize % BLOCK]
+}
+
+/// The guard, unless another thread has it, which in a forked child may be for ever.
+fn try_guard<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// A counted reference to a file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Extent(u32);
+
+impl Extent {
+    /// Gives a file a number. An error when more files are in use than numbers.
+    pub fn new(file: Arc<dyn DiskFile>) -> io::Result<Self> {
+        let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = match numbers.free.pop() {
+            Some(number) => number,
+            None if (numbers.next as usize) < BLOCK * BLOCKS => {
+                numbers.next += 1;
+                numbers.next - 1
+            }
+            None => return Err(io::Error::other("too many files are in use by messages")),
+        };
+        drop(numbers);
+        let cell = cell(number);
+        *cell.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        cell.references.store(1, Ordering::Release);
+        Ok(Self(number))
+    }
+
+    /// A place in it.
+    pub fn at(&self, position: u64) -> Place {
+        Place {
+            extent: self.clone(),
+            position,
+        }
+    }
+}
+
+impl Clone for Extent {
+    fn clone(&self) -> Self {
+        // Relaxed: who clones has a reference.
+        let before = cell(self.0).references.fetch_add(1, Ordering::Relaxed);
+        assert!(before < u32::MAX / 2, "references to an extent leak");
+        Self(self.0)
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        let cell = cell(self.0);
+        if cell.references.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let Some(mut file) = try_guard(&cell.file) else { return };
+        let closed = file.take();
+        drop(file);
+        drop(closed);
+        if let Some(mut numbers) = try_guard(&NUMBERS) {
+            numbers.free.push(self.0);
+        }
+    }
+}
+
+/// Where something stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    extent: Extent,
+    position: u64,
+}
+
+impl Place {
+    /// `bytes` further.
+    pub fn plus(&self, bytes: usize) -> Self {
+        self.extent.at(self.position + bytes as u64)
+    }
+}
+
+/// A place in one word, which can be replaced while others read it. It is one reference to its extent.
+#[derive(Debug)]
+pub(crate) struct Placed(AtomicU64);
+
+impl From<Place> for Placed {
+    fn from(place: Place) -> Self {
+        Self(AtomicU64::new(pack(place)))
+    }
+}
+
+fn pack(place: Place) -> u64 {
+    assert!(place.position <= POSITION_MAX, "a file of messages has at most 1 TiB");
+    let packed = u64::from(place.extent.0) << POSITION_BITS | place.position;
+    // Its reference moves into the word.
+    std::mem::forget(place.extent);
+    packed
+}
+
+/// Takes a word apart, and its reference out of it.
+fn unpack(packed: u64) -> Place {
+    Place {
+        extent: Extent((packed >> POSITION_BITS) as u32),
+        position: packed & POSITION_MAX,
+    }
+}
+
+impl Placed {
+    /// Puts another place in.
+    pub(crate) fn replace(&self, place: Place) {
+        drop(unpack(self.0.swap(pack(place), Ordering::AcqRel)));
+    }
+
+    /// Reads a message of `len` bytes and checks it.
+    pub(crate) fn read(&self, len: usize) -> io::Result<Record> {
+        let (file, position) = self.file();
+        let mut check = [0; CHECK_BYTES];
+        let mut read = Ok(0);
+        let record = Record::build(len, |bytes| read = file.read_full_at(bytes, position));
+        let whole = read? == len && file.read_full_at(&mut check, position + len as u64)? == CHECK_BYTES;
+        if whole && check == check_of(&record) {
+            return Ok(record);
+        }
+        let detail = "a message on disk is not what was written there";
+        Err(io::Error::new(io::ErrorKind::InvalidData, detail))
+    }
+
+    /// The file, and where in it. The place may be replaced meanwhile, and its extent go on to name another file: then the
+    /// word has changed.
+    fn file(&self) -> (Arc<dyn DiskFile>, u64) {
+        loop {
+            let packed = self.0.load(Ordering::Acquire);
+            let number = (packed >> POSITION_BITS) as u32;
+            let file = cell(number).file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(file) = file
+                && self.0.load(Ordering::Acquire) == packed
+            {
+                return (file, packed & POSITION_MAX);
+            }
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        drop(unpack(*self.0.get_mut()));
+    }
+}
+
+/// The check that stands behind a message.
+pub fn check_of(bytes: &[u8]) -> [u8; CHECK_BYTES] {
+    crc32c::crc32c(bytes).to_le_bytes()
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that are read back from where the journal wrote them.
+
+use super::*;
+use crate::Stored;
+use crate::extent::{Place, check_of};
+use crate::fault::Fault;
+
+/// An entry with one message at `before` bytes from its start.
+fn entry_with(message: &[u8], before: usize) -> Vec<u8> {
+    let mut entry = vec![7; before];
+    entry.extend_from_slice(message);
+    entry.extend_from_slice(&check_of(message));
+    entry
+}
+
+fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, Stored) {
+    let message = entry(number);
+    let before = number as usize % 50;
+    let lsn = log.next_lsn();
+    let place = log
+        .append(lsn, &entry_with(&message, before), Room::Adds, Level::Written, None)
+        .expect("taken")
+        .expect("files can be read back");
+    (message.clone(), Stored::on_disk(message.len(), place.plus(before)))
+}
+
+fn check_all(messages: &[(Vec<u8>, Stored)]) {
+    for (bytes, stored) in messages {
+        assert_eq!(stored.len(), bytes.len());
+        assert_eq!(stored.load().expect("readable")[..], bytes[..]);
+    }
+}
+
+#[test]
+fn messages_are_read_back_from_every_segment() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    let mut messages = Vec::new();
+    for number in 1..=200 {
+        messages.push(append_message(&log, number));
+        if number % 3 == 0 {
+            log.commit(log.reached(Level::Written).next(), Level::Written).expect("written");
+        }
+    }
+    log.commit(Lsn(200), Level::Synced).expect("synced");
+    check_all(&messages);
+    log.truncate_before(Lsn(190)).expect("let go");
+    drop(log);
+    check_all(&messages);
+}
+
+#[test]
+fn a_snapshot_takes_messages_over() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    let messages: Vec<_> = (1..=60).map(|number| append_message(&log, number)).collect();
+    log.commit(Lsn(60), Level::Synced).expect("synced");
+    let chunk = |(bytes, stored): &(Vec<u8>, Stored)| {
+        Ok(Chunk {
+            bytes: entry_with(bytes, 5),
+            messages: vec![(stored.clone(), 5)],
+        })
+    };
+    log.put_snapshot(Lsn(60), &mut messages.iter().map(chunk)).expect("kept");
+    log.truncate_before(Lsn(61)).expect("let go");
+    check_all(&messages);
+    // What is read now is the snapshot: it is the only file with these bytes that has a name.
+    let names = disk.list(Path::new(DIR)).expect("listed");
+    let snapshot = names.iter().find(|name| name.ends_with(".snapshot")).expect("one");
+    let file = disk.open(&Path::new(DIR).join(snapshot)).expect("opened");
+    let len = file.len().expect("known");
+    file.write_all_at(&vec![0; len as usize - 4096], 4096).expect("damaged");
+    for (bytes, stored) in messages.iter().filter(|(bytes, _)| !bytes.is_empty()) {
+        let error = stored.load().expect_err("damaged");
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{} bytes", bytes.len());
+    }
+}
+
+#[test]
+fn a_snapshot_that_fails_leaves_messages_readable() {
+    let before = FaultDisk::new();
+    let (log, ..) = open(&before);
+    drop(log);
+    for call in 0..40 {
+        let disk = FaultDisk::new();
+        let (log, ..) = open(&disk);
+        let messages: Vec<_> = (1..=10).map(|number| append_message(&log, number)).collect();
+        log.commit(Lsn(10), Level::Synced).expect("synced");
+        disk.fail_at(disk.calls() + call, Fault::Errno(5));
+        let chunk = |(bytes, stored): &(Vec<u8>, Stored)| {
+            Ok(Chunk {
+                bytes: entry_with(bytes, 5),
+                messages: vec![(stored.clone(), 5)],
+            })
+        };
+        let _ = log.put_snapshot(Lsn(10), &mut messages.iter().map(chunk));
+        check_all(&messages);
+    }
+}
+
+#[test]
+fn an_open_tells_where_entries_are() {
+    /// Each entry, where its message begins in it, and where the entry stands.
+    struct Places(Vec<(Vec<u8>, usize, Place)>);
+
+    impl Replay for Places {
+        fn snapshot(&mut self, _: Lsn, part: &[u8], place: Option<&Place>) {
+            self.0.push((part.to_vec(), 0, place.expect("a file").clone()));
+        }
+
+        fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>) {
+            self.0.push((entry.to_vec(), lsn.0 as usize % 50, place.expect("a file").clone()));
+        }
+    }
+
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for number in 1..=20 {
+        append_message(&log, number);
+    }
+    let chunk = || Ok(entry_with(b"a part of the snapshot", 0).into());
+    log.put_snapshot(Lsn(10), &mut std::iter::repeat_with(chunk).take(3))
+        .expect("kept");
+    drop(log);
+    let mut found = Places(Vec::new());
+    FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut found).expect("opened");
+    assert_eq!(found.0.len(), 3 + 10);
+    for (bytes, before, place) in found.0 {
+        let message = &bytes[before..bytes.len() - 4];
+        let load = |before: usize| Stored::on_disk(message.len(), place.plus(before)).load();
+        assert_eq!(load(before).expect("readable")[..], *message);
+        load(before + 1).expect_err("not there");
+    }
+}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A namespace larger than its memory: bodies stay on disk and come back whole."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from durable_bus import WAYS, Bus, body_of
+from oxbus import ServiceBusMessage
+from oxbus.exceptions import PartitionUnavailableError, ServiceBusQuotaExceededError
+from stored_files import flip_bit, places_of, shard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import ServiceBusReceivedMessage
+    from oxbus.testing import ManualClock
+
+LIMIT = 256 << 10
+MESSAGES = 300
+
+
+def text(number: int) -> str:
+    """A kibibyte that no other message has."""
+    return f"<{number:06}>" * 128
+
+
+@pytest.fixture
+def crowded(make_bus: Callable[..., Bus], partitioned: bool) -> Bus:
+    """A bus whose memory limit is used up by a queue `other`, with an empty queue `q`."""
+    bus = make_bus(memory_limit_bytes=LIMIT, durability="os")
+    bus.open()
+    bus.admin.create_queue("other", enable_partitioning=True)
+    bus.admin.create_queue("q", enable_partitioning=partitioned)
+    send(bus, range(MESSAGES), "other")
+    return bus
+
+
+def send(bus: Bus, numbers: range, queue_name: str = "q") -> None:
+    with bus.sender(queue_name) as sender:
+        for start in range(numbers.start, numbers.stop, 50):
+            batch = range(start, min(start + 50, numbers.stop))
+            sender.send_messages([ServiceBusMessage(text(number)) for number in batch])
+
+
+def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
+    return sorted(str(message) for message in messages)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_backlog_beyond_the_limit_comes_back_whole(crowded: Bus, way: str) -> None:
+    """Ten times the limit is sent, looked at, kept over the end of the process, and received (R-27)."""
+    expected = [text(number) for number in range(MESSAGES)]
+    for start in range(0, 10 * MESSAGES, MESSAGES):
+        send(crowded, range(start, start + MESSAGES), "other")
+    send(crowded, range(MESSAGES))
+    assert texts(crowded.peek()) == expected
+    before = crowded.picture()
+    crowded.reopen(way)
+    assert crowded.picture() == before
+    messages = crowded.take()
+    assert texts(messages) == expected
+    crowded.receiver().complete_messages(messages)
+    assert crowded.peek() == []
+    assert len(crowded.take("other")) == 11 * MESSAGES
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_stage_of_a_message_on_disk(crowded: Bus, clock: ManualClock, way: str) -> None:
+    """Abandoned with a property, deferred, dead-lettered, expired and scheduled messages keep their bodies."""
+    receiver = crowded.receiver()
+    crowded.send(text(1), partition_key="k")
+    receiver.abandon_message(crowded.take_one())
+    crowded.send(text(2), partition_key="k")
+    receiver.dead_letter_message(crowded.take_one(), "why")
+    deferred = crowded.take_one()
+    receiver.defer_message(deferred)
+    with crowded.sender() as sender:
+        sender.schedule_messages(ServiceBusMessage(text(3)), clock.now() + timedelta(minutes=10))
+    crowded.namespace.checkpoint()
+    crowded.send(text(4))
+    crowded.reopen(way)
+    assert texts(crowded.peek(sub_queue="deadletter")) == [text(1)]
+    assert texts(crowded.take()) == [text(4)]
+    (fetched,) = crowded.receiver().receive_deferred_messages(deferred.sequence_number)
+    assert str(fetched) == text(2)
+    clock.advance(600)
+    assert texts(crowded.take()) == [text(3)]
+    (dead,) = crowded.take(sub_queue="deadletter")
+    assert (str(dead), dead.dead_letter_reason) == (text(1), "why")
+
+
+def test_checkpoints_take_messages_over(crowded: Bus) -> None:
+    """Messages that stay while others come and go keep their bodies, and old files go (R-28)."""
+    send(crowded, range(MESSAGES))
+    kept = {str(message) for message in crowded.take()}
+    assert len(kept) == MESSAGES
+    for _ in range(20):
+        send(crowded, range(1000, 1000 + MESSAGES))
+        fresh = [message for message in crowded.take() if str(message) not in kept]
+        assert len(fresh) == MESSAGES
+        crowded.receiver().complete_messages(fresh)
+        crowded.namespace.checkpoint()
+    live = 2 * MESSAGES * 1100
+    on_disk = sum(file.stat().st_size for file in crowded.path.rglob("*") if file.is_file())
+    assert on_disk <= 2 * live + 4 * (3 << 20)
+    assert texts(crowded.peek()) == sorted(kept)
+    crowded.reopen("crash")
+    assert texts(crowded.take()) == sorted(kept)
+
+
+def test_damage_is_an_error_and_never_a_wrong_body(crowded: Bus, key_of: Callable[..., str]) -> None:
+    """A body that changed on disk is not handed out; its partition stops and says so, the others go on."""
+    if not crowded.admin.get_queue("q").enable_partitioning:
+        pytest.skip("a queue in one partition has no others")
+    for partition_id in range(4):
+        crowded.send(text(partition_id), partition_key=key_of(partition_id))
+    file, position = places_of(shard(crowded.path, 2), text(2).encode())[0]
+    flip_bit(file, position + 500)
+    assert texts(crowded.take()) == [text(number) for number in (0, 1, 3)]
+    health = crowded.namespace.partition_health()
+    assert [(it.partition_id, it.status) for it in health if it.status != "healthy"] == [(2, "offline")]
+    with pytest.raises(PartitionUnavailableError, match="read back"):
+        crowded.send("x", partition_key=key_of(2))
+    flip_bit(file, position + 500)
+    crowded.reopen("close")
+    assert text(2) in texts(crowded.take())
+
+
+def test_slots_alone_fill_the_memory(make_bus: Callable[..., Bus]) -> None:
+    """When even the slots of the messages take the limit, sends are refused and receiving makes room again."""
+    bus = make_bus(memory_limit_bytes=LIMIT, durability="os")
+    bus.open()
+    bus.admin.create_queue("q", enable_partitioning=True)
+    with bus.sender() as sender, pytest.raises(ServiceBusQuotaExceededError, match="memory_limit_bytes"):
+        for _ in range(1000):
+            sender.send_messages([ServiceBusMessage(b"small") for _ in range(100)])
+    waiting = bus.runtime().active_message_count
+    assert waiting >= LIMIT / 100
+    while messages := bus.take():
+        bus.receiver().complete_messages(messages)
+    bus.send("again")
+    assert [body_of(message) for message in bus.take()] == [b"again"]
+
+
+def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], bus: Bus) -> None:
+    """A queue ten times the limit fills and drains with resident memory within 1.5 x the limit (R-27)."""
+    bus.close()
+    printed = run_python(
+        """
+        LIMIT = 32 << 20
+        BODY = bytes(1024)
+
+        def resident():
+            fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
+            return int(fields["VmRSS"].split()[0]) * 1024
+
+        namespace = Namespace(sys.argv[1], memory_limit_bytes=LIMIT, durability="os")
+        ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
+        client = ServiceBusClient(namespace)
+        base = peak = resident()
+        with client.get_queue_sender("q") as sender:
+            for _ in range(10 * LIMIT // 1024 // 500):
+                sender.send_messages([ServiceBusMessage(BODY) for _ in range(500)])
+                peak = max(peak, resident())
+        sent = 10 * LIMIT // 1024 // 500 * 500
+        filled = peak
+        received = 0
+        with client.get_queue_receiver("q") as receiver:
+            while received < sent:
+                messages = receiver.receive_messages(max_message_count=500, max_wait_time=5)
+                assert messages and all(b"".join(message.body) == BODY for message in messages)
+                receiver.complete_messages(messages)
+                received += len(messages)
+                peak = max(peak, resident())
+        namespace.close()
+        print("grown", (filled - base) / LIMIT, (peak - base) / LIMIT)
+        """,
+        bus.path,
+    )
+    words = next(line.split() for line in printed.splitlines() if line.startswith("grown"))
+    assert max(float(words[1]), float(words[2])) <= 1.5, printed
