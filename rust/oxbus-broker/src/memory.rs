@@ -64,9 +64,9 @@ impl Memory {
         // A message on disk has a slot of 32 bytes and a place of 16.
         let least = slots + slots / 2;
         self.is_full.store(least > limit, Ordering::Relaxed);
-        // One eighth is for what is on its way: buffers of the journals, messages being read back.
+        // The other half is for slots to come, buffers of the journals, and messages that are being read back.
         self.spills
-            .store(record_memory() + slots + bytes > limit - limit / 8, Ordering::Relaxed);
+            .store(record_memory() + slots + bytes > limit / 2, Ordering::Relaxed);
         if least > limit {
             let detail = format!(
                 "the namespace is full: even without their bodies its messages take the memory; receive and complete \

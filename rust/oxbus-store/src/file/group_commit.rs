@@ -34,6 +34,8 @@ use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room};
 
 /// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
 const FRAME_BYTES_MAX: usize = 512 << 10;
+/// A buffer with more room is given back after its frame is written.
+const KEPT_BYTES_MAX: usize = 128 << 10;
 
 /// Entries that wait to be written.
 struct Buffer {
@@ -281,6 +283,8 @@ impl GroupCommit {
         }
         let reserve = if room == Room::Adds { self.reserve_bytes() } else { 0 };
         if buffer.left_bytes < needed {
+            // One that takes much of a segment needs a longer one.
+            let reserve = if needed > self.reserve_bytes() { reserve } else { 0 };
             let with_header = HEADER_BYTES as u64 + needed + reserve;
             if buffer.spare_bytes < with_header {
                 return Err(Refused::UntilSpare(with_header));
@@ -408,8 +412,8 @@ impl GroupCommit {
         };
         let first = Lsn(last.0 + 1 - u64::from(entries));
         let result = self.write_frame(writer, &mut frame, entries, first);
-        // A long entry's buffer is not kept for short ones.
-        if frame.capacity() <= 2 * FRAME_BYTES_MAX {
+        // A long frame's buffer is not kept for short ones: there are two per shard.
+        if frame.capacity() <= KEPT_BYTES_MAX {
             writer.empty = frame;
         }
         match result {

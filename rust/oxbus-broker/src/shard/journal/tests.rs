@@ -379,7 +379,7 @@ proptest! {
         // it knows, and numbers that only the later state has.
         for (image, wanted) in [(&early, 0), (&late, 1)] {
             for chunk in image.chunks(1) {
-                for found in Events::of(&chunk) {
+                for found in Events::of(&chunk.expect("in memory").bytes) {
                     let (entity, event) = found.expect("we wrote it");
                     let Event::Keep { counter, .. } = &event else { continue };
                     if knows >> (counter.0 % 64) & 1 == wanted {
@@ -408,7 +408,7 @@ proptest! {
             if matches!(step, Step::Reopen) {
                 let mut again = Image::default();
                 for chunk in image.chunks(chunk_bytes) {
-                    for found in Events::of(&chunk) {
+                    for found in Events::of(&chunk.expect("in memory").bytes) {
                         let (entity, event) = found.expect("we wrote it");
                         again.apply(entity, &event).expect("it fits");
                     }

@@ -130,6 +130,8 @@ fn an_open_tells_where_entries_are() {
         let message = &bytes[before..bytes.len() - 4];
         let load = |before: usize| Stored::on_disk(message.len(), place.plus(before)).load();
         assert_eq!(load(before).expect("readable")[..], *message);
-        load(before + 1).expect_err("not there");
+        if !message.is_empty() {
+            load(before + 1).expect_err("not there");
+        }
     }
 }

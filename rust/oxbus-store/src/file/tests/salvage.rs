@@ -241,12 +241,16 @@ fn with_replaced_entries() -> FaultDisk {
         .position(|bytes| bytes == b"\x08\0\0\0\x05\0\0\0\0\0\0\0")
         .expect("entry 5");
     flip(&disk, &path, five + 4, 1);
+    let torn = disk.bytes(&path).expect("there");
     for _ in 0..2 {
         let (log, ..) = open(&disk);
         for _ in 0..2 {
             append(&log, Level::Synced).expect("appended");
         }
     }
+    // The second owner wrote zeros over them; a disk may bring them back.
+    let file = disk.open(&path).expect("there");
+    file.write_all_at(&torn, 0).expect("written");
     disk
 }
 
