@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use oxbus_store::extent::Place;
 use oxbus_store::disk::LocalDisk;
+use oxbus_store::extent::Place;
 use oxbus_store::file::{FileLog, FileLogOptions, Replay, ShardId};
 use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
 

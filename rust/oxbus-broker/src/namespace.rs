@@ -637,7 +637,9 @@ impl Inner {
 
     fn sets_numbers_aside(&self, shard: &Arc<Shard>) -> bool {
         let cells = self.cells_of(shard);
-        cells.iter().any(|cell| cell.cell().promised() > cell.cell().main().next())
+        cells
+            .iter()
+            .any(|cell| cell.cell().promised() > cell.cell().main().next())
     }
 
     fn heal(&self, shard: &Arc<Shard>) -> Result<()> {

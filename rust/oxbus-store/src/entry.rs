@@ -6,7 +6,7 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::{Claimed, LockKey, Outcome, Peeked, Phase, Stored, Removed};
+use crate::{Claimed, LockKey, Outcome, Peeked, Phase, Removed, Stored};
 
 /// Largest generation; the next one is 0.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;

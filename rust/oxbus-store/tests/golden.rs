@@ -13,8 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use oxbus_store::extent::Place;
 use oxbus_store::disk::LocalDisk;
+use oxbus_store::extent::Place;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, ReadOnlyDisk, Replay, ShardId, salvage};
 use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
 

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Doorbell, Hold, LockKey, MessageStore, MutexLog, NewMessage, Outcome, Record, Stored, Settled, SlotLog};
+use oxbus_store::{
+    Doorbell, Hold, LockKey, MessageStore, MutexLog, NewMessage, Outcome, Record, Settled, SlotLog, Stored,
+};
 
 const NOW: Timestamp = Timestamp(1_000);
 const MESSAGES: u64 = 60_000;

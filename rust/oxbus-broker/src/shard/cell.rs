@@ -259,7 +259,9 @@ impl Drop for Cell {
 /// When a scheduled message comes due; its fields say so. Bytes that do not decode are due at once.
 pub(super) fn due_of(message: &Peeked) -> Timestamp {
     let record = message.record.load().ok();
-    let fields = record.as_ref().and_then(|record| oxbus_model::message::Fields::decode(record).ok());
+    let fields = record
+        .as_ref()
+        .and_then(|record| oxbus_model::message::Fields::decode(record).ok());
     fields
         .and_then(|fields| fields.scheduled_enqueue_time)
         .unwrap_or(message.enqueued_at)

@@ -123,7 +123,9 @@ impl Cell {
             // A deferred message was charged at its fetch.
             delivery_count: message.delivery_count + u32::from(charges && !fetched),
             deferred: defers || fetched,
-            bytes: replacement.and_then(|record| record.in_memory()).map(|record| &record[..]),
+            bytes: replacement
+                .and_then(|record| record.in_memory())
+                .map(|record| &record[..]),
         };
         Ok(Some(self.encoded(&event)))
     }
@@ -239,9 +241,7 @@ fn mark(record: Record, delivery_count: u32, burial: Burial) -> Record {
     let (reason, description) = match burial {
         Burial::DeliveriesExhausted => (
             "MaxDeliveryCountExceeded",
-            format!(
-                "Message could not be consumed after {delivery_count} delivery attempts."
-            ),
+            format!("Message could not be consumed after {delivery_count} delivery attempts."),
         ),
         Burial::Expired => (
             "TTLExpiredException",

@@ -104,12 +104,7 @@ impl fmt::Debug for FileLog {
 
 impl FileLog {
     /// Makes the files of a log that begins with a snapshot, be it empty: a directory without files has lost them.
-    pub fn create(
-        disk: &dyn Disk,
-        dir: &Path,
-        id: ShardId,
-        chunks: Chunks<'_>,
-    ) -> io::Result<()> {
+    pub fn create(disk: &dyn Disk, dir: &Path, id: ShardId, chunks: Chunks<'_>) -> io::Result<()> {
         disk.create_dir(dir)?;
         let covers = Covers {
             id,
@@ -195,16 +190,15 @@ impl FileLog {
     /// beyond the snapshot never happened.
     ///
     /// Nobody may use `before` any more but to learn that it ended. On an error it stays what the directory holds.
-    pub fn begin_anew(
-        before: &Self,
-        options: FileLogOptions,
-        chunks: Chunks<'_>,
-    ) -> io::Result<Self> {
+    pub fn begin_anew(before: &Self, options: FileLogOptions, chunks: Chunks<'_>) -> io::Result<Self> {
         let (disk, dir, id) = (Arc::clone(&before.disk), before.dir.clone(), options.id);
         before.commits.end(Failure::Closed);
         // Above whatever has a name, also a segment that was begun and failed before it was known.
         let newest = segment::numbers(&*disk, &dir)?.last().copied().unwrap_or(0);
-        let first_segment = before.commits.with_writer(|writer| writer.next_segment()).max(newest + 1);
+        let first_segment = before
+            .commits
+            .with_writer(|writer| writer.next_segment())
+            .max(newest + 1);
         let (last, epoch) = (Lsn(before.commits.next().0 - 1), before.epoch + 1);
         let options = FileLogOptions {
             // Frames of this owner are not those of the one before.

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use super::header::{HEADER_BYTES, Header, Kind, ShardId};
 use super::recovery::{OpenError, Recovered};
 use super::{Replay, segment};
-use crate::disk::Disk;
 use crate::Stored;
+use crate::disk::Disk;
 use crate::extent::{Extent, Place};
 use crate::shard_log::{Chunk, Chunks, Lsn};
 
@@ -55,12 +55,7 @@ pub(super) struct Covers {
 }
 
 /// Writes a snapshot and removes older ones.
-pub(super) fn put(
-    disk: &dyn Disk,
-    dir: &Path,
-    covers: Covers,
-    chunks: Chunks<'_>,
-) -> io::Result<()> {
+pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_>) -> io::Result<()> {
     let at = covers.last;
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {

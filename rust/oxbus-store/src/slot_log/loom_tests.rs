@@ -191,7 +191,11 @@ fn browser_never_reads_a_freed_body() {
             move || {
                 let mut peeked = Vec::new();
                 log.peek(Counter(1), 1, &mut peeked);
-                assert!(peeked.iter().all(|peeked| peeked.record.in_memory().expect("in memory")[..] == [1]));
+                assert!(
+                    peeked
+                        .iter()
+                        .all(|peeked| peeked.record.in_memory().expect("in memory")[..] == [1])
+                );
             }
         });
         assert!(log.settle(key, Outcome::Complete, Ticks(1)).is_ok());
@@ -210,7 +214,11 @@ fn browser_never_reads_a_replaced_or_taken_body() {
             move || {
                 let mut peeked = Vec::new();
                 log.peek(Counter(1), 1, &mut peeked);
-                assert!(peeked.iter().all(|peeked| matches!(peeked.record.in_memory().expect("in memory")[..], [1 | 2])));
+                assert!(
+                    peeked
+                        .iter()
+                        .all(|peeked| matches!(peeked.record.in_memory().expect("in memory")[..], [1 | 2]))
+                );
             }
         });
         abandon(&log, key, Some(Record::from_slice(&[2])));

@@ -267,7 +267,11 @@ impl Shared {
             // SAFETY: the content is a place that nobody reads any more, and it is dropped once.
             unsafe { Self::content_of(self.0).cast::<Placed>().drop_in_place() };
         }
-        let content = if self.is_on_disk() { size_of::<u64>() } else { self.len() };
+        let content = if self.is_on_disk() {
+            size_of::<u64>()
+        } else {
+            self.len()
+        };
         let layout = Self::layout(content);
         #[cfg(not(loom))]
         meter::sub(self.0.as_ptr().addr(), layout.size());

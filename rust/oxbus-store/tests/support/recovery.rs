@@ -12,8 +12,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use oxbus_store::extent::Place;
 use oxbus_store::disk::Disk;
+use oxbus_store::extent::Place;
 use oxbus_store::fault::FaultDisk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, OpenError, Replay, ShardId, salvage};
 use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
@@ -118,8 +118,11 @@ fn written() -> &'static [FaultDisk] {
                 }
             }
             if owner == 1 {
-                log.put_snapshot(COVERED, &mut snapshot().chunks(100).map(|part| Ok(part.to_vec().into())))
-                    .expect("kept");
+                log.put_snapshot(
+                    COVERED,
+                    &mut snapshot().chunks(100).map(|part| Ok(part.to_vec().into())),
+                )
+                .expect("kept");
             }
             if owner == 2 {
                 log.truncate_before(Lsn(9)).expect("let go");

@@ -46,10 +46,7 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
         }
         if owner == 1 {
             let at = Lsn(promised.written - 3);
-            if log
-                .put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()]))
-                .is_ok()
-            {
+            if log.put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()])).is_ok() {
                 promised.covered = at.0;
                 promised.synced = promised.synced.max(at.0);
                 let _ = log.truncate_before(at.next());

@@ -152,8 +152,7 @@ fn a_snapshot_that_lost_its_pages_is_no_empty_snapshot() {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     append(&log, Level::Synced).expect("appended");
-    log.put_snapshot(Lsn(1), &mut parts([vec![7; 900]]))
-        .expect("kept");
+    log.put_snapshot(Lsn(1), &mut parts([vec![7; 900]])).expect("kept");
     drop(log);
     let path = Path::new(DIR).join("00000000000000000001.snapshot");
     let mut bytes = disk.bytes(&path).expect("there");
@@ -171,8 +170,7 @@ fn segments_that_end_before_the_snapshot_are_damaged() {
     for _ in 0..2 {
         append(&log, Level::Synced).expect("appended");
     }
-    log.put_snapshot(Lsn(2), &mut parts([b"two".to_vec()]))
-        .expect("kept");
+    log.put_snapshot(Lsn(2), &mut parts([b"two".to_vec()])).expect("kept");
     drop(log);
     let path = segment_paths(&disk).remove(0);
     let mut bytes = disk.bytes(&path).expect("there");

@@ -40,7 +40,10 @@ fn a_failed_disk_does_not_stop_the_flusher() {
         let ended = sender.clone();
         let done: Done = Box::new(move |result| ended.send((number, result.is_ok())).expect("somebody waits"));
         // The flusher may meet the failure first.
-        if log.append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done)).is_err() {
+        if log
+            .append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done))
+            .is_err()
+        {
             sender.send((number, false)).expect("somebody waits");
         }
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::shard_log::Chunk;
 use crate::fault::FaultDisk;
+use crate::shard_log::Chunk;
 
 const DIR: &str = "/journal";
 const ID: ShardId = ShardId {

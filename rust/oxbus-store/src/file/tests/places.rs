@@ -40,7 +40,8 @@ fn messages_are_read_back_from_every_segment() {
     for number in 1..=200 {
         messages.push(append_message(&log, number));
         if number % 3 == 0 {
-            log.commit(log.reached(Level::Written).next(), Level::Written).expect("written");
+            log.commit(log.reached(Level::Written).next(), Level::Written)
+                .expect("written");
         }
     }
     log.commit(Lsn(200), Level::Synced).expect("synced");
@@ -62,7 +63,8 @@ fn a_snapshot_takes_messages_over() {
             messages: vec![(stored.clone(), 5)],
         })
     };
-    log.put_snapshot(Lsn(60), &mut messages.iter().map(chunk)).expect("kept");
+    log.put_snapshot(Lsn(60), &mut messages.iter().map(chunk))
+        .expect("kept");
     log.truncate_before(Lsn(61)).expect("let go");
     check_all(&messages);
     // What is read now is the snapshot: it is the only file with these bytes that has a name.
@@ -110,7 +112,8 @@ fn an_open_tells_where_entries_are() {
         }
 
         fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>) {
-            self.0.push((entry.to_vec(), lsn.0 as usize % 50, place.expect("a file").clone()));
+            self.0
+                .push((entry.to_vec(), lsn.0 as usize % 50, place.expect("a file").clone()));
         }
     }
 

@@ -192,8 +192,7 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
     let (log, ..) = open(&older);
     append(&log, Level::Synced).expect("appended");
     append(&log, Level::Synced).expect("appended");
-    log.put_snapshot(Lsn(2), &mut parts([b"two".to_vec()]))
-        .expect("kept");
+    log.put_snapshot(Lsn(2), &mut parts([b"two".to_vec()])).expect("kept");
     let name = Path::new(DIR).join("00000000000000000002.snapshot");
     disk.create(&name).expect("made");
     disk.set_bytes(&name, older.bytes(&name).expect("there"));
