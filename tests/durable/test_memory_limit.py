@@ -166,7 +166,7 @@ def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], 
     bus.close()
     printed = run_python(
         """
-        LIMIT = 32 << 20
+        LIMIT = 40 << 20
         BODY = bytes(1024)
 
         def resident():

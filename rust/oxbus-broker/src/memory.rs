@@ -16,6 +16,14 @@ const LOOKS: u64 = 64;
 /// A shorter message is kept in memory always: its place on disk takes about as much.
 pub const SPILL_BYTES_MIN: usize = 24;
 
+/// Bytes that the journals' buffers and the messages being sent and received take at most times.
+const BUFFER_BYTES: u64 = 8 << 20;
+
+/// Bytes up to which messages that come in are kept in memory. The other half is for the slots of those that are not.
+fn for_bodies(limit: u64) -> u64 {
+    limit / 2 - BUFFER_BYTES.min(limit / 8)
+}
+
 /// The limit of a durable namespace.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -43,9 +51,9 @@ impl Memory {
         self.spills.load(Ordering::Relaxed)
     }
 
-    /// True while a message that is read from disk may be kept in memory: half of the limit is for those.
+    /// True while a message that is read from disk may be kept in memory.
     pub fn has_room(&self) -> bool {
-        self.limit.is_none_or(|limit| record_memory() <= limit / 2)
+        self.limit.is_none_or(|limit| record_memory() <= for_bodies(limit))
     }
 
     /// Counts what comes in; refuses it when slots alone take the limit. `slots` adds up what they take.
@@ -64,9 +72,8 @@ impl Memory {
         // A message on disk has a slot of 32 bytes and a place of 16.
         let least = slots + slots / 2;
         self.is_full.store(least > limit, Ordering::Relaxed);
-        // The other half is for slots to come, buffers of the journals, and messages that are being read back.
         self.spills
-            .store(record_memory() + slots + bytes > limit / 2, Ordering::Relaxed);
+            .store(record_memory() + slots + bytes > for_bodies(limit), Ordering::Relaxed);
         if least > limit {
             let detail = format!(
                 "the namespace is full: even without their bodies its messages take the memory; receive and complete \

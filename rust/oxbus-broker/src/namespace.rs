@@ -24,6 +24,7 @@ use crate::shard::journal::{EntityId, Image, Journal};
 use crate::shard::{Cell, CellHandle, Fault, Injected, Shard};
 
 /// How to open a namespace.
+#[derive(Default)]
 pub struct NamespaceOptions {
     /// Where to keep it; `None` in memory.
     pub store: Option<StoreOptions>,
@@ -35,18 +36,6 @@ pub struct NamespaceOptions {
     pub memory_limit_bytes: Option<u64>,
     /// A clock moved by hand; `None` for the machine's.
     pub clock: Option<Arc<ManualClock>>,
-}
-
-impl Default for NamespaceOptions {
-    fn default() -> Self {
-        Self {
-            store: None,
-            partitions: None,
-            lock_policy: LockPolicy::default(),
-            memory_limit_bytes: None,
-            clock: None,
-        }
-    }
 }
 
 /// What every queue of a namespace shares.

@@ -129,6 +129,7 @@ pub struct Place {
 
 impl Place {
     /// `bytes` further.
+    #[must_use]
     pub fn plus(&self, bytes: usize) -> Self {
         self.extent.at(self.position + bytes as u64)
     }

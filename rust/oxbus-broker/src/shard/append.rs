@@ -168,7 +168,7 @@ impl Cell {
             Event::Number { next }.encode(self.entity, &mut entry);
         }
         push(first, &mut entry);
-        let pending = order.append(Room::Adds, &entry).map_err(|error| self.refusal(error))?;
+        let pending = order.append(Room::Adds, &entry).map_err(|error| self.refusal(&error))?;
         if let Some(promised) = promised {
             self.promised.store(promised, Ordering::Relaxed);
             self.promise_lsn.store(pending.lsn.0, Ordering::Release);
@@ -193,7 +193,7 @@ impl Cell {
         };
         self.wait_shown(&reserved.pending, durability).map_err(|error| {
             self.main.give_up(reserved.first, reserved.count);
-            self.refusal(error)
+            self.refusal(&error)
         })
     }
 
@@ -205,7 +205,7 @@ impl Cell {
         pending.wait(durability)
     }
 
-    fn refusal(&self, error: AppendError) -> Refusal {
+    fn refusal(&self, error: &AppendError) -> Refusal {
         let is_definite = !matches!(error, AppendError::Unknown(_));
         Refusal {
             error: self.shard.refuse(error),

@@ -52,6 +52,6 @@ impl Cell {
         let mut entry = Vec::new();
         event().encode(self.entity, &mut entry);
         let appended = journal.order().append(Room::Frees, &entry);
-        appended.map(Some).map_err(|error| self.shard.refuse(error))
+        appended.map(Some).map_err(|error| self.shard.refuse(&error))
     }
 }

@@ -129,12 +129,12 @@ impl Shard {
 
     /// Waits until an entry has reached a level.
     pub(crate) fn wait_until(&self, pending: &Pending, durability: Durability) -> Result<()> {
-        pending.wait(durability).map_err(|error| self.refuse(error))
+        pending.wait(durability).map_err(|error| self.refuse(&error))
     }
 
     /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
     #[cold]
-    pub(crate) fn refuse(&self, error: AppendError) -> Error {
+    pub(crate) fn refuse(&self, error: &AppendError) -> Error {
         let id = self.id;
         let (failure, effect) = match error {
             AppendError::Full => {

@@ -141,7 +141,7 @@ impl Cell {
             return Ok(None);
         };
         let appended = journal.order().append(Room::Frees, entry);
-        appended.map(Some).map_err(|error| self.shard.refuse(error))
+        appended.map(Some).map_err(|error| self.shard.refuse(&error))
     }
 
     /// Moves a locked message to the dead-letter queue with `record` in place of its bytes, in one step.

@@ -82,7 +82,7 @@ impl Stored {
         };
         let mut shared = Shared::allocate(size_of::<Placed>(), fill);
         // SAFETY: the allocation is fresh, aligned to 8 like its content, and has room for a place.
-        unsafe { Shared::content_of(shared.0).cast::<Placed>().write(place.into()) };
+        unsafe { Shared::place_of(shared.0).write(place.into()) };
         let len = u32::try_from(len).ok().filter(|len| len & ON_DISK == 0);
         let len = len.expect("a record has at most 2 GiB") | ON_DISK;
         // SAFETY: nobody else knows the allocation yet.
@@ -129,9 +129,7 @@ impl Stored {
     #[cfg(not(loom))]
     fn placed(&self) -> Option<&Placed> {
         // SAFETY: the content of an allocation that is on disk is a place, and lives as long as this reference.
-        self.0
-            .is_on_disk()
-            .then(|| unsafe { &*Shared::content_of(self.0.0).cast::<Placed>() })
+        self.0.is_on_disk().then(|| unsafe { &*Shared::place_of(self.0.0) })
     }
 
     /// The pointer; its reference moves with it. Only [`Stored::from_raw`] takes it back.
@@ -221,6 +219,13 @@ impl Shared {
         Layout::from_size_align(size, align_of::<Header>()).expect("a record fits memory")
     }
 
+    /// The content of an allocation that is on disk.
+    #[cfg(not(loom))]
+    fn place_of(header: NonNull<Header>) -> *mut Placed {
+        // SAFETY: the allocation begins with a whole header.
+        unsafe { header.add(1).cast::<Placed>().as_ptr() }
+    }
+
     #[inline]
     fn is_on_disk(&self) -> bool {
         self.header().len & ON_DISK != 0
@@ -265,7 +270,7 @@ impl Shared {
         #[cfg(not(loom))]
         if self.is_on_disk() {
             // SAFETY: the content is a place that nobody reads any more, and it is dropped once.
-            unsafe { Self::content_of(self.0).cast::<Placed>().drop_in_place() };
+            unsafe { Self::place_of(self.0).drop_in_place() };
         }
         let content = if self.is_on_disk() {
             size_of::<u64>()

@@ -206,6 +206,17 @@ fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&check_of(bytes));
 }
 
+fn push_rest(out: &mut Vec<u8>, rest: Rest) {
+    match rest {
+        Rest::Ready => out.push(READY),
+        Rest::Deferred => out.push(DEFERRED),
+        Rest::Scheduled { due } => {
+            out.push(SCHEDULED);
+            varint::push(out, due.0);
+        }
+    }
+}
+
 fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
     out.push(u8::from(sub_queue == SubQueue::DeadLetter));
 }
@@ -304,14 +315,7 @@ impl Event<'_> {
                 push_all(out, &[counter.0, enqueued_at.0, expires_at.0]);
                 let generations = [(*generation).into(), (*record_generation).into()];
                 push_all(out, &[(*delivery_count).into(), generations[0], generations[1]]);
-                match rest {
-                    Rest::Ready => out.push(READY),
-                    Rest::Deferred => out.push(DEFERRED),
-                    Rest::Scheduled { due } => {
-                        out.push(SCHEDULED);
-                        varint::push(out, due.0);
-                    }
-                }
+                push_rest(out, *rest);
                 push_record(out, bytes);
             }
             Self::Number { next } => varint::push(out, next.0),
