@@ -45,10 +45,12 @@ unsafe impl Sync for Shared {}
 
 /// The bytes of one message, in memory. A clone shares them.
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct Record(Shared);
 
 /// The bytes of one message as a store keeps them: in memory, or a place on disk to read them from. A clone shares them.
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct Stored(Shared);
 
 impl Record {
@@ -104,7 +106,7 @@ impl Stored {
     /// The record, when it is in memory.
     #[inline]
     pub fn in_memory(&self) -> Option<&Record> {
-        // SAFETY: `Record` and `Stored` are both one `Shared`, and this one is in memory.
+        // SAFETY: `Record` and `Stored` are laid out as one `Shared`, and this one is in memory.
         (!self.0.is_on_disk()).then(|| unsafe { &*ptr::from_ref(self).cast::<Record>() })
     }
 
