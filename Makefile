@@ -104,7 +104,7 @@ format: setup ## Rewrite the sources the way `check` wants them
 .PHONY: wheel
 wheel: $(READY_DEMO) ## Build one wheel for CPython 3.11 and later into dist/
 	@mkdir -p dist && rm -f dist/*.whl
-	$(BIN)/maturin build --release --out dist $(CARGO_FLAGS)
+	$(BIN)/maturin build --release --interpreter $(BIN)/python --out dist $(CARGO_FLAGS)
 
 .PHONY: bench
 bench: setup dev ## Measure ours and the peers in one run (CASE=...); results go to bench/results/

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import oxbus
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 QUEUE = "flights"
 DELIVERIES_MAX = 1000
 """A kill counts as a delivery of what was handed out; many kills must not make dead letters."""
+LOCK_DURATION = timedelta(minutes=5)
+"""The longest there is: a slow machine may take a while to look at what it received."""
 
 
 def run(
@@ -60,7 +63,9 @@ def run(
     ):
         admin = ServiceBusAdministrationClient(namespace)
         with contextlib.suppress(ResourceExistsError):
-            admin.create_queue(QUEUE, enable_partitioning=True, max_delivery_count=DELIVERIES_MAX)
+            admin.create_queue(
+                QUEUE, enable_partitioning=True, max_delivery_count=DELIVERIES_MAX, lock_duration=LOCK_DURATION
+            )
         sending = progress.add_task("sending", total=total)
         sent = exchange.send(client, QUEUE, encoded.batches, notes, lambda rows: progress.advance(sending, rows))
         in_queue = admin.get_queue_runtime_properties(QUEUE).total_message_count or 0

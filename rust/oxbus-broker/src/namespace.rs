@@ -635,7 +635,11 @@ impl Inner {
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
         match store.filter(|store| store.log().has_ended()) {
-            Some(store) => shard.heal(|| self.cells_of(shard), |chunks| store.begin_anew(chunks))?,
+            Some(store) => shard.heal(
+                || store.log().has_ended(),
+                || self.cells_of(shard),
+                |chunks| store.begin_anew(chunks),
+            )?,
             None => shard.health().heal(),
         }
         let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();

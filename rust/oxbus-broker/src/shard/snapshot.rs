@@ -66,14 +66,19 @@ impl Shard {
     }
 
     /// Goes on after a failure: writes everything that was acknowledged into a new journal. `begin_anew` makes it from
-    /// the messages it is given.
+    /// the messages it is given. Nothing is done unless it `is_needed`, asked when nobody else heals or saves: a healthy
+    /// shard is not taken out of service by who came late.
     pub fn heal<C: CellHandle>(
         &self,
+        is_needed: impl FnOnce() -> bool,
         cells: impl FnOnce() -> Vec<C>,
         begin_anew: impl FnOnce(Chunks<'_>) -> io::Result<Arc<dyn ShardLog>>,
     ) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_needed() {
+            return Ok(());
+        }
         let reason = self.health.reason().unwrap_or_default();
         self.health.fail(Fault::Healing, reason.clone());
         // The log has ended: nothing is appended any more, so the order need not be held, and numbers stand still.
