@@ -167,7 +167,7 @@ def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], 
     printed = run_python(
         """
         LIMIT = 40 << 20
-        BODY = bytes(1024)
+        BODY = bytes(2048)
 
         def resident():
             fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -178,10 +178,10 @@ def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], 
         client = ServiceBusClient(namespace)
         base = peak = resident()
         with client.get_queue_sender("q") as sender:
-            for _ in range(10 * LIMIT // 1024 // 500):
+            for _ in range(10 * LIMIT // len(BODY) // 500):
                 sender.send_messages([ServiceBusMessage(BODY) for _ in range(500)])
                 peak = max(peak, resident())
-        sent = 10 * LIMIT // 1024 // 500 * 500
+        sent = 10 * LIMIT // len(BODY) // 500 * 500
         filled = peak
         received = 0
         with client.get_queue_receiver("q") as receiver:
