@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import oxbus
 import pytest
+from hypothesis import settings
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, ServiceBusReceiver
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import ManualClock
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from oxbus import ServiceBusReceivedMessage, ServiceBusSender
+
+# No test asserts how long something took, hypothesis included.
+settings.register_profile("oxbus", deadline=None)
+settings.load_profile("oxbus")
 
 STORES = ("memory", "durable")
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
