@@ -28,14 +28,20 @@ def text(number: int) -> str:
 
 
 @pytest.fixture
-def crowded(make_bus: Callable[..., Bus], partitioned: bool) -> Bus:
-    """A bus whose memory limit is used up by a queue `other`, with an empty queue `q`."""
+def full(make_bus: Callable[..., Bus]) -> Bus:
+    """A bus whose memory limit is used up by a queue `other`."""
     bus = make_bus(memory_limit_bytes=LIMIT, durability="os")
     bus.open()
     bus.admin.create_queue("other", enable_partitioning=True)
-    bus.admin.create_queue("q", enable_partitioning=partitioned)
     send(bus, range(MESSAGES), "other")
     return bus
+
+
+@pytest.fixture
+def crowded(full: Bus, partitioned: bool) -> Bus:
+    """The same with an empty queue `q`, partitioned or not."""
+    full.admin.create_queue("q", enable_partitioning=partitioned)
+    return full
 
 
 def send(bus: Bus, numbers: range, queue_name: str = "q") -> None:
@@ -53,7 +59,7 @@ def send_lists(sender: ServiceBusSender, messages: list[ServiceBusMessage], coun
 
 
 def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
-    """Give the bodies in the order of their numbers."""
+    """Give the bodies, sorted."""
     return sorted(str(message) for message in messages)
 
 
@@ -77,14 +83,14 @@ def test_backlog_beyond_the_limit_comes_back_whole(crowded: Bus, way: str) -> No
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_stage_of_a_message_on_disk(crowded: Bus, clock: ManualClock, way: str) -> None:
-    """Abandoned with a property, deferred, dead-lettered, expired and scheduled messages keep their bodies."""
+    """Abandoned, deferred, dead-lettered and scheduled messages keep their bodies and what was set on them."""
     receiver = crowded.receiver()
     crowded.send(text(1), partition_key="k")
-    receiver.abandon_message(crowded.take_one())
+    receiver.abandon_message(crowded.take_one(), properties_to_modify={"tries": 1})
     crowded.send(text(2), partition_key="k")
     receiver.dead_letter_message(crowded.take_one(), "why")
     deferred = crowded.take_one()
-    receiver.defer_message(deferred)
+    receiver.defer_message(deferred, properties_to_modify={"put": "aside"})
     with crowded.sender() as sender:
         sender.schedule_messages(ServiceBusMessage(text(3)), clock.now() + timedelta(minutes=10))
     crowded.namespace.checkpoint()
@@ -95,11 +101,12 @@ def test_every_stage_of_a_message_on_disk(crowded: Bus, clock: ManualClock, way:
     assert str(fourth) == text(4)
     crowded.receiver().complete_message(fourth)
     (fetched,) = crowded.receiver().receive_deferred_messages(deferred.sequence_number)
-    assert str(fetched) == text(2)
+    assert (str(fetched), fetched.application_properties) == (text(2), {"put": "aside"})
     clock.advance(600)
     assert texts(crowded.take()) == [text(3)]
     (dead,) = crowded.take(sub_queue="deadletter")
     assert (str(dead), dead.dead_letter_reason) == (text(1), "why")
+    assert (dead.application_properties or {})["tries"] == 1
 
 
 def test_checkpoints_take_messages_over(crowded: Bus) -> None:
@@ -125,22 +132,21 @@ def test_checkpoints_take_messages_over(crowded: Bus) -> None:
     assert texts(crowded.take()) == sorted(kept)
 
 
-def test_damage_is_an_error_and_never_a_wrong_body(crowded: Bus, key_of: Callable[..., str]) -> None:
+def test_damage_is_an_error_and_never_a_wrong_body(full: Bus, key_of: Callable[..., str]) -> None:
     """A body that changed on disk is not handed out; its partition stops and says so, the others go on."""
-    crowded.admin.delete_queue("q")
-    crowded.admin.create_queue("q", enable_partitioning=True)
+    full.admin.create_queue("q", enable_partitioning=True)
     for partition_id in range(4):
-        crowded.send(text(partition_id), partition_key=key_of(partition_id))
-    file, position = places_of(shard(crowded.path, 2), text(2).encode())[0]
+        full.send(text(partition_id), partition_key=key_of(partition_id))
+    file, position = places_of(shard(full.path, 2), text(2).encode())[0]
     flip_bit(file, position + 500)
-    assert texts(crowded.take()) == [text(number) for number in (0, 1, 3)]
-    health = crowded.namespace.partition_health()
+    assert texts(full.take()) == [text(number) for number in (0, 1, 3)]
+    health = full.namespace.partition_health()
     assert [(it.partition_id, it.status) for it in health if it.status != "healthy"] == [(2, "offline")]
     with pytest.raises(PartitionUnavailableError, match="read back"):
-        crowded.send("x", partition_key=key_of(2))
+        full.send("x", partition_key=key_of(2))
     flip_bit(file, position + 500)
-    crowded.reopen("close")
-    assert text(2) in texts(crowded.take())
+    full.reopen("close")
+    assert text(2) in texts(full.take())
 
 
 def test_slots_alone_fill_the_memory(make_bus: Callable[..., Bus]) -> None:

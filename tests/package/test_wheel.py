@@ -31,12 +31,17 @@ with Namespace() as namespace:
 """
 
 
+def built_wheels() -> list[Path]:
+    """All wheels that are there."""
+    return [path for directory in ("build/checked-wheel", "dist") for path in (ROOT / directory).glob("*.whl")]
+
+
 @pytest.fixture(scope="module")
 def wheel() -> Path:
-    """The newest wheel in dist/; built when there is none."""
-    if not list((ROOT / "dist").glob("*.whl")):
+    """The newest wheel that `make test` or `make wheel` built; built when there is none."""
+    if not built_wheels():
         subprocess.run(["make", "wheel"], cwd=ROOT, check=True, capture_output=True)
-    return max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    return max(built_wheels(), key=lambda path: path.stat().st_mtime)
 
 
 @pytest.mark.timeout(1200)  # The fixture may have to build.

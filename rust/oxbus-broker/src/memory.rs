@@ -24,6 +24,46 @@ fn for_bodies(limit: u64) -> u64 {
     limit / 2 - BUFFER_BYTES.min(limit / 8)
 }
 
+/// The limit of a namespace in memory.
+#[derive(Debug)]
+pub struct Quota {
+    limit: u64,
+    /// Bytes that came in since the last exact count, plus that count: never less than what is stored.
+    bound: AtomicU64,
+}
+
+impl Quota {
+    /// A limit in bytes.
+    pub fn new(limit: u64) -> Self {
+        let bound = AtomicU64::new(0);
+        Self { limit, bound }
+    }
+
+    /// Counts what comes in; refuses it when it does not fit. `stored` counts exactly, and is called only near the limit.
+    #[inline]
+    pub fn check(&self, bytes: u64, stored: impl FnOnce() -> u64) -> Result<()> {
+        if self.bound.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.limit {
+            return Ok(());
+        }
+        self.count(bytes, stored())
+    }
+
+    fn count(&self, bytes: u64, stored: u64) -> Result<()> {
+        let limit = self.limit;
+        let fits = stored + bytes <= limit;
+        self.bound
+            .store(stored + if fits { bytes } else { 0 }, Ordering::Relaxed);
+        if fits {
+            return Ok(());
+        }
+        let detail = format!(
+            "the namespace is full; receive and complete messages, or open it with a larger memory_limit_bytes: \
+             stored={stored} bytes, limit={limit} bytes"
+        );
+        Err(Error::new(ErrorKind::QuotaExceeded, detail))
+    }
+}
+
 /// The limit of a durable namespace.
 #[derive(Debug, Default)]
 pub struct Memory {

@@ -24,14 +24,14 @@ use crate::disk::DiskFile;
 /// Bits of a place that say where in the file: 1 TiB.
 const POSITION_BITS: u32 = 40;
 const POSITION_MAX: u64 = (1 << POSITION_BITS) - 1;
-/// Extents whose cells are allocated together.
+/// Extents that are allocated together.
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = 1 << 14;
 /// Bytes of the check behind a message.
 pub const CHECK_BYTES: usize = 4;
 
 #[derive(Debug, Default)]
-struct Cell {
+struct OpenFile {
     references: AtomicU32,
     file: Mutex<Option<Arc<dyn DiskFile>>>,
 }
@@ -43,14 +43,15 @@ struct Numbers {
     free: Vec<u32>,
 }
 
-static CELLS: [OnceLock<Box<[Cell]>>; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
+static OPEN_FILES: [OnceLock<Box<[OpenFile]>>; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
 static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
     next: 0,
     free: Vec::new(),
 });
 
-fn cell(number: u32) -> &'static Cell {
-    let block = CELLS[number as usize / BLOCK].get_or_init(|| (0..BLOCK).map(|_| Cell::default()).collect());
+fn open_file(number: u32) -> &'static OpenFile {
+    let block = &OPEN_FILES[number as usize / BLOCK];
+    let block = block.get_or_init(|| (0..BLOCK).map(|_| OpenFile::default()).collect());
     &block[number as usize % BLOCK]
 }
 
@@ -80,9 +81,9 @@ impl Extent {
             None => return Err(io::Error::other("too many files are in use by messages")),
         };
         drop(numbers);
-        let cell = cell(number);
-        *cell.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
-        cell.references.store(1, Ordering::Release);
+        let open_file = open_file(number);
+        *open_file.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        open_file.references.store(1, Ordering::Release);
         Ok(Self(number))
     }
 
@@ -98,7 +99,7 @@ impl Extent {
 impl Clone for Extent {
     fn clone(&self) -> Self {
         // Relaxed: who clones has a reference.
-        let before = cell(self.0).references.fetch_add(1, Ordering::Relaxed);
+        let before = open_file(self.0).references.fetch_add(1, Ordering::Relaxed);
         assert!(before < u32::MAX / 2, "references to an extent leak");
         Self(self.0)
     }
@@ -106,11 +107,13 @@ impl Clone for Extent {
 
 impl Drop for Extent {
     fn drop(&mut self) {
-        let cell = cell(self.0);
-        if cell.references.fetch_sub(1, Ordering::AcqRel) != 1 {
+        let open_file = open_file(self.0);
+        if open_file.references.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let Some(mut file) = try_guard(&cell.file) else { return };
+        let Some(mut file) = try_guard(&open_file.file) else {
+            return;
+        };
         let closed = file.take();
         drop(file);
         drop(closed);
@@ -187,7 +190,8 @@ impl Placed {
         loop {
             let packed = self.0.load(Ordering::Acquire);
             let number = (packed >> POSITION_BITS) as u32;
-            let file = cell(number).file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let file = &open_file(number).file;
+            let file = file.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(file) = file
                 && self.0.load(Ordering::Acquire) == packed
             {

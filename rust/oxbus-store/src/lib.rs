@@ -23,6 +23,8 @@ pub mod message_store;
 mod mutex_log;
 mod ordered;
 #[cfg(not(loom))]
+mod record_memory;
+#[cfg(not(loom))]
 pub mod shard_log;
 mod slot_log;
 mod sync;
@@ -31,9 +33,9 @@ pub use doorbell::Doorbell;
 pub use message_store::*;
 pub use mutex_log::MutexLog;
 pub use ordered::OrderedStore;
-pub use slot_log::SlotLog;
 #[cfg(not(loom))]
-pub use slot_log::record::record_memory;
+pub use record_memory::record_memory;
+pub use slot_log::SlotLog;
 pub use slot_log::record::{Record, Stored};
 
 /// The store of a cell: the slot log, or its mutex twin when the build says so.

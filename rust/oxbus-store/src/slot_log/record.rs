@@ -18,6 +18,8 @@ use std::ptr::{self, NonNull};
 
 #[cfg(not(loom))]
 use crate::extent::{Place, Placed};
+#[cfg(not(loom))]
+use crate::record_memory as memory;
 use crate::sync::{AtomicU32, Ordering, fence};
 
 /// In the length of a header: the bytes are on disk.
@@ -212,7 +214,7 @@ impl Shared {
         // SAFETY: the allocation is fresh, aligned and large enough for a header.
         unsafe { header.write(filled) };
         #[cfg(not(loom))]
-        meter::add(header.as_ptr().addr(), layout.size());
+        memory::add(header.as_ptr().addr(), layout.size());
         Self(header)
     }
 
@@ -281,7 +283,7 @@ impl Shared {
         };
         let layout = Self::layout(content);
         #[cfg(not(loom))]
-        meter::sub(self.0.as_ptr().addr(), layout.size());
+        memory::sub(self.0.as_ptr().addr(), layout.size());
         // SAFETY: the last reference is gone, and the layout is the one of `allocate`.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
     }
@@ -361,44 +363,3 @@ impl PartialEq for Stored {
 }
 
 impl Eq for Stored {}
-
-/// Bytes of all allocations of this process, in counters that threads seldom share: allocations of one thread are near
-/// each other.
-#[cfg(not(loom))]
-mod meter {
-    use crossbeam_utils::CachePadded;
-
-    use crate::sync::{AtomicU64, Ordering};
-
-    const STRIPES: usize = 64;
-    /// Allocators hand pages of this size to one thread.
-    const PAGE_BITS: u32 = 16;
-
-    static BYTES: [CachePadded<AtomicU64>; STRIPES] = [const { CachePadded::new(AtomicU64::new(0)) }; STRIPES];
-
-    #[inline]
-    fn stripe(address: usize) -> &'static AtomicU64 {
-        &BYTES[(address >> PAGE_BITS) % STRIPES]
-    }
-
-    #[inline]
-    pub(super) fn add(address: usize, bytes: usize) {
-        stripe(address).fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(super) fn sub(address: usize, bytes: usize) {
-        stripe(address).fetch_sub(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn sum() -> u64 {
-        // A stripe goes below zero for nobody: what is freed was added to the same one.
-        BYTES.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
-    }
-}
-
-/// Bytes that all records of this process take in memory, those in the hands of its users included.
-#[cfg(not(loom))]
-pub fn record_memory() -> u64 {
-    meter::sum()
-}

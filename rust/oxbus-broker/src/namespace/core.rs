@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What every queue of a namespace shares: the clock, the secret of its lock tokens, the memory limit, the queues by name.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+use oxbus_model::options::LockPolicy;
+use oxbus_model::{Clock, Error, ErrorKind, Result, TokenKey};
+
+use crate::clock::random_bytes;
+use crate::entity::Queue;
+use crate::memory::{Memory, Quota};
+use crate::shard::Cell;
+
+/// What every queue of a namespace shares.
+pub struct Core {
+    clock: Arc<dyn Clock>,
+    token_key: TokenKey,
+    lock_policy: LockPolicy,
+    /// The memory limit in memory, if there is one.
+    quota: Option<Quota>,
+    /// The memory limit in a directory.
+    pub(super) memory: Arc<Memory>,
+    turns: AtomicU64,
+    durable: bool,
+    open: AtomicBool,
+    queues: RwLock<BTreeMap<String, Arc<Queue>>>,
+}
+
+impl Core {
+    pub(super) fn new(
+        clock: Arc<dyn Clock>,
+        lock_policy: LockPolicy,
+        memory_limit_bytes: Option<u64>,
+        durable: bool,
+    ) -> Result<Self> {
+        Ok(Self {
+            clock,
+            token_key: TokenKey(random_bytes()?),
+            lock_policy,
+            quota: memory_limit_bytes.map(Quota::new),
+            memory: Arc::new(Memory::new(memory_limit_bytes)),
+            turns: AtomicU64::new(0),
+            durable,
+            open: AtomicBool::new(true),
+            queues: RwLock::default(),
+        })
+    }
+
+    /// The namespace's clock.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// The secret of its lock tokens.
+    pub fn token_key(&self) -> &TokenKey {
+        &self.token_key
+    }
+
+    /// Policy of receivers that name none.
+    pub fn lock_policy(&self) -> LockPolicy {
+        self.lock_policy
+    }
+
+    /// Where the next sender begins its turns.
+    pub fn next_turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// True when messages are kept in a directory.
+    #[inline]
+    pub fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// Refuses when the namespace was closed.
+    pub fn check_open(&self) -> Result<()> {
+        if self.open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Closed,
+            "the namespace was closed; open it again and make new handles",
+        ))
+    }
+
+    /// Refuses a send of `bytes` that would take the messages over the memory limit.
+    pub fn check_memory(&self, bytes: usize) -> Result<()> {
+        let bytes = bytes as u64;
+        if self.durable {
+            return self.memory.check(bytes, || self.sum_of_cells(Cell::overhead_bytes));
+        }
+        self.quota.as_ref().map_or(Ok(()), |quota| {
+            quota.check(bytes, || self.sum_of_cells(Cell::stored_bytes))
+        })
+    }
+
+    fn sum_of_cells(&self, bytes: impl Fn(&Cell) -> u64) -> u64 {
+        let queues: Vec<Arc<Queue>> = self.queues().values().cloned().collect();
+        let cells = queues.iter().flat_map(|queue| queue.cells());
+        cells.map(|(_, cell)| bytes(cell)).sum()
+    }
+
+    /// Wakes who waits, without keeping the namespace alive.
+    pub(super) fn wake_handle(self: &Arc<Self>) -> WakeHandle {
+        WakeHandle(Arc::downgrade(self))
+    }
+
+    /// Refuses every later call; false when it did so before.
+    pub(super) fn shut(&self) -> bool {
+        self.open.swap(false, Ordering::SeqCst)
+    }
+
+    fn wake_all(&self) {
+        self.queues().values().for_each(|queue| queue.wake_all());
+    }
+
+    pub(super) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Queue>>> {
+        self.queues.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn queues_for_change(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Queue>>> {
+        self.queues.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes everyone who waits in a namespace, without keeping it alive.
+pub struct WakeHandle(Weak<Core>);
+
+impl WakeHandle {
+    /// False when the namespace is gone.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Lets everyone who waits look again.
+    pub fn wake_all(&self) {
+        if let Some(core) = self.0.upgrade() {
+            core.wake_all();
+        }
+    }
+}

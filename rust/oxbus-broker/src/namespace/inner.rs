@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The queues over their shards: which cell is where, what a reopened directory gives them, healing and closing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock, Weak};
+
+use oxbus_model::caps::PARTITIONS_DEFAULT;
+use oxbus_model::name::EntityName;
+use oxbus_model::options::QueueSettings;
+use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
+use oxbus_store::NumberedStore;
+
+use super::NamespaceOptions;
+use super::core::Core;
+use crate::clock::{ManualClock, SystemClock};
+use crate::durable::{self, Contents, QueueEntry, Stores, Upkeep};
+use crate::entity::Queue;
+use crate::shard::journal::{EntityId, Image, Journal};
+use crate::shard::{Cell, CellHandle, Shard};
+
+/// Closes a namespace, without keeping it alive.
+pub struct CloseHandle(Weak<Inner>);
+
+impl CloseHandle {
+    pub(super) fn new(inner: &Arc<Inner>) -> Self {
+        Self(Arc::downgrade(inner))
+    }
+
+    /// False when the namespace is gone.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Closes it, if it is still there.
+    pub fn close(&self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.close();
+        }
+    }
+}
+
+/// What the handles of a namespace share.
+pub(super) struct Inner {
+    /// Dropped first: its thread looks at the rest.
+    upkeep: OnceLock<Upkeep>,
+    pub(super) core: Arc<Core>,
+    pub(super) shards: Arc<[Arc<Shard>]>,
+    /// In memory; the catalog counts in a directory.
+    pub(super) next_entity: AtomicU64,
+    pub(super) stores: Option<Stores>,
+    /// Kept alive for the clock, which knows it weakly.
+    _on_advance: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// A cell, kept alive by its queue.
+pub(super) struct CellRef {
+    queue: Arc<Queue>,
+    index: usize,
+}
+
+impl CellHandle for CellRef {
+    fn cell(&self) -> &Cell {
+        self.queue.cell(self.index).expect("a cell lives as long as its queue")
+    }
+}
+
+impl Inner {
+    /// Opens the directory, if there is one, and starts what looks after it.
+    pub(super) fn open(options: NamespaceOptions) -> Result<Arc<Self>> {
+        let NamespaceOptions {
+            store,
+            partitions,
+            lock_policy,
+            memory_limit_bytes,
+            clock: manual,
+        } = options;
+        let clock: Arc<dyn Clock> = match &manual {
+            Some(manual) => Arc::<ManualClock>::clone(manual),
+            None => Arc::new(SystemClock::default()),
+        };
+        let core = Arc::new(Core::new(clock, lock_policy, memory_limit_bytes, store.is_some())?);
+        let on_advance = manual.map(|clock| {
+            let handle = core.wake_handle();
+            let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || handle.wake_all());
+            clock.on_advance(&wake);
+            wake
+        });
+        let mut found = None;
+        let (shards, stores) = match store {
+            None => {
+                let ids = (0..partitions.unwrap_or(PARTITIONS_DEFAULT)).map(PartitionId);
+                (ids.map(|id| Arc::new(Shard::in_memory(id))).collect(), None)
+            }
+            Some(store) => {
+                let opened = durable::open(&store, partitions, PARTITIONS_DEFAULT, &core.memory)?;
+                found = Some((opened.contents, opened.images));
+                (opened.shards.into(), Some(opened.stores))
+            }
+        };
+        let inner = Arc::new(Self {
+            upkeep: OnceLock::new(),
+            core,
+            shards,
+            next_entity: AtomicU64::new(1),
+            stores,
+            _on_advance: on_advance,
+        });
+        if let Some((contents, images)) = found {
+            inner.restore(&contents, images)?;
+            inner.start_upkeep()?;
+        }
+        Ok(inner)
+    }
+
+    /// The shard of each cell of a queue: all of the namespace, or its home alone.
+    pub(super) fn shards_of(&self, settings: &QueueSettings, home: u16) -> Box<[Arc<Shard>]> {
+        if settings.enable_partitioning {
+            self.shards.iter().map(Arc::clone).collect()
+        } else {
+            Box::new([Arc::clone(&self.shards[usize::from(home)])])
+        }
+    }
+
+    /// The queue that an entry of the catalog describes, without messages.
+    pub(super) fn queue_of(&self, entry: &QueueEntry) -> Result<Arc<Queue>> {
+        if usize::from(entry.home) >= self.shards.len() {
+            let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
+            return Err(Error::new(ErrorKind::Corrupt, detail));
+        }
+        Ok(Arc::new(Queue::new(
+            &self.core,
+            EntityName::parse(&entry.name)?,
+            entry.settings.clone(),
+            self.shards_of(&entry.settings, entry.home),
+            EntityId(entry.id),
+            (Timestamp(entry.created_at_ms), Timestamp(entry.updated_at_ms)),
+        )))
+    }
+
+    /// Makes the queues of the catalog with the messages of the journals.
+    fn restore(&self, contents: &Contents, mut images: Vec<Image>) -> Result<()> {
+        let mut queues = self.core.queues_for_change();
+        for entry in &contents.queues {
+            let queue = self.queue_of(entry)?;
+            for index in 0..usize::from(queue.partitions()) {
+                let partition = usize::from(queue.shard(index).id().0);
+                if let Some(messages) = images[partition].take(queue.id()) {
+                    queue.restore(index, messages);
+                }
+            }
+            queues.insert(queue.name().key().to_owned(), queue);
+        }
+        Ok(())
+    }
+
+    fn start_upkeep(self: &Arc<Self>) -> Result<()> {
+        let inner = Arc::downgrade(self);
+        let upkeep = Upkeep::start(move || Some(inner.upgrade()? as Arc<dyn durable::Kept>)).map_err(|error| {
+            let detail = format!("the thread that looks after the namespace could not be started: {error}");
+            Error::new(ErrorKind::Storage, detail)
+        })?;
+        let _ = self.upkeep.set(upkeep);
+        Ok(())
+    }
+
+    /// Takes over what another process changed in the catalog, when this one does not own it.
+    pub(super) fn refresh_shared(&self) {
+        if self.stores.as_ref().is_some_and(|stores| !stores.owns_all()) {
+            self.refresh(&mut self.core.queues_for_change());
+        }
+    }
+
+    pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Queue>>) {
+        let Some(stores) = self.stores.as_ref().filter(|stores| !stores.owns_all()) else {
+            return;
+        };
+        let (contents, true) = stores.contents() else { return };
+        queues.retain(|_, queue| {
+            let lives = contents.has(queue.id());
+            if !lives {
+                queue.remove();
+            }
+            lives
+        });
+        for entry in &contents.queues {
+            match queues.get(&EntityName::key_of(&entry.name)) {
+                Some(queue) => queue.apply(entry.settings.clone(), Timestamp(entry.updated_at_ms)),
+                None => {
+                    if let Ok(queue) = self.queue_of(entry) {
+                        queues.insert(queue.name().key().to_owned(), queue);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The cells of a shard. Call it under the order of the shard's journal: a cell made later has no entry yet.
+    pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
+        let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        let cells = queues.iter().flat_map(|queue| {
+            let here = queue
+                .cells()
+                .filter(|(index, _)| Arc::ptr_eq(queue.shard(*index), shard));
+            here.map(|(index, _)| CellRef {
+                queue: Arc::clone(queue),
+                index,
+            })
+        });
+        cells.collect()
+    }
+
+    fn sets_numbers_aside(&self, shard: &Arc<Shard>) -> bool {
+        let cells = self.cells_of(shard);
+        cells
+            .iter()
+            .any(|cell| cell.cell().promised() > cell.cell().main().next())
+    }
+
+    pub(super) fn heal(&self, shard: &Arc<Shard>) -> Result<()> {
+        let partition = shard.id();
+        let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
+        match store.filter(|store| store.log().has_ended()) {
+            Some(store) => shard.heal(
+                || store.log().has_ended(),
+                || self.cells_of(shard),
+                |chunks| store.begin_anew(chunks),
+            )?,
+            None => shard.health().heal(),
+        }
+        let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        for queue in queues {
+            queue.revive(partition);
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(&self) {
+        if !self.core.shut() {
+            return;
+        }
+        if let Some(stores) = &self.stores {
+            for shard in &*self.shards {
+                if let Some(store) = stores.shard(shard.id().0) {
+                    // Faults that a test asked for end with the namespace, and a last try may find the disk well again.
+                    store.injection().end();
+                    if store.log().has_ended() {
+                        let _ = self.heal(shard);
+                    }
+                }
+                // A shard that cannot be saved keeps its journal: the next open reads that. One without news is saved when
+                // numbers were set aside, so that the next open goes on without a gap.
+                let has_news = |journal: &Journal| journal.unsaved_bytes() > 0 || self.sets_numbers_aside(shard);
+                if shard.health().serves() && shard.journal().is_some_and(has_news) {
+                    let _ = shard.save(|| self.cells_of(shard), true);
+                }
+            }
+            stores.close();
+        }
+        let queues = std::mem::take(&mut *self.core.queues_for_change());
+        for queue in queues.values() {
+            queue.remove();
+        }
+    }
+}
+
+impl durable::Kept for Inner {
+    fn shards(&self) -> &[Arc<Shard>] {
+        &self.shards
+    }
+
+    fn save(&self, shard: &Arc<Shard>) {
+        // It is tried again; until then the journal grows.
+        let _ = shard.save(|| self.cells_of(shard), false);
+    }
+
+    fn try_heal(&self, shard: &Arc<Shard>) -> bool {
+        self.heal(shard).is_ok()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
