@@ -13,15 +13,16 @@ BIN := $(VENV)/bin
 READY_UV := $(VENV)/.ready-uv
 READY_DEMO := $(VENV)/.ready-demo
 READY_DEV := $(VENV)/.ready-dev
-READY_EXTENSION := $(VENV)/.ready-extension
-READY_CHECKED_EXTENSION := $(VENV)/.ready-checked-extension
+READY_EXTENSION = $(VENV)/.ready-extension-$(PROFILE)
 
+# How the extension is built: release, or dev, which is slower to run and several times faster to build; CI passes dev.
+PROFILE ?= release
+# Only release builds go to dist/.
+WHEELS = $(if $(filter release,$(PROFILE)),dist,build/wheels)
 # Extra flags for every cargo call; CI passes --locked.
 CARGO_FLAGS ?=
 # Extra arguments for pytest, for example: make test PYTEST_ARGS="tests/contract -x"
 PYTEST_ARGS ?=
-# The wheel that tests install.
-CHECKED_WHEEL := build/checked-wheel
 # Where cargo builds.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Seed of `make sim`; empty means a fresh one. The run prints it.
@@ -74,32 +75,25 @@ $(READY_DEV): $(READY_UV) uv.lock pyproject.toml
 	@touch $@ $(READY_DEMO)
 
 $(READY_EXTENSION): $(READY_DEMO) $(RUST_SOURCES) pyproject.toml
-	$(BIN)/maturin develop --release --uv $(CARGO_FLAGS)
-	@rm -f $(READY_CHECKED_EXTENSION) && touch $@
-
-# What tests use: built in a third of the time, in the profile of the Rust tests, and with debug assertions.
-$(READY_CHECKED_EXTENSION): $(READY_DEMO) $(RUST_SOURCES) pyproject.toml
-	$(BIN)/maturin develop --uv $(CARGO_FLAGS)
-	rm -rf $(CHECKED_WHEEL)
-	$(BIN)/maturin build --interpreter $(BIN)/python --out $(CHECKED_WHEEL) $(CARGO_FLAGS)
-	@rm -f $(READY_EXTENSION) && touch $@
+	$(BIN)/maturin develop --profile $(PROFILE) --uv $(CARGO_FLAGS)
+	@rm -f $(VENV)/.ready-extension-* && touch $@
 
 .PHONY: dev
-dev: $(READY_EXTENSION) ## Build the extension and install the package into .venv, editable
+dev: $(READY_EXTENSION) ## Build the extension and install the package into .venv, editable (PROFILE=dev builds faster)
 
 .PHONY: demo
 demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partitioned queue; goes on where it was killed
 	$(BIN)/oxbus demo
 
 .PHONY: test
-test: setup $(READY_CHECKED_EXTENSION) ## Run every Rust and Python test, those with Spark included
+test: setup dev wheel ## Run every Rust and Python test, those with Spark included
 	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-python --exclude oxbus-bench
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: check
-check: setup $(READY_CHECKED_EXTENSION) ## Formats, lints, types, stubs, layers
+check: setup dev ## Formats, lints, types, stubs, layers
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --exclude oxbus-bench --all-targets -- -D warnings
+	cargo clippy $(CARGO_FLAGS) --profile $(PROFILE) --workspace --exclude oxbus-bench --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -113,8 +107,8 @@ format: setup ## Rewrite the sources the way `check` wants them
 
 .PHONY: wheel
 wheel: $(READY_DEMO) ## Build one wheel for CPython 3.11 and later into dist/
-	@mkdir -p dist && rm -f dist/*.whl
-	$(BIN)/maturin build --release --interpreter $(BIN)/python --out dist $(CARGO_FLAGS)
+	@mkdir -p $(WHEELS) && rm -f $(WHEELS)/*.whl
+	$(BIN)/maturin build --profile $(PROFILE) --interpreter $(BIN)/python --out $(WHEELS) $(CARGO_FLAGS)
 
 .PHONY: bench
 bench: setup dev ## Measure ours and the peers in one run (CASE=...); results go to bench/results/

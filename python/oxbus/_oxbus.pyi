@@ -548,7 +548,7 @@ class ServiceBusSender:
 
         Args:
             message: One message, several, or a batch. Several need one key on a partitioned queue.
-            timeout: Most seconds to take; None sets no bound.
+            timeout: More than 0, or None. As in the SDK; there is no network to wait for, so it does not end a call.
             durability: ``"os"`` or ``"fsync"`` for this call; None: the namespace's level.
 
         Raises:
@@ -559,7 +559,6 @@ class ServiceBusSender:
             PartitionUnavailableError: The key's partition is out of service, or all are.
             ServiceBusServerBusyError: The key's partition asks for a pause.
             ServiceBusQuotaExceededError: The key's partition, or every partition, is full.
-            OperationTimeoutError: `timeout` is over.
             ValueError: The sender is closed, or `timeout` is not more than 0.
             TypeError: `message` holds something that is no message.
 
@@ -578,7 +577,7 @@ class ServiceBusSender:
         Args:
             messages: One message or several.
             schedule_time_utc: The earliest time; one without a time zone counts as UTC.
-            timeout: Most seconds to take.
+            timeout: More than 0, or None. It does not end a call.
 
         Returns:
             Their sequence numbers, which `cancel_scheduled_messages` takes. They get new ones when their time comes.
@@ -707,7 +706,7 @@ class ServiceBusReceiver:
 
         Args:
             sequence_numbers: One number or several, on a partitioned queue all of one partition.
-            timeout: Most seconds to take.
+            timeout: More than 0, or None. It does not end a call.
 
         Raises:
             MessageNotFoundError: One of them is not there, not deferred, or locked.
@@ -726,7 +725,7 @@ class ServiceBusReceiver:
             max_message_count: Upper bound, 1 to 250.
             sequence_number: Start with this number. 0 goes on after the last message that this receiver peeked,
                 merging the partitions by the time their messages were stored.
-            timeout: Most seconds to take.
+            timeout: More than 0, or None. It does not end a call.
 
         Returns:
             Messages without locks: active, locked, deferred and scheduled ones.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery count and the move to the dead-letter queue (B-176 to B-180, R-13, R-14)."""
+"""Delivery count and the move to the dead-letter queue (B-176 to B-180, B-267, R-13, R-14)."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_keyed_send_to_a_faulted_partition_fails(
     key_in: Callable[..., str],
     fault: str,
 ) -> None:
-    """A keyed message is never moved elsewhere: its send fails while others go on (B-074, B-089, B-099)."""
+    """A keyed message is never moved elsewhere: its send fails while others go on (B-074, B-089, B-090, B-099)."""
     inject_fault(namespace, 3, fault)
     with client.get_queue_sender(partitioned_queue) as sender:
         with pytest.raises(REFUSALS[fault]) as refusal:

@@ -155,7 +155,7 @@ def test_cancelled_message_never_comes(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Cancelling deletes pending messages for good and leaves the others (B-238, R-16)."""
+    """Cancelling deletes pending messages for good and leaves the others (B-238, B-239, R-16)."""
     numbers = sender.schedule_messages(
         [ServiceBusMessage(str(number), partition_key="k") for number in range(5)], clock.now() + HOUR
     )

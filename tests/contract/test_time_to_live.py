@@ -172,7 +172,7 @@ def test_times_may_differ_within_a_partition(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Each message expires at its own time, in whatever order they were sent (B-246)."""
+    """Each message expires at its own time, in whatever order they were sent (B-246, B-258)."""
     lives = [500, 20, 300, 40, 1, None, 1000, 20]
     sender.send_messages(
         [

@@ -86,7 +86,7 @@ def test_scheduled_messages_that_came_due_meanwhile(queue: Bus, clock: ManualClo
 
 
 def test_activated_message_stays_activated(queue: Bus, clock: ManualClock, way: str) -> None:
-    """An activation is done once: the message keeps its new number, the old one is unknown (B-112)."""
+    """An activation is done once: the message keeps its new number, the old one is unknown (B-112, B-237)."""
     with queue.sender() as sender:
         (number,) = sender.schedule_messages(ServiceBusMessage("x"), clock.now() + timedelta(minutes=1))
     clock.advance(61)

@@ -33,7 +33,7 @@ with Namespace() as namespace:
 
 def built_wheels() -> list[Path]:
     """All wheels that are there."""
-    return [path for directory in ("build/checked-wheel", "dist") for path in (ROOT / directory).glob("*.whl")]
+    return [path for directory in ("build/wheels", "dist") for path in (ROOT / directory).glob("*.whl")]
 
 
 @pytest.fixture(scope="module")

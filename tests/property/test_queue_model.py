@@ -302,8 +302,8 @@ class QueueMachine(RuleBasedStateMachine):
         elif verb == "abandon":
             self.model.release(number, charged=record.phase != "deferred")
         elif verb == "defer":
-            record.phase = "deferred"
-            self.model.release(number, charged=False)
+            # Set aside by a settlement, however many deliveries it had (B-281).
+            record.phase, record.token, record.locked_until = "deferred", None, None
         else:
             self.model.bury(number, None)
         return message
@@ -422,7 +422,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_tell_the_model(self) -> None:
-        """The runtime counts equal the contents at rest (B-389 to B-391, R-20)."""
+        """The runtime counts equal the contents at rest (B-389 to B-391, B-393, R-20)."""
         counts = self.admin.get_queue_runtime_properties("q")
         self.learn_removals()
         model = self.model
