@@ -87,7 +87,7 @@ demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partiti
 
 .PHONY: test
 test: setup dev wheel ## Run every Rust and Python test, those with Spark included
-	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-python --exclude oxbus-bench
+	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-bench
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: check
