@@ -8,10 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from oxbus._oxbus import _salvage
+from oxbus._read_progress import ReadProgress
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_BAR = 40
+"""Characters of the bar."""
 
 
 def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
@@ -27,7 +31,8 @@ def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
     """
     target = target or source.with_name(f"{source.name}.salvaged")
     try:
-        partitions = _salvage(source, target)
+        with ReadProgress(source, _show):
+            partitions = _salvage(source, target)
     except (ServiceBusError, OSError) as error:
         print(f"Nothing was copied: {error}", file=sys.stderr)
         return 2
@@ -41,3 +46,11 @@ def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
                 print(f"    {loss}")
         print(f"The copy is in {target}")
     return 0 if all(partition["whole"] for partition in partitions) else 1
+
+
+def _show(read: int, total: int) -> None:
+    """Draw a bar over the last one, where somebody looks at it."""
+    if sys.stderr.isatty():
+        done = _BAR * read // total
+        end = "\n" if read == total else ""
+        print(f"\rreading [{'#' * done:<{_BAR}}] {100 * read // total:>3} %", end=end, file=sys.stderr, flush=True)

@@ -195,6 +195,30 @@ def test_cancelling_what_is_not_pending_fails(
     assert receiver is not None
 
 
+def test_cancelling_in_two_partitions_is_refused(
+    client: ServiceBusClient,
+    partitioned_queue: str,
+    clock: ManualClock,
+    key_in: Callable[..., str],
+    snapshot: Callable[[str], object],
+) -> None:
+    """All numbers of one cancel must be of one partition; otherwise nothing is cancelled (B-239)."""
+    with client.get_queue_sender(partitioned_queue) as sender:
+        numbers = [
+            number
+            for partition_id in (1, 2)
+            for number in sender.schedule_messages(
+                ServiceBusMessage(b"x", partition_key=key_in(partition_id)), clock.now() + HOUR
+            )
+        ]
+        before = snapshot(partitioned_queue)
+        with pytest.raises(InvalidOperationError, match="partition"):
+            sender.cancel_scheduled_messages(numbers)
+        assert snapshot(partitioned_queue) == before
+        for number in numbers:
+            sender.cancel_scheduled_messages(number)
+
+
 def test_schedule_follows_the_partition_key(
     client: ServiceBusClient,
     partitioned_queue: str,

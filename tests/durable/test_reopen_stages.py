@@ -47,6 +47,31 @@ def test_deferred_dead_letter_stays_deferred(queue: Bus, way: str) -> None:
     assert (str(fetched), fetched.dead_letter_reason) == ("x", "why")
 
 
+def test_stages_outlast_checkpoints_and_reopens(queue: Bus, clock: ManualClock, way: str) -> None:
+    """What was set aside, scheduled and dead-lettered stays so, told by a snapshot or by the journal (R-16, R-18)."""
+    queue.send("aside", "dead", "dead and aside", "ready", partition_key="k")
+    aside, dead, both = (queue.take_one() for _ in range(3))
+    queue.receiver().defer_message(aside)
+    queue.receiver().dead_letter_messages([dead, both], "why")
+    dead, both = queue.take(sub_queue="deadletter")
+    queue.receiver(sub_queue="deadletter").abandon_message(dead)
+    queue.receiver(sub_queue="deadletter").defer_message(both)
+    with queue.sender() as sender:
+        sender.schedule_messages(ServiceBusMessage("later"), clock.now() + timedelta(minutes=10))
+    before = queue.picture()
+    for _ in range(3):
+        queue.reopen(way)
+        assert queue.picture() == before
+        queue.namespace.checkpoint()
+        assert queue.picture() == before
+    (fetched,) = queue.receiver().receive_deferred_messages(aside.sequence_number)
+    (dead_fetched,) = queue.receiver(sub_queue="deadletter").receive_deferred_messages(both.sequence_number)
+    assert (str(fetched), str(dead_fetched)) == ("aside", "dead and aside")
+    clock.advance(600)
+    assert sorted(bodies(queue.take())) == ["later", "ready"]
+    assert bodies(queue.take(sub_queue="deadletter")) == ["dead"]
+
+
 def test_scheduled_message_keeps_its_time(queue: Bus, clock: ManualClock, way: str) -> None:
     """A scheduled message comes when it is due, not before, under a new number (B-233, B-235)."""
     due = clock.now() + timedelta(minutes=10)

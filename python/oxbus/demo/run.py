@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import oxbus
 from oxbus import ServiceBusClient
+from oxbus._read_progress import ReadProgress
 from oxbus.demo import checks, exchange, stories
 from oxbus.demo.deliveries import Deliveries
 from oxbus.demo.encoded import PARTITIONS
@@ -56,11 +57,7 @@ def run(
     notes = notes or Notes()
     encoded = notes.encoded(lambda: encode(progress))
     total = sum(batch.num_rows for batch in encoded.batches)
-    durability = "fsync" if notes.namespace else "memory"
-    with (
-        oxbus.Namespace(notes.namespace, partitions=PARTITIONS, durability=durability) as namespace,
-        make_client(namespace) as client,
-    ):
+    with _open(progress, notes) as namespace, make_client(namespace) as client:
         admin = ServiceBusAdministrationClient(namespace)
         with contextlib.suppress(ResourceExistsError):
             admin.create_queue(
@@ -108,3 +105,16 @@ def run(
         rows={"encode": 0 if runs.resumed else total, "send": sent.rows, "receive": sum(one.rows for one in received)},
         runs=runs,
     )
+
+
+def _open(progress: Progress, notes: Notes) -> oxbus.Namespace:
+    """The demo's namespace; a bar shows how far it is when that takes over a second."""
+    if notes.namespace is None:
+        return oxbus.Namespace(partitions=PARTITIONS)
+    opening = progress.add_task("opening", visible=False)
+
+    def show(read: int, total: int) -> None:
+        progress.update(opening, completed=read, total=total, visible=True)
+
+    with ReadProgress(notes.namespace, show):
+        return oxbus.Namespace(notes.namespace, partitions=PARTITIONS, durability="fsync")

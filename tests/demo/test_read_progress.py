@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bar of a command that reads a directory for long."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, _read_progress, cli
+from oxbus._read_progress import ReadProgress
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show from the start, and all the time."""
+    monkeypatch.setattr(_read_progress, "SHOWN_AFTER_SECONDS", 0)
+    monkeypatch.setattr(_read_progress, "SHOWN_EVERY_SECONDS", 0.001)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Some files."""
+    for number in range(50):
+        place = tmp_path / "files" / str(number % 3)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / str(number)).write_bytes(bytes(100_000))
+    return tmp_path / "files"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_was_read_is_shown(directory: Path) -> None:
+    """Bytes rise to all there are, and reach them when the block is over."""
+    shown: list[tuple[int, int]] = []
+    with ReadProgress(directory, lambda read, total: shown.append((read, total))):
+        while len(shown) < 3:
+            for file in directory.rglob("*"):
+                if file.is_file():
+                    file.read_bytes()
+        assert all(read < total for read, total in shown)
+    assert {total for _, total in shown} == {5_000_000}
+    assert shown == sorted(shown)
+    assert shown[-1] == (5_000_000, 5_000_000)
+
+
+def test_a_quick_call_shows_nothing(directory: Path, tmp_path: Path) -> None:
+    """Nothing within the first second, nor for a directory that is not there."""
+    shown: list[int] = []
+    for path in (directory, tmp_path / "missing"):
+        with ReadProgress(path, lambda read, _total: shown.append(read)):
+            pass
+    assert shown == []
+
+
+@pytest.mark.usefixtures("at_once")
+def test_an_error_ends_the_bar(directory: Path) -> None:
+    """The error of the block comes through."""
+    with pytest.raises(ZeroDivisionError), ReadProgress(directory, lambda *_: None):
+        raise ZeroDivisionError
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_salvage_shows_a_bar_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
+) -> None:
+    """On standard error, which stays empty when nobody looks at it."""
+    with Namespace(tmp_path / "bus") as namespace, ServiceBusClient(namespace) as client:
+        ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
+        client.get_queue_sender("q").send_messages([ServiceBusMessage(bytes(1000)) for _ in range(100)])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    assert cli.main(["salvage", str(tmp_path / "bus")]) == 0
+    out, err = capsys.readouterr()
+    assert "The copy is in" in out
+    bars = [line for line in err.replace("\r", "\n").splitlines() if line]
+    assert all(bar.startswith("reading [") for bar in bars)
+    assert not is_terminal or not bars or bars[-1] == f"reading [{'#' * 40}] 100 %"
+    assert is_terminal or err == ""
