@@ -88,7 +88,7 @@ demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partiti
 .PHONY: test
 test: setup dev wheel ## Run every Rust and Python test, those with Spark included
 	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-bench
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 .PHONY: check
 check: setup dev ## Formats, lints, types, stubs, layers

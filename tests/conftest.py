@@ -53,6 +53,18 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_DISK)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Give each test to whichever process is free, but those with Spark, first of all, to one: its start takes long."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 -- there only when tests run in several processes
+
+    class SparkTogether(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+    return SparkTogether(config, log)
+
+
 class BackgroundCall:
     """One call running in a daemon thread, so that a stuck call fails a test instead of stopping the run."""
 

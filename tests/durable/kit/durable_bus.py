@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import QueueRuntimeProperties, ServiceBusAdministrationClient
 
@@ -19,6 +21,7 @@ WAYS = ("close", "crash", "checkpoint and crash")
 """How a namespace ends before it is opened again."""
 
 CLEAN_WAYS = ("close", "checkpoint and close")
+COPIES_MAX = 10
 PARTITIONS = 4
 EMPTY_RECEIVES = 3
 """How many empty receives in a row count as an empty queue, since one may come back short (B-135)."""
@@ -72,6 +75,16 @@ def described(message: ServiceBusReceivedMessage) -> dict[str, Any]:
 def bodies(messages: list[ServiceBusReceivedMessage]) -> list[str]:
     """The bodies as texts, in the order of the messages."""
     return [str(message) for message in messages]
+
+
+def copy_alive(source: Path, target: Path) -> None:
+    """Copy a directory that is in use; begun anew when a file goes meanwhile, so that the copy is one that was there."""
+    for _ in range(COPIES_MAX):
+        with contextlib.suppress(shutil.Error):
+            shutil.copytree(source, target)
+            return
+        shutil.rmtree(target)
+    pytest.fail(f"files of {source} go faster than they are copied")
 
 
 class Bus:
@@ -128,7 +141,7 @@ class Bus:
         if way.endswith("crash"):
             self._crashes += 1
             left_behind = self._home.with_name(f"{self._home.name}-crash-{self._crashes}")
-            shutil.copytree(self.path, left_behind)
+            copy_alive(self.path, left_behind)
             self.close()
             shutil.rmtree(self.path)
             self.path = left_behind
