@@ -78,7 +78,7 @@ def bodies(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 
 
 def copy_alive(source: Path, target: Path) -> None:
-    """Copy a directory that is in use, and begin anew when a file goes meanwhile: the copy is a state that was there."""
+    """Copy a directory that is in use, and begin anew when a file goes: the copy is a state that was there."""
     for _ in range(COPIES_MAX):
         with contextlib.suppress(shutil.Error):
             shutil.copytree(source, target)
