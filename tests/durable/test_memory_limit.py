@@ -167,13 +167,15 @@ def test_slots_alone_fill_the_memory(make_bus: Callable[..., Bus]) -> None:
     assert [body_of(message) for message in bus.take()] == [b"again"]
 
 
+@pytest.mark.timeout(600)
 def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], bus: Bus) -> None:
     """A queue ten times the limit fills and drains with resident memory within 1.5 x the limit (R-27)."""
     bus.close()
     printed = run_python(
         """
-        LIMIT = 40 << 20
-        BODY = bytes(2048)
+        LIMIT = 64 << 20
+        BODY = bytes(4096)
+        LIST = 250
 
         def resident():
             fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -184,15 +186,15 @@ def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], 
         client = ServiceBusClient(namespace)
         base = peak = resident()
         with client.get_queue_sender("q") as sender:
-            for _ in range(10 * LIMIT // len(BODY) // 500):
-                sender.send_messages([ServiceBusMessage(BODY) for _ in range(500)])
+            for _ in range(10 * LIMIT // len(BODY) // LIST):
+                sender.send_messages([ServiceBusMessage(BODY) for _ in range(LIST)])
                 peak = max(peak, resident())
-        sent = 10 * LIMIT // len(BODY) // 500 * 500
+        sent = 10 * LIMIT // len(BODY) // LIST * LIST
         filled = peak
         received = 0
         with client.get_queue_receiver("q") as receiver:
             while received < sent:
-                messages = receiver.receive_messages(max_message_count=500, max_wait_time=5)
+                messages = receiver.receive_messages(max_message_count=LIST, max_wait_time=5)
                 assert messages and all(b"".join(message.body) == BODY for message in messages)
                 receiver.complete_messages(messages)
                 received += len(messages)
