@@ -112,9 +112,9 @@ def start_python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def run_python(start_python: Callable[..., subprocess.Popen[str]]) -> Callable[..., str]:
     """Run a script in another process to its end and return what it printed; the test fails when the script does."""
 
-    def run(script: str, *arguments: object) -> str:
+    def run(script: str, *arguments: object, seconds_max: float = LIVENESS_SECONDS) -> str:
         process = start_python(script, *arguments)
-        output, _ = process.communicate(timeout=LIVENESS_SECONDS)
+        output, _ = process.communicate(timeout=seconds_max)
         assert process.returncode == 0, output
         return output
 

@@ -173,7 +173,7 @@ def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], 
     bus.close()
     printed = run_python(
         """
-        LIMIT = 64 << 20
+        LIMIT = 48 << 20
         BODY = bytes(4096)
         LIST = 250
 
@@ -203,6 +203,7 @@ def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], 
         print("grown", (filled - base) / LIMIT, (peak - base) / LIMIT)
         """,
         bus.path,
+        seconds_max=500,
     )
     words = next(line.split() for line in printed.splitlines() if line.startswith("grown"))
     assert max(float(words[1]), float(words[2])) <= 1.5, printed
