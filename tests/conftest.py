@@ -58,7 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Give each test to whichever process is free, but those with Spark, first of all, to one: its start takes long."""
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 -- there only when tests run in several processes
 
-    class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
+    class SparkTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:
             return "spark" if nodeid.startswith("tests/spark/") else nodeid
 
