@@ -173,9 +173,9 @@ def test_resident_memory_stays_within_the_limit(run_python: Callable[..., str], 
     bus.close()
     printed = run_python(
         """
-        LIMIT = 48 << 20
-        BODY = bytes(4096)
-        LIST = 250
+        LIMIT = 40 << 20
+        BODY = bytes(2048)
+        LIST = 500
 
         def resident():
             fields = dict(line.split(":", 1) for line in open("/proc/self/status"))

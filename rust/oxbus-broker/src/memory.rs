@@ -16,12 +16,13 @@ const LOOKS: u64 = 64;
 /// A shorter message is kept in memory always: its place on disk takes about as much.
 pub const SPILL_BYTES_MIN: usize = 24;
 
-/// Bytes that the journals' buffers and the messages being sent and received take at most times.
-const BUFFER_BYTES: u64 = 8 << 20;
+/// Bytes that the journals' buffers, the messages being sent and received, and what the allocator keeps of them take:
+/// 25 MiB where it was measured, with lists of a MiB and 16 partitions.
+const BUFFER_BYTES: u64 = 24 << 20;
 
 /// Bytes up to which messages that come in are kept in memory. The other half is for the slots of those that are not.
 fn for_bodies(limit: u64) -> u64 {
-    limit / 2 - BUFFER_BYTES.min(limit / 8)
+    limit / 2 - BUFFER_BYTES.min(limit / 3)
 }
 
 /// The limit of a namespace in memory.
