@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures durable queues in turn, each between two looks at the disk.
 
-A contender starts each round with an empty directory and a fresh server; opening is not timed.
+A contender starts each round with an empty directory and a fresh server; opening and warming up are not timed.
 The disk's append rate is measured right before and right after each, because other users of a disk come and go:
 `ratio_to_append` is messages per second over appends per second.
 `flushes_per_message` counts flushes of the whole device, so it is right only while nobody else writes.
@@ -21,7 +21,7 @@ from peers.durable.contract import Level
 
 from durable import disk
 from durable.contenders import Contender, LineUp, line_up
-from durable.workload import one_thread, two_and_two
+from durable.workload import one_thread, two_and_two, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,6 +124,7 @@ class _Between:
         self._appends_per_s = [disk.appends_per_s(self._place, PROBE_SECONDS)]
         self._folder = tempfile.TemporaryDirectory(dir=self._place)
         self.opened = self._contender.open(Path(self._folder.name))
+        warm_up(self.opened)
         self._flushes = [disk.flushes(self._place)]
         return self
 

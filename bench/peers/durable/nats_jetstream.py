@@ -101,7 +101,7 @@ class NatsJetStream(DurableQueue):
         wait = max(wait_seconds, SHORTEST_WAIT_SECONDS)
         try:
             messages = connection.run(connection.subscription().fetch(max_count, timeout=wait))
-        except NatsTimeoutError:
+        except (NatsTimeoutError, TimeoutError):  # the client raises either
             return []
         return [(message, message.data) for message in messages]
 

@@ -12,7 +12,13 @@ pub const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 
 /// The stored form of a message.
 pub fn encode(fields: &Fields<'_>) -> Record {
-    Record::build(fields.encoded_len(), |out| fields.encode(out))
+    encode_into(fields.encoded_len(), fields)
+}
+
+/// The stored form of a message of `len` encoded bytes.
+#[inline]
+pub(crate) fn encode_into(len: usize, fields: &Fields<'_>) -> Record {
+    Record::build(len, |out| fields.encode(out))
 }
 
 /// The same message with some application properties added or replaced (B-166).

@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use oxbus_broker::client::Delivery;
+use oxbus_broker::client::{Deliveries, Delivery};
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
 use oxbus_model::SequenceNumber;
 use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use smallvec::SmallVec;
 
 use crate::arrow::{self, ArrowTable};
 use crate::convert::{self, check_timeout};
@@ -71,14 +72,21 @@ impl ServiceBusReceiver {
         Ok(self.receiver.get_or_init(|| self.namespace.sibling(Arc::new(receiver))))
     }
 
-    fn receive(&self, py: Python<'_>, max: usize, max_wait_time: Option<f64>) -> PyResult<Vec<Delivery>> {
-        let receiver = self.open()?.get()?;
+    /// What was received, and by whom.
+    fn receive(
+        &self,
+        py: Python<'_>,
+        max: usize,
+        max_wait_time: Option<f64>,
+    ) -> PyResult<(&Owned<Arc<Receiver>>, Deliveries)> {
+        let receiver = self.open()?;
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
-        waiting::receive(py, receiver, max, || {
+        let deliveries = waiting::receive(py, receiver.get()?, max, || {
             convert::alarm("max_wait_time", max_wait_time.or(self.max_wait_time))
-        })
+        })?;
+        Ok((receiver, deliveries))
     }
 
     fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
@@ -92,21 +100,28 @@ impl ServiceBusReceiver {
         }
     }
 
-    fn hand_over<'py>(slf: &Bound<'py, Self>, delivery: Delivery) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
-        let this = slf.get();
-        let message = ServiceBusReceivedMessage::of_delivery(slf.py(), this.open()?, delivery)?;
-        if let Some(renewer) = &this.auto_lock_renewer {
+    fn hand_over<'py>(
+        slf: &Bound<'py, Self>,
+        receiver: &Owned<Arc<Receiver>>,
+        delivery: Delivery,
+    ) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
+        let message = ServiceBusReceivedMessage::of_delivery(slf.py(), receiver, delivery)?;
+        if let Some(renewer) = &slf.get().auto_lock_renewer {
             renewer.bind(slf.py()).call_method1("register", (slf, &message))?;
         }
         Ok(message)
     }
 
-    fn hand_over_all<'py>(slf: &Bound<'py, Self>, deliveries: Vec<Delivery>) -> PyResult<Bound<'py, PyList>> {
-        let messages = PyList::empty(slf.py());
-        for delivery in deliveries {
-            messages.append(Self::hand_over(slf, delivery)?)?;
-        }
-        Ok(messages)
+    fn hand_over_all<'py>(
+        slf: &Bound<'py, Self>,
+        receiver: &Owned<Arc<Receiver>>,
+        deliveries: Deliveries,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let messages: SmallVec<[_; 1]> = deliveries
+            .into_iter()
+            .map(|delivery| Self::hand_over(slf, receiver, delivery))
+            .collect::<PyResult<_>>()?;
+        PyList::new(slf.py(), messages)
     }
 }
 
@@ -128,8 +143,8 @@ impl ServiceBusReceiver {
         max_wait_time: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let this = slf.get();
-        let deliveries = this.receive(slf.py(), this.max_count(max_message_count)?, max_wait_time)?;
-        Self::hand_over_all(slf, deliveries)
+        let (receiver, deliveries) = this.receive(slf.py(), this.max_count(max_message_count)?, max_wait_time)?;
+        Self::hand_over_all(slf, receiver, deliveries)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -137,8 +152,11 @@ impl ServiceBusReceiver {
     }
 
     fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, ServiceBusReceivedMessage>>> {
-        let delivery = slf.get().receive(slf.py(), 1, None)?.pop();
-        delivery.map(|delivery| Self::hand_over(slf, delivery)).transpose()
+        let (receiver, mut deliveries) = slf.get().receive(slf.py(), 1, None)?;
+        let delivery = deliveries.pop();
+        delivery
+            .map(|delivery| Self::hand_over(slf, receiver, delivery))
+            .transpose()
     }
 
     fn next<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
@@ -152,11 +170,12 @@ impl ServiceBusReceiver {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let this = slf.get();
-        let receiver = this.open()?.get()?;
+        let owned = this.open()?;
+        let receiver = owned.get()?;
         check_timeout(timeout)?;
         let numbers = convert::sequence_numbers(sequence_numbers)?;
         let deliveries = waiting::outside(slf.py(), || receiver.receive_deferred(&numbers))?.or_raise()?;
-        Self::hand_over_all(slf, deliveries)
+        Self::hand_over_all(slf, owned, deliveries)
     }
 
     #[pyo3(signature = (max_message_count=1, *, sequence_number=0, timeout=60.0))]
@@ -193,8 +212,8 @@ impl ServiceBusReceiver {
         max_message_count: i64,
         max_wait_time: Option<f64>,
     ) -> PyResult<ArrowTable> {
-        let deliveries = self.receive(py, self.max_count(Some(max_message_count))?, max_wait_time)?;
-        let receiver = self.open()?.get()?;
+        let (receiver, deliveries) = self.receive(py, self.max_count(Some(max_message_count))?, max_wait_time)?;
+        let receiver = receiver.get()?;
         py.detach(|| arrow::table(receiver, deliveries))
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Delivery, Received};
+use oxbus_broker::client::{Deliveries, Received};
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use pyo3::prelude::*;
@@ -113,7 +113,7 @@ pub(crate) fn receive(
     receiver: &Receiver,
     max: usize,
     alarm: impl FnOnce() -> PyResult<Alarm>,
-) -> PyResult<Vec<Delivery>> {
+) -> PyResult<Deliveries> {
     // A small receive that finds something is done before leaving the interpreter would pay.
     if max <= 16
         && !receiver.queue().is_durable()
@@ -136,11 +136,11 @@ pub(crate) fn receive(
         });
         match received.or_raise()? {
             Received::Messages(deliveries) => return Ok(deliveries),
-            Received::Nothing => return Ok(Vec::new()),
+            Received::Nothing => return Ok(Deliveries::new()),
             Received::Slice => {
                 py.check_signals()?;
                 if EXITING.load(Ordering::SeqCst) {
-                    return Ok(Vec::new());
+                    return Ok(Deliveries::new());
                 }
             }
         }

@@ -153,6 +153,10 @@ pub trait ShardLog: Send + Sync {
     /// Waits until all entries up to `lsn` have reached `level`, and does the work if nobody else is at it.
     fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError>;
 
+    /// Has somebody begin to sync what was appended, for a caller that is going to wait for several logs. A hint: who needs
+    /// an entry synced asks by [`ShardLog::commit`] all the same.
+    fn commit_soon(&self) {}
+
     /// The last entry that has reached `level`.
     fn reached(&self, level: Level) -> Lsn;
 

@@ -10,11 +10,11 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_store::Outcome;
 
 use super::receive_cache::Cached;
-use super::receiver::{Delivery, Receiver};
+use super::receiver::{Deliveries, Receiver};
 
 impl Receiver {
     /// Brings deliveries into memory, journals them and waits for that; those of a cell that failed are taken out again.
-    pub(super) fn record(&self, deliveries: &mut Vec<Delivery>, ticks: Ticks) {
+    pub(super) fn record(&self, deliveries: &mut Deliveries, ticks: Ticks) {
         let mut cells = deliveries
             .iter()
             .fold(0u64, |cells, delivery| cells | 1 << delivery.index);
@@ -44,6 +44,11 @@ impl Receiver {
                 Err(_) => failed |= 1 << index,
             }
         }
+        if self.mode == ReceiveMode::ReceiveAndDelete {
+            for (_, cell, entry) in pending.iter().skip(1) {
+                cell.begin(entry);
+            }
+        }
         for (index, cell, entry) in pending {
             let waited = match self.mode {
                 ReceiveMode::PeekLock => cell.wait_written(&entry),
@@ -70,7 +75,7 @@ impl Receiver {
 
     /// Takes deliveries of failed cells out and ends their locks, nothing charged. What was received and deleted is
     /// gone: nobody knows whether the journal has it.
-    fn take_back(&self, deliveries: &mut Vec<Delivery>, failed: u64, ticks: Ticks) {
+    fn take_back(&self, deliveries: &mut Deliveries, failed: u64, ticks: Ticks) {
         deliveries.retain(|delivery| {
             let keep = failed >> delivery.index & 1 == 0;
             if !keep

@@ -6,14 +6,14 @@ use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
 use oxbus_store::Hold;
 
-use super::receiver::{Delivery, Receiver};
+use super::receiver::{Deliveries, Delivery, Receiver};
 
 impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
-    pub fn receive_deferred(&self, numbers: &[SequenceNumber]) -> Result<Vec<Delivery>> {
+    pub fn receive_deferred(&self, numbers: &[SequenceNumber]) -> Result<Deliveries> {
         self.check_receives()?;
         let Some(first) = numbers.first() else {
-            return Ok(Vec::new());
+            return Ok(Deliveries::new());
         };
         if numbers.iter().any(|number| number.partition() != first.partition()) {
             let detail = "ReceiveBatch of sequence numbers from different partitions is not supported for an entity with partitioning \
@@ -68,7 +68,7 @@ impl Receiver {
                 locked_until,
             }
         };
-        let mut deliveries: Vec<Delivery> = claims.into_iter().map(deliver).collect();
+        let mut deliveries: Deliveries = claims.into_iter().map(deliver).collect();
         if self.queue.core().is_durable() {
             self.record(&mut deliveries, moment.ticks);
             if deliveries.is_empty() {

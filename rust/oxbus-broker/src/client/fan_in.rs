@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Taking messages: from the cache, then from all ready cells in turn, then from the caches of others.
 //!
-//! A round begins at a rotating cell and takes at most ceil(wanted / ready cells) from each, so a hot partition
-//! starves no other; a second round takes what is left to take (docs/architecture.md, "Fan-in receive").
-//! What is wanted: the messages asked for, the prefetch, and without either at least one message of each ready
-//! cell (B-125: the first goes to the caller, the others wait in the cache).
+//! A round begins at the ready cell after the one where the last round began, so a hot partition starves no other; a
+//! second round takes what is left to take (docs/architecture.md, "Fan-in receive").
+//! One message asked for: one of each ready cell is taken (B-125: the first goes to the caller, the others wait in the
+//! cache). Several, or a prefetch: up to 64 of a cell, or its share of what is wanted, before the next one's turn; the fewer
+//! cells a list comes from, the fewer journals its settlement has to sync. The faithful policy asks all cells each time.
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
@@ -12,7 +13,10 @@ use oxbus_model::{Counter, Moment, Ticks};
 use oxbus_store::{Claimed, Hold};
 
 use super::receive_cache::{Cached, send_back};
-use super::receiver::{Delivery, Receiver};
+use super::receiver::{Deliveries, Delivery, Receiver};
+
+/// Messages taken from one cell in a run.
+const RUN_MAX: usize = 64;
 
 /// Within one receive the numbers of a partition rise. They may not when a message came back to its cell while later
 /// ones stood in the cache (B-145).
@@ -33,7 +37,7 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages without waiting.
-    pub(super) fn take(&self, max: usize, out: &mut Vec<Delivery>) {
+    pub(super) fn take(&self, max: usize, out: &mut Deliveries) {
         let moment = self.moment();
         self.sweep(moment);
         self.take_cached(max, moment, out);
@@ -97,7 +101,7 @@ impl Receiver {
         }
     }
 
-    fn deliver(index: usize, claimed: Claimed, moment: Moment, out: &mut Vec<Delivery>) {
+    fn deliver(index: usize, claimed: Claimed, moment: Moment, out: &mut Deliveries) {
         let locked_until = Self::locked_until(claimed.deadline, moment.now, moment.ticks);
         out.push(Delivery {
             index,
@@ -106,7 +110,7 @@ impl Receiver {
         });
     }
 
-    fn take_cached(&self, max: usize, moment: Moment, out: &mut Vec<Delivery>) {
+    fn take_cached(&self, max: usize, moment: Moment, out: &mut Deliveries) {
         let mut content = self.cache.guard();
         if content.messages.is_empty() {
             return;
@@ -141,24 +145,26 @@ impl Receiver {
         }
     }
 
-    fn take_from_cells(&self, wanted: usize, moment: Moment, out: &mut Vec<Delivery>) {
+    fn take_from_cells(&self, wanted: usize, moment: Moment, out: &mut Deliveries) {
         let ready = self.ready_cells();
         if ready == 0 {
             return;
         }
         let cells = ready.count_ones() as usize;
+        // For all claims of the rounds.
+        let _guard = oxbus_store::pin();
         // Nothing is put aside while somebody else waits.
         let crowded = self.queue.receivable(self.sub_queue).doorbell.waiters() > 0;
-        let total = if crowded {
-            wanted
-        } else {
-            (wanted + self.prefetch).max(cells)
+        let (total, run) = match (wanted + self.prefetch, self.policy) {
+            _ if crowded => (wanted, RUN_MAX),
+            (total @ 1, _) | (total, LockPolicy::Faithful) => (total.max(cells), 1),
+            (total, LockPolicy::Fresh) => (total, RUN_MAX),
         };
-        let share = total.div_ceil(cells);
+        let share = total.div_ceil(cells).max(run.min(total));
         let mut for_caller = wanted;
         let mut for_cache = total - wanted;
         let mut cached = Vec::new();
-        let first = self.next_first();
+        let first = self.next_first(ready);
         let mut left = ready;
         // Each round but the first takes only what fewer cells than expected left over.
         for round_share in [share, total] {
@@ -191,7 +197,7 @@ impl Receiver {
         for_caller: &mut usize,
         for_cache: &mut usize,
         moment: Moment,
-        out: &mut Vec<Delivery>,
+        out: &mut Deliveries,
         cached: &mut Vec<Cached>,
     ) -> u64 {
         let below_first = (1u64 << first) - 1;

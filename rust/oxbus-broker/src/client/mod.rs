@@ -14,6 +14,6 @@ mod settlement;
 pub use batch::Batch;
 pub use browse::Browsed;
 pub use receive_cache::ReceiveCache;
-pub use receiver::{Delivery, Received, Receiver, ReceiverOptions};
+pub use receiver::{Deliveries, Delivery, Received, Receiver, ReceiverOptions};
 pub use sender::{Row, Sender};
 pub use settlement::{SettleKey, Settlement};

@@ -10,6 +10,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestamp};
 use oxbus_store::Claimed;
+use smallvec::SmallVec;
 
 use super::browse::Cursor;
 use super::receive_cache::{ReceiveCache, send_back};
@@ -54,11 +55,14 @@ pub struct Delivery {
     pub locked_until: Option<Timestamp>,
 }
 
+/// Messages handed out together. Most receives bring one, which takes no list.
+pub type Deliveries = SmallVec<[Delivery; 1]>;
+
 /// What a receive brought.
 #[derive(Debug)]
 pub enum Received {
     /// At least one message.
-    Messages(Vec<Delivery>),
+    Messages(Deliveries),
     /// The wait is over.
     Nothing,
     /// The slice is over, not the wait: the caller looks for signals and calls again.
@@ -76,6 +80,7 @@ pub struct Receiver {
     pub(super) cursor: Cursor,
     /// Cells it may take from, one bit each.
     pub(super) allowed: u64,
+    /// The cell at which the last round began.
     rotation: AtomicU64,
     closed: AtomicBool,
 }
@@ -107,7 +112,7 @@ impl Receiver {
         let cache = Arc::new(ReceiveCache::new(policy));
         receivable.add_cache(&cache);
         Ok(Self {
-            rotation: AtomicU64::new(receivable.next_rotation()),
+            rotation: AtomicU64::new(receivable.next_rotation() % u64::from(queue.partitions())),
             policy,
             sub_queue: options.sub_queue,
             mode: options.mode,
@@ -163,7 +168,7 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages without waiting; `None` when there is none.
-    pub fn receive_now(&self, max: usize) -> Result<Option<Vec<Delivery>>> {
+    pub fn receive_now(&self, max: usize) -> Result<Option<Deliveries>> {
         in_range(
             "max_message_count",
             max as u64,
@@ -172,7 +177,7 @@ impl Receiver {
             "messages",
         )?;
         self.check_receives()?;
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::new();
         self.take(max, &mut deliveries);
         Ok((!deliveries.is_empty()).then_some(deliveries))
     }
@@ -252,9 +257,13 @@ impl Receiver {
         ready
     }
 
-    /// The cell at which this round begins.
-    pub(super) fn next_first(&self) -> u64 {
-        self.rotation.fetch_add(1, Ordering::Relaxed) % u64::from(self.queue.partitions())
+    /// The cell of `ready`, which is not 0, at which this round begins: the next one after the last round's.
+    pub(super) fn next_first(&self, ready: u64) -> u64 {
+        let last = self.rotation.load(Ordering::Relaxed);
+        let behind = ready & !(u64::MAX >> (63 - last));
+        let first = u64::from(if behind == 0 { ready } else { behind }.trailing_zeros());
+        self.rotation.store(first, Ordering::Relaxed);
+        first
     }
 
     /// Ends a lock `ticks` from now, as wall time.

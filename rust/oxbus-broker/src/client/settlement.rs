@@ -118,6 +118,9 @@ impl Receiver {
             start += run.len();
         }
         // All are on their way before the first is waited for.
+        for (cell, entry) in pending.iter().skip(1) {
+            cell.begin(entry);
+        }
         for (cell, entry) in &pending {
             cell.finish(Some(entry))?;
         }

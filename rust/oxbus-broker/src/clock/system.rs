@@ -6,11 +6,11 @@
     reason = "this is the replacement that clippy.toml names"
 )]
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The machine's clocks.
 ///
@@ -24,29 +24,26 @@ pub struct SystemClock {
     read_at: AtomicU64,
 }
 
-/// Ticks start well above zero, so that a deadline in the past needs no negative number.
-const TICKS_AT_START: u64 = 1 << 32;
+/// Ticks are well above zero, so that a deadline in the past needs no negative number.
+const TICKS_AT_BOOT: u64 = 1 << 32;
 /// Bits of the tick beside the wall time, which has 48 (see [`Timestamp`]).
 const TICK_BITS: u32 = 16;
 
-fn whole_ms(duration: Duration) -> u64 {
-    duration.as_secs() * 1_000 + u64::from(duration.subsec_millis())
-}
-
-fn since_start() -> Duration {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
+/// Whole milliseconds of a clock; 0 before its beginning. Read directly: `Instant` and `SystemTime` spend as long on
+/// durations as the reading takes.
+#[inline]
+fn whole_ms(clock: ClockId) -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    u64::try_from(tv_sec).map_or(0, |seconds| seconds * 1_000 + tv_nsec as u64 / 1_000_000)
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        Timestamp(whole_ms(
-            SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
-        ))
+        Timestamp(whole_ms(ClockId::Realtime))
     }
 
     fn ticks(&self) -> Ticks {
-        Ticks(TICKS_AT_START + whole_ms(since_start()))
+        Ticks(TICKS_AT_BOOT + whole_ms(ClockId::Monotonic))
     }
 
     fn moment(&self) -> Moment {

@@ -67,6 +67,9 @@ impl Reserved {
     }
 }
 
+/// Bytes of an event, at most, beside those of its message: for a buffer that need not grow.
+const MESSAGE_BYTES: usize = 64;
+
 /// The bytes of a message that comes in.
 fn bytes_of(message: &NewMessage) -> &[u8] {
     message.record.in_memory().expect("what comes in is in memory")
@@ -83,7 +86,8 @@ impl Cell {
         let Some(journal) = self.shard.journal() else {
             return Ok(self.main.append(batch, now));
         };
-        let reserved = self.reserve(journal, batch.len(), |first, entry| {
+        let bytes = batch.iter().map(|message| message.record.len() + MESSAGE_BYTES).sum();
+        let reserved = self.reserve(journal, batch.len(), bytes, |first, entry| {
             let messages = batch.iter().map(|message| (message.expires_at, bytes_of(message)));
             push_append(self.entity, first, now, messages, entry);
         })?;
@@ -107,7 +111,8 @@ impl Cell {
         let first = match self.shard.journal() {
             None => self.main.reserve(count),
             Some(journal) => {
-                let reserved = self.reserve(journal, count, |first, entry| {
+                let bytes = arrivals.iter().map(|it| it.message.record.len() + MESSAGE_BYTES).sum();
+                let reserved = self.reserve(journal, count, bytes, |first, entry| {
                     for (counter, arrival) in (first.0..).map(Counter).zip(&*arrivals) {
                         self.push_arrival(counter, arrival, now, entry);
                     }
@@ -151,17 +156,18 @@ impl Cell {
         }
     }
 
-    /// Reserves numbers and appends what `push` says about them, in one step.
+    /// Reserves numbers and appends what `push` says about them, in about so many `bytes`, in one step.
     fn reserve(
         &self,
         journal: &Journal,
         count: usize,
+        bytes: usize,
         push: impl FnOnce(Counter, &mut Vec<u8>),
     ) -> Result<Reserved, Refusal> {
         let order = journal.order();
         let first = self.main.next();
         let end = first.0 + count as u64;
-        let mut entry = Vec::new();
+        let mut entry = Vec::with_capacity(bytes + MESSAGE_BYTES);
         let promised = (self.promised.load(Ordering::Relaxed) < end).then_some(end + NUMBERS_AHEAD);
         if let Some(promised) = promised {
             let next = Counter(promised);
@@ -262,7 +268,7 @@ impl Cell {
             self.main.append_one(message, due);
             return Ok(true);
         };
-        let reserved = self.reserve(journal, 1, |becomes, entry| {
+        let reserved = self.reserve(journal, 1, MESSAGE_BYTES, |becomes, entry| {
             Event::Activate {
                 counter,
                 becomes,

@@ -96,6 +96,11 @@ impl Cell {
         pending.map_or(Ok(()), |pending| self.shard.wait(pending))
     }
 
+    /// Has an entry made as safe as [`Cell::finish`] waits for, while the caller waits for another cell.
+    pub fn begin(&self, pending: &Pending) {
+        pending.begin(self.durability(None));
+    }
+
     /// What a settlement changes in the journal, encoded before the hold ends: only its holder knows the message.
     fn event_of(&self, sub_queue: SubQueue, key: LockKey, outcome: &Outcome) -> Result<Option<Vec<u8>>, SettleError> {
         if self.shard.journal().is_none() {

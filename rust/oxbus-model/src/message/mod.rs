@@ -106,6 +106,23 @@ impl<'a> Fields<'a> {
         check_key_length("reply_to_session_id", self.reply_to_session_id)
     }
 
+    /// True with nothing but a body and perhaps an assigned id: what most messages are.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        !matches!(self.message_id, Some(MessageId::Given(_)))
+            && self.session_id.is_none()
+            && self.partition_key.is_none()
+            && self.subject.is_none()
+            && self.correlation_id.is_none()
+            && self.content_type.is_none()
+            && self.to.is_none()
+            && self.reply_to.is_none()
+            && self.reply_to_session_id.is_none()
+            && self.time_to_live_ms.is_none()
+            && self.scheduled_enqueue_time.is_none()
+            && self.application_properties.is_none()
+    }
+
     fn texts(&self) -> [(u16, Option<&'a str>); 9] {
         let given = match self.message_id {
             Some(MessageId::Given(id)) => Some(id),
@@ -131,6 +148,12 @@ impl<'a> Fields<'a> {
         if matches!(self.message_id, Some(MessageId::Assigned(_))) {
             len += AssignedId::LEN;
         }
+        if self.is_plain() { len } else { len + self.details_len() }
+    }
+
+    /// Bytes of everything that only some messages have.
+    fn details_len(&self) -> usize {
+        let mut len = 0;
         for (_, text) in self.texts() {
             len += text.map_or(0, |text| varint::len(text.len() as u64) + text.len());
         }
@@ -158,27 +181,35 @@ impl<'a> Fields<'a> {
             out[at..at + AssignedId::LEN].copy_from_slice(&id.0);
             at += AssignedId::LEN;
         }
-        for (bit, text) in self.texts() {
-            if let Some(text) = text {
-                presence |= bit;
-                at = varint::put_bytes(out, at, text.as_bytes());
-            }
-        }
-        if let Some(ms) = self.time_to_live_ms {
-            presence |= 1 << 10;
-            at = varint::put(out, at, ms);
-        }
-        if let Some(time) = self.scheduled_enqueue_time {
-            presence |= 1 << 11;
-            at = varint::put(out, at, time.0);
-        }
-        if let Some(properties) = self.application_properties {
-            presence |= 1 << 12;
-            at = varint::put_bytes(out, at, properties.as_bytes());
+        if !self.is_plain() {
+            at = self.encode_details(out, at, &mut presence);
         }
         out[0] = FORMAT << 4 | body_kind;
         out[1..3].copy_from_slice(&presence.to_le_bytes());
         out[at..].copy_from_slice(body);
+    }
+
+    /// Writes at `at` what only some messages have, notes it in `presence`, and returns where it ends.
+    fn encode_details(&self, out: &mut [u8], mut at: usize, presence: &mut u16) -> usize {
+        for (bit, text) in self.texts() {
+            if let Some(text) = text {
+                *presence |= bit;
+                at = varint::put_bytes(out, at, text.as_bytes());
+            }
+        }
+        if let Some(ms) = self.time_to_live_ms {
+            *presence |= 1 << 10;
+            at = varint::put(out, at, ms);
+        }
+        if let Some(time) = self.scheduled_enqueue_time {
+            *presence |= 1 << 11;
+            at = varint::put(out, at, time.0);
+        }
+        if let Some(properties) = self.application_properties {
+            *presence |= 1 << 12;
+            at = varint::put_bytes(out, at, properties.as_bytes());
+        }
+        at
     }
 
     /// Reads a message back. Bytes that [`Fields::encode`] did not write are an error, never a guess.

@@ -5,14 +5,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    BinaryBuilder, DurationMicrosecondBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder, Int64Builder,
-    MapBuilder, StringBuilder, TimestampMicrosecondBuilder,
+    ArrayBuilder, BinaryBuilder, DurationMicrosecondBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder,
+    Int64Builder, MapBuilder, StringBuilder, TimestampMicrosecondBuilder,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use oxbus_broker::client::{Delivery, SettleKey};
+use oxbus_broker::client::{Deliveries, Delivery, SettleKey};
 use oxbus_broker::entity::Queue;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::Timestamp;
@@ -58,14 +58,54 @@ fn shown(value: Value<'_>, out: &mut String) {
     written.expect("writing to a string does not fail");
 }
 
+/// A column that few rows have a value in: a row without one costs nothing until a later row has one.
+struct Sparse<B>(B);
+
+/// What a sparse column needs of its builder.
+trait Nulls: ArrayBuilder {
+    fn append_nulls(&mut self, rows: usize);
+}
+
+impl Nulls for StringBuilder {
+    fn append_nulls(&mut self, rows: usize) {
+        Self::append_nulls(self, rows);
+    }
+}
+
+impl Nulls for TimestampMicrosecondBuilder {
+    fn append_nulls(&mut self, rows: usize) {
+        Self::append_nulls(self, rows);
+    }
+}
+
+impl Nulls for DurationMicrosecondBuilder {
+    fn append_nulls(&mut self, rows: usize) {
+        Self::append_nulls(self, rows);
+    }
+}
+
+impl<B: Nulls> Sparse<B> {
+    /// The builder, ready for the value of a row.
+    fn at(&mut self, row: usize) -> &mut B {
+        self.0.append_nulls(row - self.0.len());
+        &mut self.0
+    }
+
+    /// The column of that many rows.
+    fn finish(&mut self, rows: usize) -> ArrayRef {
+        self.at(rows).finish()
+    }
+}
+
 /// The columns of received messages, in the order of the public contract.
 struct TableBuilder {
+    rows: usize,
     body: BinaryBuilder,
     message_id: StringBuilder,
-    texts: [StringBuilder; 7],
+    texts: [Sparse<StringBuilder>; 7],
     application_properties: MapBuilder<StringBuilder, StringBuilder>,
-    scheduled: TimestampMicrosecondBuilder,
-    time_to_live: DurationMicrosecondBuilder,
+    scheduled: Sparse<TimestampMicrosecondBuilder>,
+    time_to_live: Sparse<DurationMicrosecondBuilder>,
     sequence_number: Int64Builder,
     partition_id: Int16Builder,
     enqueued: TimestampMicrosecondBuilder,
@@ -73,7 +113,7 @@ struct TableBuilder {
     delivery_count: Int32Builder,
     lock_token: FixedSizeBinaryBuilder,
     state: StringBuilder,
-    dead_letter: [StringBuilder; 2],
+    dead_letter: [Sparse<StringBuilder>; 2],
     scratch: String,
 }
 
@@ -88,16 +128,18 @@ const TEXTS: [&str; 7] = [
 ];
 
 impl TableBuilder {
-    fn new(rows: usize) -> Self {
-        let text = || StringBuilder::with_capacity(rows, 0);
+    /// For that many rows, whose bodies take at most `body_bytes`.
+    fn new(rows: usize, body_bytes: usize) -> Self {
+        let text = || Sparse(StringBuilder::with_capacity(rows, 0));
         let time = || TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
         Self {
-            body: BinaryBuilder::with_capacity(rows, 0),
+            rows: 0,
+            body: BinaryBuilder::with_capacity(rows, body_bytes),
             message_id: StringBuilder::with_capacity(rows, rows * 32),
             texts: std::array::from_fn(|_| text()),
             application_properties: MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()),
-            scheduled: time(),
-            time_to_live: DurationMicrosecondBuilder::with_capacity(rows),
+            scheduled: Sparse(time()),
+            time_to_live: Sparse(DurationMicrosecondBuilder::with_capacity(rows)),
             sequence_number: Int64Builder::with_capacity(rows),
             partition_id: Int16Builder::with_capacity(rows),
             enqueued: time(),
@@ -139,8 +181,10 @@ impl TableBuilder {
             fields.to,
             fields.reply_to,
         ];
-        for (builder, text) in self.texts.iter_mut().zip(texts) {
-            builder.append_option(text);
+        for (column, text) in self.texts.iter_mut().zip(texts) {
+            if let Some(text) = text {
+                column.at(self.rows).append_value(text);
+            }
         }
         let properties = fields.application_properties;
         for (key, value) in properties.into_iter().flat_map(|it| it.iter().collect::<Vec<_>>()) {
@@ -155,9 +199,13 @@ impl TableBuilder {
         self.application_properties
             .append(properties.is_some())
             .map_err(|error| failed(&error))?;
-        self.scheduled.append_option(fields.scheduled_enqueue_time.map(micros));
-        self.time_to_live
-            .append_option(fields.time_to_live_ms.map(|ms| (ms as i64).saturating_mul(1000)));
+        if let Some(due) = fields.scheduled_enqueue_time {
+            self.scheduled.at(self.rows).append_value(micros(due));
+        }
+        if let Some(ms) = fields.time_to_live_ms {
+            let micros = (ms as i64).saturating_mul(1000);
+            self.time_to_live.at(self.rows).append_value(micros);
+        }
         self.sequence_number
             .append_value(Queue::sequence_number(*index, claimed.key.counter).0 as i64);
         self.partition_id.append_option(
@@ -180,16 +228,16 @@ impl TableBuilder {
         }
         self.state
             .append_value(if claimed.deferred { "deferred" } else { "active" });
-        for (builder, name) in self
+        for (column, name) in self
             .dead_letter
             .iter_mut()
             .zip([record::DEAD_LETTER_REASON, record::DEAD_LETTER_DESCRIPTION])
         {
-            match properties.and_then(|properties| properties.get(name)) {
-                Some(Value::Text(text)) => builder.append_value(text),
-                _ => builder.append_null(),
+            if let Some(Value::Text(text)) = properties.and_then(|properties| properties.get(name)) {
+                column.at(self.rows).append_value(text);
             }
         }
+        self.rows += 1;
         Ok(())
     }
 
@@ -198,12 +246,12 @@ impl TableBuilder {
             ("body", Arc::new(self.body.finish())),
             ("message_id", Arc::new(self.message_id.finish())),
         ];
-        for (name, builder) in TEXTS.iter().zip(&mut self.texts) {
-            columns.push((name, Arc::new(builder.finish())));
+        for (name, column) in TEXTS.iter().zip(&mut self.texts) {
+            columns.push((name, column.finish(self.rows)));
         }
         columns.push(("application_properties", Arc::new(self.application_properties.finish())));
-        columns.push(("scheduled_enqueue_time_utc", Arc::new(self.scheduled.finish())));
-        columns.push(("time_to_live", Arc::new(self.time_to_live.finish())));
+        columns.push(("scheduled_enqueue_time_utc", self.scheduled.finish(self.rows)));
+        columns.push(("time_to_live", self.time_to_live.finish(self.rows)));
         columns.push(("sequence_number", Arc::new(self.sequence_number.finish())));
         columns.push(("partition_id", Arc::new(self.partition_id.finish())));
         columns.push(("enqueued_time_utc", Arc::new(self.enqueued.finish())));
@@ -211,16 +259,17 @@ impl TableBuilder {
         columns.push(("delivery_count", Arc::new(self.delivery_count.finish())));
         columns.push(("lock_token", Arc::new(self.lock_token.finish())));
         columns.push(("state", Arc::new(self.state.finish())));
-        columns.push(("dead_letter_reason", Arc::new(self.dead_letter[0].finish())));
-        columns.push(("dead_letter_error_description", Arc::new(self.dead_letter[1].finish())));
+        columns.push(("dead_letter_reason", self.dead_letter[0].finish(self.rows)));
+        columns.push(("dead_letter_error_description", self.dead_letter[1].finish(self.rows)));
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
             .map_err(|error| failed(&error))
     }
 }
 
 /// Received messages as columns.
-pub(crate) fn table(receiver: &Receiver, deliveries: Vec<Delivery>) -> PyResult<ArrowTable> {
-    let mut builder = TableBuilder::new(deliveries.len());
+pub(crate) fn table(receiver: &Receiver, deliveries: Deliveries) -> PyResult<ArrowTable> {
+    let body_bytes = deliveries.iter().map(|delivery| delivery.claimed.record.len()).sum();
+    let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
     for delivery in &deliveries {
         builder.push(receiver, delivery)?;
     }

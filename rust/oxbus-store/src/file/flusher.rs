@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::FileLog;
+use super::committers::Committers;
 use crate::shard_log::{Level, Lsn, ShardLog};
 
 #[derive(Debug, Default)]
@@ -28,11 +29,15 @@ struct State {
     stop: bool,
 }
 
+/// Commits of one caller that go on beside its own: a disk takes several syncs in little more time than one.
+const COMMITTERS: usize = 3;
+
 /// The threads that look after logs.
 #[derive(Debug)]
 pub struct Flusher {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    committers: Committers,
 }
 
 impl Flusher {
@@ -43,6 +48,7 @@ impl Flusher {
         let mut flusher = Self {
             shared,
             threads: Vec::new(),
+            committers: Committers::start(COMMITTERS)?,
         };
         for index in 0..threads {
             let shared = Arc::clone(&flusher.shared);
@@ -56,6 +62,7 @@ impl Flusher {
 
     /// Looks after one more log.
     pub fn add(&self, log: &Arc<FileLog>) {
+        self.committers.serve(log);
         let mut state = self.shared.state();
         let index = state.added % state.logs.len().max(1);
         state.added += 1;

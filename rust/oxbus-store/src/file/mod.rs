@@ -2,11 +2,13 @@
 //! The journal in files: one directory per shard, nothing shared with other shards.
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
-//! `recovery` (reading them back), `group_commit` (who writes and who waits), `flusher` (what nobody waits for), `snapshot`,
+//! `recovery` (reading them back), `group_commit` (who writes and who waits), `flusher` (what nobody waits for),
+//! `committers` (several logs at once), `snapshot`,
 //! and here what ties them; `catalog` and `owner` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
 
 mod catalog;
+mod committers;
 mod flusher;
 mod frame;
 mod group_commit;
@@ -48,6 +50,7 @@ pub struct FileLog {
     id: ShardId,
     epoch: u64,
     commits: GroupCommit,
+    asking: committers::Asking,
 }
 
 /// How to open a log.
@@ -178,6 +181,7 @@ impl FileLog {
             dir: dir.to_owned(),
             id,
             epoch,
+            asking: committers::Asking::default(),
         };
         log.remove_leftovers(covered, first_segment)?;
         Ok(Opened {
@@ -225,6 +229,7 @@ impl FileLog {
             dir,
             id,
             epoch,
+            asking: committers::Asking::default(),
         };
         log.remove_leftovers(last, first_segment)?;
         Ok(log)
@@ -293,6 +298,10 @@ impl ShardLog for FileLog {
 
     fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
         self.commits.commit(lsn, level)
+    }
+
+    fn commit_soon(&self) {
+        self.asking.ask();
     }
 
     fn reached(&self, level: Level) -> Lsn {

@@ -14,7 +14,7 @@ use super::header::{HEADER_BYTES, Header};
 use crate::disk::{Disk, DiskFile};
 use crate::extent::Extent;
 
-const ZEROS_AT_ONCE: usize = 256 << 10;
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 const SUFFIX: &str = ".journal";
 pub(super) const SPARE: &str = "spare.tmp";
 
@@ -62,11 +62,10 @@ impl Spare {
             Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
             Err(error) => return Err(error),
         };
-        let zeros = vec![0; ZEROS_AT_ONCE];
         let mut position = 0;
         while position < bytes {
-            let piece = (bytes - position).min(ZEROS_AT_ONCE as u64) as usize;
-            file.write_all_at(&zeros[..piece], position)?;
+            let piece = (bytes - position).min(ZEROS.len() as u64) as usize;
+            file.write_all_at(&ZEROS[..piece], position)?;
             position += piece as u64;
         }
         let bytes = file.len()?.max(bytes);
@@ -104,10 +103,9 @@ impl Spare {
 impl Segment {
     /// Writes zeros over `bytes` from `position` on.
     pub(super) fn clear(&self, mut position: u64, mut bytes: u64) -> io::Result<()> {
-        let zeros = vec![0; ZEROS_AT_ONCE];
         while bytes > 0 {
-            let piece = bytes.min(ZEROS_AT_ONCE as u64);
-            self.file.write_all_at(&zeros[..piece as usize], position)?;
+            let piece = bytes.min(ZEROS.len() as u64);
+            self.file.write_all_at(&ZEROS[..piece as usize], position)?;
             (position, bytes) = (position + piece, bytes - piece);
         }
         Ok(())

@@ -5,13 +5,22 @@
 //! when every guard of that time is gone. loom does not know crossbeam's epochs: there nothing is ever freed.
 
 #[cfg(not(loom))]
-pub(super) use crossbeam_epoch::{Guard, pin};
+pub(crate) use crossbeam_epoch::Guard;
+
+/// Keeps readable what can be reached now. Every call on a log takes a guard; while a thread holds one, its further ones
+/// cost next to nothing, so a caller that makes many calls in a row may hold one around them. Not for long: memory that
+/// is unlinked meanwhile is not freed.
+#[cfg(not(loom))]
+#[inline]
+pub fn pin() -> Guard {
+    crossbeam_epoch::pin()
+}
 
 #[cfg(loom)]
-pub(super) struct Guard;
+pub struct Guard;
 
 #[cfg(loom)]
-pub(super) fn pin() -> Guard {
+pub fn pin() -> Guard {
     Guard
 }
 

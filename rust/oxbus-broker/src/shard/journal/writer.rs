@@ -139,6 +139,13 @@ impl Pending {
         self.log.commit(self.lsn, level(durability))
     }
 
+    /// Has the entry brought to a level while the caller waits for others.
+    pub fn begin(&self, durability: Durability) {
+        if level(durability) == Level::Synced {
+            self.log.commit_soon();
+        }
+    }
+
     /// The same for an earlier entry of the same log.
     pub fn wait_for(&self, lsn: Lsn, durability: Durability) -> Result<(), AppendError> {
         self.log.commit(lsn.min(self.lsn), level(durability))
