@@ -163,8 +163,43 @@ def run_durable(options: argparse.Namespace, results: Results) -> dict[str, Any]
             results.judge(target, statistics.median(one / best for one, best in zip(ours, theirs, strict=True)))
         else:
             results.judge(target, statistics.median(ours))
+    if shares := found.os_share():
+        target = targets.Target("send/100B/durable_batch_100", "os by 100 / in memory by 100", 0.5)
+        results.judge(target, statistics.median(shares))
+    if not options.contender:
+        run_durable_alone(found.disk, options.rounds, results)
     lined_up = found.line_up
     return {"disk": found.disk, "versions": lined_up.versions, "unavailable": lined_up.unavailable}
+
+
+def run_durable_alone(disk: dict[str, float | str], rounds: int, results: Results) -> None:
+    """Measure what peers have no part in: many senders, opening after a kill, room on disk, `os` beside memory."""
+    from durable import recovery, senders  # noqa: PLC0415 -- they need pyarrow
+    from durable.measure import SCRATCH  # noqa: PLC0415
+
+    found: dict[str, list[float]] = {}
+
+    def note(bench_id: str, figure: str, value: float) -> None:
+        found.setdefault(f"{bench_id} {figure}", []).append(value)
+
+    half_the_disk = float(disk["sequential_bytes_per_s"]) / 2
+    for _ in range(rounds):
+        one = senders.one_by_one(SCRATCH, 1, 2_000)
+        note("send/100B/durable_64_threads_single", "ratio_to_one", senders.one_by_one(SCRATCH, 64, 32_000) / one)
+        rate = senders.by_hundred(SCRATCH, 4, 200_000, 300)
+        note("send/300B/durable_4_threads_batch_100", "ratio_to_wanted", rate / min(1e6, half_the_disk / 300))
+        for payload, body_bytes, messages in (("100B", 100, 1_000_000), ("1KiB", 1024, 300_000)):
+            opened = recovery.reopen(SCRATCH, messages, body_bytes)
+            note(f"reopen/{payload}/killed", "bytes_per_core_s", opened["bytes_per_core_s"])
+    note("reopen/100B/killed_5m", "seconds", recovery.reopen(SCRATCH, 5_000_000)["seconds"])
+    churned = recovery.churn(SCRATCH, 20_000)
+    note("churn/1KiB/20_times", "ratio_to_bound", churned["disk_bytes"] / churned["bound_bytes"])
+    for name, values in found.items():
+        bench_id, figure = name.split()
+        results.add(bench_id, OURS, **{figure: statistics.median(values)})
+        for target in targets.DURABLE_ALONE_TARGETS:
+            if (target.bench_id, target.figure) == (bench_id, figure):
+                results.judge(target, statistics.median(values))
 
 
 def main() -> int:
@@ -177,7 +212,7 @@ def main() -> int:
     parser.add_argument("--no-save", action="store_true", help="do not write a file into bench/results")
     durable = parser.add_argument_group("with --case durable")
     durable.add_argument("--contender", default="", help="only those whose name and level contain this: redis, fsync")
-    durable.add_argument("--messages", type=int, help="how many one by one; by the hundred five times as many")
+    durable.add_argument("--messages", type=int, help="how many one by one; by the hundred ten times as many")
     options = parser.parse_args()
     chosen = options.case or [*GROUPS, "spark", *OTHERS]
 

@@ -48,10 +48,29 @@ TARGETS = (
 BEST_PEER = "best durable peer"
 _CYCLE = "send_receive_complete/1KiB/durable"
 DURABLE_TARGETS = (
-    Target("send/1KiB/durable_single", "fsync, single send / disk appends", 0.8, figure="ratio_to_append"),
-    Target(f"{_CYCLE}_single", "fsync, single cycle / disk appends", 0.45, figure="ratio_to_append"),
+    Target("send/1KiB/durable_single", "fsync, single send / disk appends", 1.3, figure="ratio_to_append"),
+    Target(f"{_CYCLE}_single", "fsync, single cycle / disk appends", 0.6, figure="ratio_to_append"),
     Target(f"{_CYCLE}_single", "fsync, flushes per message", 2.0, at_least=False, figure="flushes_per_message"),
     Target(f"{_CYCLE}_batch_100", "fsync, cycle by 100 / best peer", 2.0, BEST_PEER),
     Target(f"{_CYCLE}_2+2_batch_100", "fsync, 2 + 2 threads, cycle by 100 / best peer", 5.0, BEST_PEER),
 )
 """What is judged at the level `fsync`; a figure of the disk is taken beside each round."""
+
+DURABLE_ALONE_TARGETS = (
+    Target("send/100B/durable_64_threads_single", "fsync, 64 senders / one sender", 8.0, figure="ratio_to_one"),
+    Target(
+        "send/300B/durable_4_threads_batch_100",
+        "fsync, 4 threads by 100, 300 B / 1 M msg/s or half the disk's bandwidth",
+        1.0,
+        figure="ratio_to_wanted",
+    ),
+    Target(
+        "reopen/100B/killed", "opening after a kill, 100 B, journal bytes/s per core", 400e6, figure="bytes_per_core_s"
+    ),
+    Target(
+        "reopen/1KiB/killed", "opening after a kill, 1 KiB, journal bytes/s per core", 400e6, figure="bytes_per_core_s"
+    ),
+    Target("reopen/100B/killed_5m", "opening with 5 M live messages, s", 10.0, at_least=False, figure="seconds"),
+    Target("churn/1KiB/20_times", "disk after churn of 20 x / bound", 1.0, at_least=False, figure="ratio_to_bound"),
+)
+"""What oxbus is measured at without peers."""

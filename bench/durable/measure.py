@@ -30,7 +30,7 @@ SCRATCH = Path(__file__).parents[1] / ".cache" / "data"
 PAYLOADS = {"100B": 100, "1KiB": 1024}
 SHAPES = {"single": 1, "batch_100": BATCH}
 PROBE_SECONDS = 0.15
-BY_HUNDRED = 5
+BY_HUNDRED = 10
 """How many times more messages go through by the hundred than one by one."""
 
 Figures = dict[str, float]
@@ -58,6 +58,16 @@ class Durable:
         """Return a figure of oxbus at the level `fsync`, round by round; empty when it was not measured."""
         return next((rounds for contender, rounds in self._synced(bench_id, figure) if contender.ours), [])
 
+    def os_share(self) -> list[float]:
+        """Return the rate of lists of 100 bodies of 100 bytes at the level `os` over that in memory, round by round."""
+        rates = {
+            contender.level: [figures["throughput_msg_per_s"] for figures in rounds]
+            for (bench_id, contender), rounds in self.rounds.items()
+            if contender.ours and bench_id == "send/100B/durable_batch_100"
+        }
+        pairs = zip(rates.get(Level.OS, []), rates.get(Level.MEMORY, []), strict=True)
+        return [on_disk / in_memory for on_disk, in_memory in pairs]
+
     def best_peer(self, bench_id: str, figure: str) -> list[float]:
         """Return the highest figure of the peers at the level `fsync`, round by round."""
         peers = [rounds for contender, rounds in self._synced(bench_id, figure) if not contender.ours]
@@ -76,7 +86,7 @@ def measure(rounds: int, directory: Path = SCRATCH, only: str = "", messages: in
         rounds: How often each is measured; figures are medians.
         directory: Where all of them keep their files.
         only: Part of the name or level of those that take part.
-        messages: How many go through one by one, five times as many by the hundred; None: what suits the disk.
+        messages: How many go through one by one, ten times as many by the hundred; None: what suits the disk.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory) as folder:
@@ -98,7 +108,7 @@ def measure(rounds: int, directory: Path = SCRATCH, only: str = "", messages: in
 
 def _messages_for(appends_per_s: float) -> int:
     """Return how many messages one by one take a second or a few on this disk; two threads share whole hundreds."""
-    step = 2 * BATCH // BY_HUNDRED
+    step = 2 * BATCH
     return max(step, min(2000, int(appends_per_s / 3)) // step * step)
 
 

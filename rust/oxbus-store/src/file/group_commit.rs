@@ -17,7 +17,8 @@
 //! - an entry that adds leaves room for those that free: half of the smallest segment, or the spare file.
 //!
 //! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `settle_up`
-//! after that, which wakes those who wait and runs callbacks with no mutex held.
+//! after that, which wakes those who wait and runs callbacks with no mutex held; who wrote in order to sync calls it after
+//! the sync.
 
 use std::io;
 use std::path::PathBuf;
@@ -106,8 +107,11 @@ pub(super) struct GroupCommit {
     options: FileLogOptions,
     epoch: u64,
     buffer: Mutex<Buffer>,
-    /// Notified when `written`, `synced` or `failure` changed, or somebody stopped writing or syncing.
-    progress: Condvar,
+    /// Notified when `written` or `failure` changed, or somebody stopped writing: for those who need no sync.
+    write_ended: Condvar,
+    /// Notified when `synced` or `failure` changed, or somebody stopped syncing, or stopped writing and is not going to
+    /// sync: for those who need a sync.
+    sync_ended: Condvar,
     writer: Mutex<Writer>,
     syncer: Mutex<()>,
     written: AtomicU64,
@@ -176,7 +180,8 @@ impl GroupCommit {
                 ended: Vec::new(),
                 failure: None,
             }),
-            progress: Condvar::new(),
+            write_ended: Condvar::new(),
+            sync_ended: Condvar::new(),
             writer: Mutex::new(Writer {
                 finished: start.finished,
                 current: None,
@@ -313,49 +318,95 @@ impl GroupCommit {
     }
 
     pub(super) fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+        match level {
+            Level::Written => self.commit_written(lsn),
+            Level::Synced => self.commit_synced(lsn),
+        }
+    }
+
+    fn commit_written(&self, lsn: Lsn) -> Result<(), AppendError> {
         loop {
-            if self.reached(level) >= lsn {
-                return Ok(());
+            if let Some(result) = self.outcome(lsn, Level::Written) {
+                return result;
             }
-            let failure = guard(&self.buffer).failure;
-            if let Some(failure) = failure {
-                // It may have been reached before the failure, after our look.
-                return if self.reached(level) >= lsn {
-                    Ok(())
-                } else {
-                    Err(AppendError::Unknown(failure))
-                };
+            if let Ok(mut writer) = self.writer.try_lock() {
+                self.write_pending(&mut writer);
+                drop(writer);
+                self.settle_up();
+            } else {
+                let is_writing = || is_busy(&self.writer);
+                self.wait_while(lsn, Level::Written, &self.write_ended, is_writing);
             }
-            if self.reached(Level::Written) < lsn {
+        }
+    }
+
+    /// Who comes while somebody writes or syncs waits for that sync: what gathers until then is one frame and one sync,
+    /// and nobody is woken in between.
+    fn commit_synced(&self, lsn: Lsn) -> Result<(), AppendError> {
+        // We wrote, and those who wait for a sync were not woken because we are going to sync.
+        let mut owes_wake = false;
+        loop {
+            if let Some(result) = self.outcome(lsn, Level::Synced) {
+                if owes_wake {
+                    self.settle_up();
+                }
+                return result;
+            }
+            if is_busy(&self.syncer) {
+                let is_working = || is_busy(&self.writer) || is_busy(&self.syncer);
+                self.wait_while(lsn, Level::Synced, &self.sync_ended, is_working);
+            } else if self.reached(Level::Written) < lsn {
                 if let Ok(mut writer) = self.writer.try_lock() {
                     self.write_pending(&mut writer);
                     drop(writer);
-                    self.settle_up();
+                    self.settle_written();
+                    owes_wake = true;
                 } else {
-                    self.wait_while_busy(lsn, Level::Written, &self.writer);
+                    let is_working = || is_busy(&self.writer) || is_busy(&self.syncer);
+                    self.wait_while(lsn, Level::Synced, &self.sync_ended, is_working);
                 }
             } else if let Ok(syncing) = self.syncer.try_lock() {
                 self.sync_written();
                 drop(syncing);
                 self.settle_up();
-            } else {
-                self.wait_while_busy(lsn, level, &self.syncer);
+                owes_wake = false;
             }
         }
     }
 
-    fn wait_while_busy<T>(&self, lsn: Lsn, level: Level, work: &Mutex<T>) {
+    /// How a commit ends, if it does now.
+    fn outcome(&self, lsn: Lsn, level: Level) -> Option<Result<(), AppendError>> {
+        if self.reached(level) >= lsn {
+            return Some(Ok(()));
+        }
+        let failure = guard(&self.buffer).failure?;
+        // It may have been reached before the failure, after our look.
+        let reached = self.reached(level) >= lsn;
+        Some(if reached {
+            Ok(())
+        } else {
+            Err(AppendError::Unknown(failure))
+        })
+    }
+
+    fn wait_while(&self, lsn: Lsn, level: Level, ended: &Condvar, is_working: impl Fn() -> bool) {
         let mut buffer = guard(&self.buffer);
-        while self.reached(level) < lsn && buffer.failure.is_none() && is_busy(work) {
-            buffer = self.progress.wait(buffer).unwrap_or_else(PoisonError::into_inner);
+        while self.reached(level) < lsn && buffer.failure.is_none() && is_working() {
+            buffer = ended.wait(buffer).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Wakes those who wait and runs the callbacks of appends that ended. The caller holds no mutex.
     fn settle_up(&self) {
-        // Who is between its look and its wait holds the buffer.
+        // Who is between its look and its wait holds the buffer, which `settle_written` takes.
+        self.settle_written();
+        self.sync_ended.notify_all();
+    }
+
+    /// The same, but for those who wait for a sync: the caller is going to sync, and settles up then.
+    fn settle_written(&self) {
         let ended = std::mem::take(&mut guard(&self.buffer).ended);
-        self.progress.notify_all();
+        self.write_ended.notify_all();
         for (done, result) in ended {
             done(result);
         }
