@@ -212,7 +212,7 @@ def main() -> int:
     parser.add_argument("--no-save", action="store_true", help="do not write a file into bench/results")
     durable = parser.add_argument_group("with --case durable")
     durable.add_argument("--contender", default="", help="only those whose name and level contain this: redis, fsync")
-    durable.add_argument("--messages", type=int, help="how many one by one; by the hundred ten times as many")
+    durable.add_argument("--messages", type=int, help="how many one by one; by the hundred five times as many")
     options = parser.parse_args()
     chosen = options.case or [*GROUPS, "spark", *OTHERS]
 

@@ -30,7 +30,7 @@ SCRATCH = Path(__file__).parents[1] / ".cache" / "data"
 PAYLOADS = {"100B": 100, "1KiB": 1024}
 SHAPES = {"single": 1, "batch_100": BATCH}
 PROBE_SECONDS = 0.15
-BY_HUNDRED = 10
+BY_HUNDRED = 5
 """How many times more messages go through by the hundred than one by one."""
 
 Figures = dict[str, float]
@@ -86,7 +86,7 @@ def measure(rounds: int, directory: Path = SCRATCH, only: str = "", messages: in
         rounds: How often each is measured; figures are medians.
         directory: Where all of them keep their files.
         only: Part of the name or level of those that take part.
-        messages: How many go through one by one, ten times as many by the hundred; None: what suits the disk.
+        messages: How many go through one by one, five times as many by the hundred; None: what suits the disk.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory) as folder:

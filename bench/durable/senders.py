@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUEUE = "bench"
-WARM_UP_LISTS = 32
+WARM_UP_LISTS = 16
 
 
 def one_by_one(directory: Path, threads: int, messages: int) -> float:

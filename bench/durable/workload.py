@@ -26,7 +26,7 @@ IDLE_SECONDS = 30
 """A queue that hands out nothing for so long while messages are left has lost them."""
 
 
-WARM_UP_LISTS = 32
+WARM_UP_LISTS = 16
 """Lists that go through before the time starts: the first files are made then, which happens once in a queue's life."""
 
 

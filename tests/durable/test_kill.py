@@ -35,6 +35,9 @@ LONGEST_WORK_SECONDS = 0.8
 KILLS_PER_NAMESPACE = 20
 """After so many kills a new namespace begins, so that a history stays short."""
 
+SMALL_MEMORY_BYTES = 256 << 10
+"""Most bodies stay on disk."""
+
 SHOWN = 20
 """Violations that a failure shows."""
 
@@ -44,11 +47,11 @@ pytestmark = pytest.mark.timeout(300 + 60 * CYCLES)
 class Victim:
     """One process that works on the namespace until it is killed."""
 
-    def __init__(self, path: Path, log: Path, seed: str, level: str) -> None:
+    def __init__(self, path: Path, log: Path, seed: str, level: str, memory_limit_bytes: int | None = None) -> None:
         self.errors = log.with_suffix(".errors")
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, str(WORKER), str(path), str(log), seed, level],
+                [sys.executable, str(WORKER), str(path), str(log), seed, level, str(memory_limit_bytes or "")],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -148,13 +151,16 @@ def judge(history: list[Record], file: Path, seed: str) -> None:
         pytest.fail(f"{len(violations)} broken promises, seed {seed}, history in {file}:\n{shown}", pytrace=False)
 
 
-def run_and_kill(directory: Path, seed: str, level: str, kills: int, in_background: Callable[..., Any]) -> list[Record]:
+def run_and_kill(
+    directory: Path, seed: str, options: tuple[str, int | None], kills: int, in_background: Callable[..., Any]
+) -> list[Record]:
     """Let one process after the other work on a namespace and be killed; what they and audits between them saw."""
     chance = random.Random(seed)
+    level, memory_limit_bytes = options
     history: list[Record] = []
     for cycle in range(kills):
         log = directory / f"run{cycle}.log"
-        victim = Victim(directory / "bus", log, f"{seed} {cycle}", level)
+        victim = Victim(directory / "bus", log, f"{seed} {cycle}", level, memory_limit_bytes)
         # The first one must make the queues; of the others some are killed while they open.
         if cycle == 0 or chance.random() < 0.8:
             victim.wait_until_it_works(in_background)
@@ -169,15 +175,22 @@ def run_and_kill(directory: Path, seed: str, level: str, kills: int, in_backgrou
     return history
 
 
-@pytest.mark.parametrize("level", ["fsync", "os"])
-def test_killed_process_keeps_its_promises(tmp_path: Path, in_background: Callable[..., Any], level: str) -> None:
+@pytest.mark.parametrize(
+    ("level", "memory_limit_bytes"),
+    [("fsync", None), ("os", None), ("os", SMALL_MEMORY_BYTES)],
+    ids=["fsync", "os", "os, bodies on disk"],
+)
+def test_killed_process_keeps_its_promises(
+    tmp_path: Path, in_background: Callable[..., Any], level: str, memory_limit_bytes: int | None
+) -> None:
     """Over many kills: no loss, nothing settled redelivered, order, counts, numbers, contents (B-103 to B-180)."""
-    kills = max(2, CYCLES // 2)
+    kills = max(2, CYCLES // 3)
+    options = level, memory_limit_bytes
     for first in range(0, kills, KILLS_PER_NAMESPACE):
-        seed = f"{SEED} {level} {first}"
+        seed = f"{SEED} {level} {memory_limit_bytes} {first}"
         directory = tmp_path / f"from-{first}"
         directory.mkdir()
-        history = run_and_kill(directory, seed, level, min(KILLS_PER_NAMESPACE, kills - first), in_background)
+        history = run_and_kill(directory, seed, options, min(KILLS_PER_NAMESPACE, kills - first), in_background)
         assert any(record["do"] == "ack" and record["messages"] for record in history), "no run received anything"
         with Namespace(str(directory / "bus"), durability=level) as namespace:
             history += [*audit(namespace), *drain(namespace), *audit(namespace), {"do": "end"}]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that the kill test kills: threads work on two queues and write down every call.
 
-Run as ``kill_worker.py DIRECTORY LOG SEED LEVEL``. Each line of the log is one record of `kill_history`, with the name
-of its queue: one before a call, one after it returned. A line is one `write` to a file opened for appending, so that
-lines of several threads do not mix and what was written survives the kill.
+Run as ``kill_worker.py DIRECTORY LOG SEED LEVEL MEMORY_LIMIT_BYTES``; the last is empty for no limit. Each line of the
+log is one record of `kill_history`, with the name of its queue: one before a call, one after it returned. A line is one
+`write` to a file opened for appending, so that lines of several threads do not mix and what was written survives.
 """
 
 from __future__ import annotations
@@ -159,9 +159,10 @@ def make_queues(namespace: Namespace) -> None:
             )
 
 
-def main(directory: str, log: str, seed: str, level: str) -> None:
+def main(directory: str, log: str, seed: str, level: str, memory_limit_bytes: str) -> None:
     """Open the namespace, say so, and let the threads work until the end."""
-    namespace = Namespace(directory, partitions=PARTITIONS, durability=level)
+    limit = int(memory_limit_bytes) if memory_limit_bytes else None
+    namespace = Namespace(directory, partitions=PARTITIONS, durability=level, memory_limit_bytes=limit)
     make_queues(namespace)
     client = ServiceBusClient(namespace)
     run = os.path.basename(log).partition(".")[0]  # noqa: PTH119 - a name, not a place
