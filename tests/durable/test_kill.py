@@ -35,7 +35,7 @@ LONGEST_WORK_SECONDS = 0.8
 KILLS_PER_NAMESPACE = 20
 """After so many kills a new namespace begins, so that a history stays short."""
 
-SMALL_MEMORY_BYTES = 256 << 10
+SMALL_MEMORY_BYTES = 4 << 20
 """Most bodies stay on disk."""
 
 SHOWN = 20

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The settling half of `ServiceBusReceiver`.
 
-use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, Settlement};
 use oxbus_model::message::Value;
 use oxbus_model::{Error, ErrorKind, LockToken};
@@ -77,23 +76,6 @@ fn some_lost(numbers: &[u64]) -> PyErr {
     })
 }
 
-/// Settles what can be settled; the positions of the messages whose locks are lost.
-fn settle_many(receiver: &Receiver, keys: &[SettleKey], settlement: Settlement<'_>) -> oxbus_model::Result<Vec<usize>> {
-    if matches!(settlement, Settlement::Complete) {
-        return receiver.complete_many(keys);
-    }
-    receiver.check_serves(keys)?;
-    let mut lost = Vec::new();
-    for (position, key) in keys.iter().enumerate() {
-        match receiver.settle(*key, settlement) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(position),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(lost)
-}
-
 impl ServiceBusReceiver {
     fn settle(&self, value: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
         let receiver = self.open()?.get()?;
@@ -117,7 +99,7 @@ impl ServiceBusReceiver {
         }
         let may_wait = receiver.queue().is_durable();
         let lost = call
-            .with(|settlement| blocking::run(py, may_wait, || settle_many(receiver, &keys, settlement))?.or_raise())?;
+            .with(|settlement| blocking::run(py, may_wait, || receiver.settle_many(&keys, settlement))?.or_raise())?;
         let mut lost_here = lost.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
             if lost_here.next_if(|next| **next == position).is_none() {
@@ -259,7 +241,7 @@ impl ServiceBusReceiver {
                     None => lost.push(row),
                 }
             }
-            let lost_keys = settle_many(receiver, &keys, settlement)?;
+            let lost_keys = receiver.settle_many(&keys, settlement)?;
             lost.extend(lost_keys.into_iter().map(|position| rows[position]));
             lost.sort_unstable();
             Ok(lost)

@@ -18,7 +18,11 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use crate::entry::{Entry, Next};
+#[cfg(not(loom))]
+use crate::extent::Place;
 use crate::{Claimed, Counts, Hold, LockKey, LockLost, Outcome, Peeked, Phase, Removed, Settled};
+#[cfg(not(loom))]
+use crate::{Record, Stored};
 
 /// Messages by counter.
 #[derive(Debug, Default)]
@@ -63,6 +67,16 @@ impl OrderedStore {
             self.ready.insert(message.counter.0);
         }
         true
+    }
+
+    /// Reads a message from `place` from now on, when its bytes still are `record`.
+    #[cfg(not(loom))]
+    pub fn leave_on_disk(&mut self, counter: Counter, record: &Record, place: Place) {
+        if let Some(entry) = self.entries.get_mut(&counter.0)
+            && entry.record.in_memory().is_some_and(|kept| kept.is_same(record))
+        {
+            entry.record = Stored::on_disk(record.len(), place);
+        }
     }
 
     /// How many messages are stored.

@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import threading
+import time
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 THREADS = 6
 PARTITIONS = 4
 KEYS_PER_THREAD = 3
+CHECKPOINTS_SHARE = 0.5
+"""Of the processes, those that take checkpoints."""
+
+LONGEST_PAUSE_SECONDS = 0.1
 MOST_DELIVERIES = 100_000
 """So many that no message is dead-lettered by itself."""
 
@@ -144,6 +149,13 @@ class Worker:
             self.deferred.append((uid, received.sequence_number))
 
 
+def take_checkpoints(namespace: Namespace, chance: random.Random) -> None:
+    """Take one checkpoint after the other while the others work."""
+    while True:
+        time.sleep(chance.uniform(0, LONGEST_PAUSE_SECONDS))
+        namespace.checkpoint()
+
+
 def make_queues(namespace: Namespace) -> None:
     """Create the queues that are not there."""
     admin = ServiceBusAdministrationClient(namespace)
@@ -177,6 +189,9 @@ def main(directory: str, log: str, seed: str, level: str, memory_limit_bytes: st
                     if each.state == ServiceBusMessageState.DEFERRED:
                         mine[number % len(mine)].deferred.append((str(each.message_id), each.sequence_number))
     threads = [threading.Thread(target=worker.work, daemon=True) for worker in workers]
+    chance = random.Random(f"{seed} checkpoints")
+    if chance.random() < CHECKPOINTS_SHARE:
+        threads.append(threading.Thread(target=take_checkpoints, args=(namespace, chance), daemon=True))
     for thread in threads:
         thread.start()
     print("working", flush=True)  # noqa: T201 - the test waits for it

@@ -10,7 +10,8 @@ use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored};
 
 use super::receiver::Receiver;
 use crate::record::{with_dead_letter, with_properties};
-use crate::shard::{Cell, SettleError};
+use crate::shard::journal::Pending;
+use crate::shard::{Buried, Cell, Ended, SettleError};
 
 /// Names a hold across the cells of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +45,76 @@ pub enum Settlement<'a> {
     },
 }
 
+/// A settlement that the store has decided and the journal may not have yet.
+struct Begun<'a> {
+    ended: Ended,
+    pending: Option<(&'a Cell, Pending)>,
+    buried: Option<Buried>,
+}
+
+impl<'a> Begun<'a> {
+    fn new(cell: &'a Cell, ended: Ended, pending: Option<Pending>) -> Self {
+        Self {
+            ended,
+            pending: pending.map(|pending| (cell, pending)),
+            buried: None,
+        }
+    }
+}
+
 impl Receiver {
     /// Settles one message. Any receiver of the same queue and sub-queue may.
     pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
         self.check_settles()?;
+        let begun = self.begin(at, settlement)?;
+        self.finish(at, begun)
+    }
+
+    /// Settles many in the same way; the positions of those whose lock was lost. The others are settled.
+    pub fn settle_many(&self, at: &[SettleKey], settlement: Settlement<'_>) -> Result<Vec<usize>> {
+        if matches!(settlement, Settlement::Complete) {
+            return self.complete_many(at);
+        }
+        self.check_settles()?;
+        self.check_serves(at)?;
+        let mut lost = Vec::new();
+        let mut settled = Vec::with_capacity(at.len());
+        let mut failed = None;
+        for (position, at) in at.iter().enumerate() {
+            match self.begin(*at, settlement) {
+                Ok(begun) => settled.push((*at, begun)),
+                Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(position),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // All are on their way before the first is waited for.
+        for (_, begun) in &settled {
+            if let Some((cell, pending)) = &begun.pending {
+                cell.begin(pending);
+            }
+        }
+        for (at, begun) in settled {
+            let finished = self.finish(at, begun);
+            failed = failed.or(finished.err());
+        }
+        failed.map_or(Ok(lost), Err)
+    }
+
+    /// Waits for a settlement and announces what became ready by it.
+    fn finish(&self, at: SettleKey, begun: Begun<'_>) -> Result<()> {
+        if let Some((cell, pending)) = begun.pending {
+            cell.finish(Some(&pending))?;
+            cell.leave_buried(begun.buried.into_iter().collect())?;
+        }
+        self.queue.announce(at.index, begun.ended);
+        Ok(())
+    }
+
+    /// Settles one message but for the wait.
+    fn begin(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Begun<'_>> {
         let ticks = self.queue.core().clock().ticks();
         let cell = self.cell_of(at)?;
         let failed = |error| self.settle_error(at, error);
@@ -74,14 +141,19 @@ impl Receiver {
                 check_text("error_description", description)?;
                 let stored = self.stored(cell, at)?;
                 let record = with_dead_letter(&stored, reason, description, changes)?;
-                cell.dead_letter(at.key, record, ticks).map_err(failed)?;
-                self.queue.receivable(SubQueue::DeadLetter).publish(at.index, 1);
-                return Ok(());
+                let (pending, buried) = cell.dead_letter(at.key, record, ticks).map_err(failed)?;
+                let ended = Ended {
+                    dead_letters: 1,
+                    ..Ended::default()
+                };
+                return Ok(Begun {
+                    buried,
+                    ..Begun::new(cell, ended, pending)
+                });
             }
         };
-        let ended = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;
-        self.queue.announce(at.index, ended);
-        Ok(())
+        let (ended, pending) = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;
+        Ok(Begun::new(cell, ended, pending))
     }
 
     /// Refuses when a partition of one of these holds does not serve, so that nothing is settled by halves.

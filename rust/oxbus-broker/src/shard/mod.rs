@@ -39,6 +39,7 @@ use journal::{Journal, Pending};
 pub use schedule::Schedule;
 pub use settle::SettleError;
 pub use snapshot::CellHandle;
+pub use spill::Buried;
 pub(crate) use spill::offset_in;
 
 /// One partition of a namespace.

@@ -11,7 +11,7 @@ use oxbus_store::shard_log::Room;
 use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Record, Removed, Settled};
 
 use super::journal::{Event, Pending};
-use super::{Cell, Ended};
+use super::{Buried, Cell, CellState, Ended};
 use crate::record::with_dead_letter;
 
 /// Why a settlement did not work, or may not have.
@@ -46,30 +46,31 @@ pub(super) enum Burial {
 
 impl Cell {
     /// Ends a hold of the main store or of the dead-letter queue; a message whose deliveries are used up is buried.
-    /// Returns what became ready.
+    /// Returns what became ready, and what to wait for before anything is acknowledged.
     pub fn settle(
         &self,
         sub_queue: SubQueue,
         key: LockKey,
         outcome: Outcome,
         ticks: Ticks,
-    ) -> Result<Ended, SettleError> {
+    ) -> Result<(Ended, Option<Pending>), SettleError> {
         let event = self.event_of(sub_queue, key, &outcome)?;
         let settled = self.store(sub_queue).settle(key, outcome, ticks)?;
         let mut ended = Ended::default();
         match settled {
             Settled::Exhausted(message) => {
                 ended.dead_letters = self.bury(vec![message], Burial::DeliveriesExhausted);
-                return Ok(ended);
+                return Ok((ended, None));
             }
             Settled::Ready if sub_queue == SubQueue::DeadLetter => ended.dead_letters = 1,
             Settled::Ready => ended.main = 1,
             Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
         }
-        if let Some(entry) = event {
-            self.finish(self.append_note(&entry)?.as_ref())?;
-        }
-        Ok(ended)
+        let pending = match event {
+            Some(entry) => self.append_note(&entry)?,
+            None => None,
+        };
+        Ok((ended, pending))
     }
 
     /// Completes many; pushes the index of each key that was lost. Wait for the result, if there is one, before
@@ -149,9 +150,15 @@ impl Cell {
         appended.map(Some).map_err(|error| self.shard.refuse(&error))
     }
 
-    /// Moves a locked message to the dead-letter queue with `record` in place of its bytes, in one step.
-    pub fn dead_letter(&self, key: LockKey, record: Record, ticks: Ticks) -> Result<(), SettleError> {
-        let pending = self.shard.with(self.no, |state| {
+    /// Moves a locked message to the dead-letter queue with `record` in place of its bytes, in one step. Returns what to
+    /// wait for before it is acknowledged, and what may stay on disk then.
+    pub fn dead_letter(
+        &self,
+        key: LockKey,
+        record: Record,
+        ticks: Ticks,
+    ) -> Result<(Option<Pending>, Option<Buried>), SettleError> {
+        self.shard.with(self.no, |state| {
             let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("remove removes");
             };
@@ -159,12 +166,26 @@ impl Cell {
                 record: record.into(),
                 ..message
             };
-            let entry = self.dead_letter_entry(&message);
-            let stored = state.dead_letters.insert(message);
-            debug_assert!(stored, "a number is in one place at a time");
-            entry.map_or(Ok(None), |entry| self.append_note(&entry).map_err(SettleError::Store))
-        })?;
-        Ok(self.finish(pending.as_ref())?)
+            self.put_into_dead_letters(state, message).map_err(SettleError::Store)
+        })
+    }
+
+    /// Stores a message in the dead-letter queue and tells the journal: what to wait for, and what may stay on disk then.
+    fn put_into_dead_letters(
+        &self,
+        state: &mut CellState,
+        message: Removed,
+    ) -> Result<(Option<Pending>, Option<Buried>), Error> {
+        let entry = self.dead_letter_entry(&message);
+        let (counter, record) = (message.counter, message.record.clone());
+        let stored = state.dead_letters.insert(message);
+        debug_assert!(stored, "a number is in one place at a time");
+        let Some(entry) = entry else { return Ok((None, None)) };
+        let pending = self.append_note(&entry)?;
+        let buried = pending
+            .clone()
+            .and_then(|pending| Buried::of(&self.shard, counter, &record, &entry, pending));
+        Ok((pending, buried))
     }
 
     /// Puts messages that left the main store into the dead-letter queue with the system's reason. Returns how many.
@@ -180,18 +201,13 @@ impl Cell {
         };
         let marked: Vec<Removed> = messages.into_iter().filter_map(mark).collect();
         let count = marked.len();
-        self.shard.with(self.no, |state| {
-            for message in marked {
-                let entry = self.dead_letter_entry(&message);
-                let stored = state.dead_letters.insert(message);
-                debug_assert!(stored, "a number is in one place at a time");
-                if let Some(entry) = entry {
-                    // Not waited for: until it is on disk the next open buries the message again. A failure takes the
-                    // shard out of service.
-                    let _ = self.append_note(&entry);
-                }
-            }
+        let buried = self.shard.with(self.no, |state| {
+            // The entries are not waited for: until they are on disk the next open buries the messages again. A failure
+            // takes the shard out of service.
+            let put = |message| self.put_into_dead_letters(state, message).ok()?.1;
+            marked.into_iter().filter_map(put).collect()
         });
+        let _ = self.leave_buried(buried);
         count
     }
 

@@ -6,11 +6,12 @@
 
 use std::io;
 
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Error, ErrorKind, Result};
 use oxbus_store::extent::Place;
 use oxbus_store::{NewMessage, Record, Stored};
 
-use super::journal::{Event, Events};
+use super::journal::{Event, Events, Pending};
 use super::{Cell, Fault, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
@@ -19,14 +20,16 @@ pub(crate) fn offset_in(entry: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr() - entry.as_ptr().addr()
 }
 
-/// Where the messages that an entry brings in stand, in order.
+/// Where the messages that an entry brings in, or into the dead-letter queue, stand, in order.
 pub(super) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
     let at = |bytes: &[u8]| place.plus(offset_in(entry, bytes));
     let mut places = Vec::new();
     for (_, event) in Events::of(entry).flatten() {
         match event {
             Event::Append { messages, .. } => places.extend(messages.iter().map(|message| at(message.bytes))),
-            Event::Schedule { bytes, .. } | Event::Activate { bytes, .. } => places.push(at(bytes)),
+            Event::Schedule { bytes, .. } | Event::Activate { bytes, .. } | Event::DeadLetter { bytes, .. } => {
+                places.push(at(bytes));
+            }
             _ => {}
         }
     }
@@ -59,7 +62,51 @@ impl Shard {
     }
 }
 
+/// A message that just came into the dead-letter queue, and where its bytes stand in the journal.
+pub struct Buried {
+    counter: Counter,
+    record: Record,
+    pending: Pending,
+    place: Place,
+}
+
+impl Buried {
+    /// `None` when it is to stay in memory.
+    pub(super) fn of(shard: &Shard, counter: Counter, record: &Stored, entry: &[u8], pending: Pending) -> Option<Self> {
+        let record = record.in_memory()?.clone();
+        if !shard.memory.spills() || record.len() < SPILL_BYTES_MIN {
+            return None;
+        }
+        let place = places(entry, pending.place.as_ref()?).pop()?;
+        Some(Self {
+            counter,
+            record,
+            pending,
+            place,
+        })
+    }
+}
+
 impl Cell {
+    /// Leaves messages of the dead-letter queue on disk, once they are synced there. Who changed one meanwhile keeps it.
+    pub fn leave_buried(&self, buried: Vec<Buried>) -> Result<()> {
+        if buried.is_empty() {
+            return Ok(());
+        }
+        for Buried { pending, .. } in &buried {
+            self.shard.wait_until(pending, Durability::Fsync)?;
+        }
+        self.shard.with(self.no, |state| {
+            for Buried {
+                counter, record, place, ..
+            } in buried
+            {
+                state.dead_letters.leave_on_disk(counter, &record, place);
+            }
+        });
+        Ok(())
+    }
+
     /// The bytes of a message, wherever they are.
     #[inline]
     pub fn load(&self, stored: &Stored) -> Result<Record> {

@@ -237,11 +237,12 @@ pub(super) fn replay(
                 }
                 _ if until.is_some() => return Err(damaged("an entry is missing in a finished segment")),
                 found => {
-                    if let Some(detail) = proof_of_loss(rest, current.header.salt, next) {
+                    let used = used(rest);
+                    if let Some(detail) = proof_of_loss(rest, used, current.header.salt, next) {
                         return Err(damaged(detail));
                     }
-                    if found != Found::Nothing || rest.iter().any(|byte| *byte != 0) {
-                        replayed.torn_bytes = used(rest) as u64;
+                    if found != Found::Nothing || used > 0 {
+                        replayed.torn_bytes = used as u64;
                         torn_at = Some(at);
                     }
                     break;
@@ -271,13 +272,22 @@ pub(super) fn replay(
 
 /// Bytes up to the last one that is not zero.
 fn used(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    const STEP: usize = 4096;
+    let mut end = bytes.len();
+    // Most of a segment may be zeros: many are compared at once.
+    while end >= STEP && bytes[end - STEP..end] == [0; STEP] {
+        end -= STEP;
+    }
+    bytes[..end]
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1)
 }
 
-/// Looks behind a place without a frame for one that knows the entry `next` to have been synced.
-fn proof_of_loss(rest: &[u8], salt: u32, next: Lsn) -> Option<&'static str> {
-    let end = used(rest);
-    (8..end).step_by(8).find_map(|position| {
+/// Looks behind a place without a frame, in the `used` bytes of the rest, for one that knows the entry `next` to have been
+/// synced. Its last bytes may be zeros.
+fn proof_of_loss(rest: &[u8], used: usize, salt: u32, next: Lsn) -> Option<&'static str> {
+    (8..used).step_by(8).find_map(|position| {
         // Zeros are most of it; a header without a payload is none.
         if rest[position..].first_chunk::<4>() == Some(&[0; 4]) {
             return None;

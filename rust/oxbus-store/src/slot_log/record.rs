@@ -66,6 +66,12 @@ impl Record {
         Self(shared)
     }
 
+    /// True when both share one allocation.
+    #[cfg(not(loom))]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.0 == other.0.0
+    }
+
     /// A record with a copy of `bytes`.
     pub fn from_slice(bytes: &[u8]) -> Self {
         // SAFETY: the layout has the size of a header at least.

@@ -38,6 +38,7 @@ pub struct Order<'a> {
 }
 
 /// An entry that is on its way.
+#[derive(Clone)]
 #[must_use = "nothing may be acknowledged before it has reached its level"]
 pub struct Pending {
     log: Arc<dyn ShardLog>,
