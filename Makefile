@@ -94,6 +94,7 @@ test: setup dev wheel ## Run every Rust and Python test, those with Spark includ
 check: setup dev ## Formats, lints, types, stubs, layers
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --profile $(PROFILE) --workspace --exclude oxbus-bench --all-targets -- -D warnings
+	RUSTFLAGS="--cfg loom" cargo check $(CARGO_FLAGS) -p oxbus-store --lib --profile test --target-dir $(TARGET)/loom
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -16,9 +16,12 @@ pub fn pin() -> Guard {
     crossbeam_epoch::pin()
 }
 
+/// Nothing to hold.
 #[cfg(loom)]
+#[derive(Debug)]
 pub struct Guard;
 
+/// The same under loom, where nothing is freed.
 #[cfg(loom)]
 pub fn pin() -> Guard {
     Guard

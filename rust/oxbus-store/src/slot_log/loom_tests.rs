@@ -7,7 +7,7 @@ use oxbus_model::{Counter, Ticks, Timestamp};
 
 use super::SlotLog;
 use crate::sync::Arc;
-use crate::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled};
+use crate::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled, Stored};
 
 const NOW: Timestamp = Timestamp(1);
 const LOCK: Hold = Hold::Lock { deadline: Ticks(10) };
@@ -51,7 +51,7 @@ fn numbers(claimed: &[Claimed]) -> Vec<u64> {
 fn abandon(log: &SlotLog, key: LockKey, replacement: Option<Record>) {
     let outcome = Outcome::Abandon {
         max_delivery_count: 9,
-        replacement,
+        replacement: replacement.map(Stored::from),
     };
     assert!(matches!(log.settle(key, outcome, Ticks(1)), Ok(Settled::Ready)));
 }
