@@ -31,3 +31,14 @@ fn what_opens_is_what_was_written() {
 fn a_catalog_is_read_or_refused() {
     inputs(6_000, 2).for_each(|input| recovery::catalog(&input));
 }
+
+/// What a fuzzer found once.
+#[test]
+fn found_inputs_do_no_harm() {
+    // A made-up catalog with the highest number: the next change had one that nobody reads.
+    let mut highest = vec![140, 1, 0, 0, 0];
+    highest.extend([255; 12]);
+    highest.extend([174, 255, 255, 255, 10, 255, 126, 10, 0, 0, 0, 0, 0, 0, 0, 16, 1]);
+    highest.extend([0; 8]);
+    recovery::catalog(&highest);
+}

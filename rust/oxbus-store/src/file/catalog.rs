@@ -65,8 +65,12 @@ impl Catalog {
             .map_err(|error| OpenError::Header { path, error })
     }
 
-    /// Replaces the content in `dir`.
+    /// Replaces the content in `dir`. An error of kind `InvalidData` means that no number is left for the change, which only
+    /// a made-up file brings about.
     pub fn write(&mut self, disk: &dyn Disk, dir: &Path, content: Vec<u8>) -> io::Result<()> {
+        if self.change >= NUMBER_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the catalog has no number left"));
+        }
         let next = Self {
             store: self.store,
             change: self.change + 1,
