@@ -200,9 +200,12 @@ def test_resident_memory_stays_within_the_limit(
                     peak = max(peak, resident())
             return peak
 
-        namespace = Namespace(sys.argv[1], memory_limit_bytes=LIMIT, durability="os")
+        def opened():
+            namespace = Namespace(sys.argv[1], memory_limit_bytes=LIMIT, durability="os")
+            return namespace, ServiceBusClient(namespace)
+
+        namespace, client = opened()
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
-        client = ServiceBusClient(namespace)
         base = filled = resident()
         sent = 10 * LIMIT // len(BODY) // LIST * LIST
         with client.get_queue_sender("q") as sender:
@@ -212,6 +215,12 @@ def test_resident_memory_stays_within_the_limit(
         peaks = [filled]
         sub_queue = None
         if sys.argv[2] == "dead-lettered first":
+            # By somebody who sent nothing. Opening reads whole segments, which the allocator gives back after a while.
+            namespace.close()
+            namespace, client = opened()
+            peaks = [peak - base for peak in peaks]
+            base = resident()
+            peaks = [peak + base for peak in peaks]
             peaks.append(drain(None, lambda receiver, messages: receiver.dead_letter_messages(messages)))
             sub_queue = ServiceBusSubQueue.DEAD_LETTER
         peaks.append(drain(sub_queue, lambda receiver, messages: receiver.complete_messages(messages)))

@@ -97,6 +97,11 @@ impl Memory {
         self.limit.is_none_or(|limit| record_memory() <= for_bodies(limit))
     }
 
+    /// True when messages that need not be in memory are to leave it.
+    pub fn is_tight(&self) -> bool {
+        self.spills() || !self.has_room()
+    }
+
     /// Counts what comes in; refuses it when slots alone take the limit. `slots` adds up what they take.
     #[inline]
     pub fn check(&self, bytes: u64, slots: impl FnOnce() -> u64) -> Result<()> {

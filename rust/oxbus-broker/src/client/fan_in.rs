@@ -156,7 +156,8 @@ impl Receiver {
         // Nothing is put aside while somebody else waits.
         let crowded = self.queue.receivable(self.sub_queue).doorbell.waiters() > 0;
         let (total, run) = match (wanted + self.prefetch, self.policy) {
-            _ if crowded => (wanted, RUN_MAX),
+            (_, LockPolicy::Faithful) if crowded => (wanted, 1),
+            (_, LockPolicy::Fresh) if crowded => (wanted, RUN_MAX),
             (total @ 1, _) | (total, LockPolicy::Faithful) => (total.max(cells), 1),
             (total, LockPolicy::Fresh) => (total, RUN_MAX),
         };

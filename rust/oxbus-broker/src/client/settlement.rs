@@ -11,7 +11,7 @@ use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored};
 use super::receiver::Receiver;
 use crate::record::{with_dead_letter, with_properties};
 use crate::shard::journal::Pending;
-use crate::shard::{Buried, Cell, Ended, SettleError};
+use crate::shard::{Cell, Ended, SettleError};
 
 /// Names a hold across the cells of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,6 @@ pub enum Settlement<'a> {
 struct Begun<'a> {
     ended: Ended,
     pending: Option<(&'a Cell, Pending)>,
-    buried: Option<Buried>,
 }
 
 impl<'a> Begun<'a> {
@@ -57,7 +56,6 @@ impl<'a> Begun<'a> {
         Self {
             ended,
             pending: pending.map(|pending| (cell, pending)),
-            buried: None,
         }
     }
 }
@@ -67,10 +65,11 @@ impl Receiver {
     pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
         self.check_settles()?;
         let begun = self.begin(at, settlement)?;
-        self.finish(at, begun)
+        self.finish(at, &begun)
     }
 
-    /// Settles many in the same way; the positions of those whose lock was lost. The others are settled.
+    /// Settles many in the same way; the positions of those whose lock was lost. The others are settled. On an error those
+    /// of partitions that work are settled all the same.
     pub fn settle_many(&self, at: &[SettleKey], settlement: Settlement<'_>) -> Result<Vec<usize>> {
         if matches!(settlement, Settlement::Complete) {
             return self.complete_many(at);
@@ -90,26 +89,34 @@ impl Receiver {
                 }
             }
         }
-        // All are on their way before the first is waited for.
-        for (_, begun) in &settled {
-            if let Some((cell, pending)) = &begun.pending {
+        // All are on their way before the first is waited for: each cell but the first is asked once, at its last message.
+        let mut asked = settled.last().map_or(0u64, |(at, _)| 1 << at.index);
+        for (at, begun) in settled.iter().rev() {
+            if let Some((cell, pending)) = &begun.pending
+                && asked >> at.index & 1 == 0
+            {
+                asked |= 1 << at.index;
                 cell.begin(pending);
             }
         }
-        for (at, begun) in settled {
-            let finished = self.finish(at, begun);
+        for (at, begun) in settled.iter().rev() {
+            let finished = self.finish(*at, begun);
             failed = failed.or(finished.err());
         }
         failed.map_or(Ok(lost), Err)
     }
 
     /// Waits for a settlement and announces what became ready by it.
-    fn finish(&self, at: SettleKey, begun: Begun<'_>) -> Result<()> {
-        if let Some((cell, pending)) = begun.pending {
-            cell.finish(Some(&pending))?;
-            cell.leave_buried(begun.buried.into_iter().collect())?;
-        }
+    fn finish(&self, at: SettleKey, begun: &Begun<'_>) -> Result<()> {
+        let Some((cell, pending)) = &begun.pending else {
+            self.queue.announce(at.index, begun.ended);
+            return Ok(());
+        };
+        cell.finish(Some(pending))?;
         self.queue.announce(at.index, begun.ended);
+        if begun.ended.dead_letters > 0 {
+            cell.leave_buried(pending);
+        }
         Ok(())
     }
 
@@ -141,15 +148,12 @@ impl Receiver {
                 check_text("error_description", description)?;
                 let stored = self.stored(cell, at)?;
                 let record = with_dead_letter(&stored, reason, description, changes)?;
-                let (pending, buried) = cell.dead_letter(at.key, record, ticks).map_err(failed)?;
+                let pending = cell.dead_letter(at.key, record, ticks).map_err(failed)?;
                 let ended = Ended {
                     dead_letters: 1,
                     ..Ended::default()
                 };
-                return Ok(Begun {
-                    buried,
-                    ..Begun::new(cell, ended, pending)
-                });
+                return Ok(Begun::new(cell, ended, pending));
             }
         };
         let (ended, pending) = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;

@@ -118,6 +118,7 @@ impl Watch {
             Some(_) => {}
             None => {
                 self.heal = None;
+                shard.leave_buried();
                 if journal.wants_snapshot(self.save.remaining() == Some(Duration::ZERO)) {
                     kept.save(shard);
                     self.save = next_save();

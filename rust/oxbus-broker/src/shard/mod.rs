@@ -23,6 +23,7 @@ mod settle;
 mod snapshot;
 mod spill;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::options::Durability;
@@ -39,7 +40,6 @@ use journal::{Journal, Pending};
 pub use schedule::Schedule;
 pub use settle::SettleError;
 pub use snapshot::CellHandle;
-pub use spill::Buried;
 pub(crate) use spill::offset_in;
 
 /// One partition of a namespace.
@@ -54,6 +54,8 @@ pub struct Shard {
     saving: Mutex<()>,
     /// Whether what comes in stays on disk.
     memory: Arc<Memory>,
+    /// Some cell has messages in `buried`.
+    has_buried: AtomicBool,
 }
 
 /// The part of a cell that the shard's mutex guards.
@@ -63,6 +65,8 @@ pub struct CellState {
     pub dead_letters: OrderedStore,
     /// Scheduled messages by due time.
     pub schedule: Schedule,
+    /// Messages of the dead-letter queue that leave memory once they are synced.
+    buried: Vec<spill::Buried>,
 }
 
 /// Names the state of one cell inside its shard.
@@ -96,6 +100,7 @@ impl Shard {
             journal,
             saving: Mutex::default(),
             memory: Arc::default(),
+            has_buried: AtomicBool::new(false),
         }
     }
 

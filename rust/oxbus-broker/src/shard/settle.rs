@@ -4,6 +4,8 @@
 //! The store decides who wins a settlement; the winner journals it and waits. An abandoned message needs no event: what it
 //! counts was written when it was handed out.
 
+use std::sync::atomic::Ordering;
+
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Ticks, Timestamp};
@@ -11,7 +13,8 @@ use oxbus_store::shard_log::Room;
 use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Record, Removed, Settled};
 
 use super::journal::{Event, Pending};
-use super::{Buried, Cell, CellState, Ended};
+use super::spill::Buried;
+use super::{Cell, CellState, Ended};
 use crate::record::with_dead_letter;
 
 /// Why a settlement did not work, or may not have.
@@ -99,7 +102,12 @@ impl Cell {
 
     /// Has an entry made as safe as [`Cell::finish`] waits for, while the caller waits for another cell.
     pub fn begin(&self, pending: &Pending) {
-        pending.begin(self.durability(None));
+        let buries = self.shard.has_buried.load(Ordering::Acquire);
+        pending.begin(if buries {
+            Durability::Fsync
+        } else {
+            self.durability(None)
+        });
     }
 
     /// What a settlement changes in the journal, encoded before the hold ends: only its holder knows the message.
@@ -151,13 +159,8 @@ impl Cell {
     }
 
     /// Moves a locked message to the dead-letter queue with `record` in place of its bytes, in one step. Returns what to
-    /// wait for before it is acknowledged, and what may stay on disk then.
-    pub fn dead_letter(
-        &self,
-        key: LockKey,
-        record: Record,
-        ticks: Ticks,
-    ) -> Result<(Option<Pending>, Option<Buried>), SettleError> {
+    /// wait for before it is acknowledged.
+    pub fn dead_letter(&self, key: LockKey, record: Record, ticks: Ticks) -> Result<Option<Pending>, SettleError> {
         self.shard.with(self.no, |state| {
             let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("remove removes");
@@ -170,22 +173,22 @@ impl Cell {
         })
     }
 
-    /// Stores a message in the dead-letter queue and tells the journal: what to wait for, and what may stay on disk then.
-    fn put_into_dead_letters(
-        &self,
-        state: &mut CellState,
-        message: Removed,
-    ) -> Result<(Option<Pending>, Option<Buried>), Error> {
+    /// Stores a message in the dead-letter queue and tells the journal; what to wait for.
+    fn put_into_dead_letters(&self, state: &mut CellState, message: Removed) -> Result<Option<Pending>, Error> {
         let entry = self.dead_letter_entry(&message);
         let (counter, record) = (message.counter, message.record.clone());
         let stored = state.dead_letters.insert(message);
         debug_assert!(stored, "a number is in one place at a time");
-        let Some(entry) = entry else { return Ok((None, None)) };
+        let Some(entry) = entry else { return Ok(None) };
         let pending = self.append_note(&entry)?;
         let buried = pending
-            .clone()
+            .as_ref()
             .and_then(|pending| Buried::of(&self.shard, counter, &record, &entry, pending));
-        Ok((pending, buried))
+        if let Some(buried) = buried {
+            state.buried.push(buried);
+            self.shard.has_buried.store(true, Ordering::Release);
+        }
+        Ok(pending)
     }
 
     /// Puts messages that left the main store into the dead-letter queue with the system's reason. Returns how many.
@@ -201,13 +204,13 @@ impl Cell {
         };
         let marked: Vec<Removed> = messages.into_iter().filter_map(mark).collect();
         let count = marked.len();
-        let buried = self.shard.with(self.no, |state| {
-            // The entries are not waited for: until they are on disk the next open buries the messages again. A failure
-            // takes the shard out of service.
-            let put = |message| self.put_into_dead_letters(state, message).ok()?.1;
-            marked.into_iter().filter_map(put).collect()
+        self.shard.with(self.no, |state| {
+            for message in marked {
+                // Not waited for: until it is on disk the next open buries the message again. A failure takes the shard
+                // out of service.
+                let _ = self.put_into_dead_letters(state, message);
+            }
         });
-        let _ = self.leave_buried(buried);
         count
     }
 

@@ -88,6 +88,7 @@ impl Shard {
         until_settled(&noted);
         match begin_anew(&mut Walk::over(&noted)).map_err(|error| self.not_saved(&error)) {
             Ok(log) => {
+                self.keep_buried();
                 journal.order().replace(log);
                 self.health.heal();
                 Ok(())

@@ -5,6 +5,7 @@
 //! A snapshot that holds it takes over (`snapshot`), so old files are let go of.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Result};
@@ -12,7 +13,7 @@ use oxbus_store::extent::Place;
 use oxbus_store::{NewMessage, Record, Stored};
 
 use super::journal::{Event, Events, Pending};
-use super::{Cell, Fault, Shard};
+use super::{Cell, CellState, Fault, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
 /// Where in `entry` a part of it stands.
@@ -62,8 +63,10 @@ impl Shard {
     }
 }
 
-/// A message that just came into the dead-letter queue, and where its bytes stand in the journal.
-pub struct Buried {
+/// A message that came into the dead-letter queue, and where its bytes stand in the journal: it leaves memory once they
+/// are synced there.
+#[derive(Debug)]
+pub(super) struct Buried {
     counter: Counter,
     record: Record,
     pending: Pending,
@@ -72,39 +75,71 @@ pub struct Buried {
 
 impl Buried {
     /// `None` when it is to stay in memory.
-    pub(super) fn of(shard: &Shard, counter: Counter, record: &Stored, entry: &[u8], pending: Pending) -> Option<Self> {
-        let record = record.in_memory()?.clone();
-        if !shard.memory.spills() || record.len() < SPILL_BYTES_MIN {
+    pub(super) fn of(
+        shard: &Shard,
+        counter: Counter,
+        record: &Stored,
+        entry: &[u8],
+        pending: &Pending,
+    ) -> Option<Self> {
+        let record = record.in_memory()?;
+        if record.len() < SPILL_BYTES_MIN || !shard.memory.is_tight() {
             return None;
         }
-        let place = places(entry, pending.place.as_ref()?).pop()?;
         Some(Self {
             counter,
-            record,
-            pending,
-            place,
+            record: record.clone(),
+            pending: pending.clone(),
+            place: places(entry, pending.place.as_ref()?).pop()?,
         })
     }
 }
 
+impl CellState {
+    /// Takes messages out of memory that are synced; true when others wait for it. Who changed one meanwhile keeps it.
+    fn leave_buried(&mut self) -> bool {
+        let synced = self.buried.extract_if(.., |buried| buried.pending.is_synced());
+        for Buried {
+            counter, record, place, ..
+        } in synced
+        {
+            self.dead_letters.leave_on_disk(counter, &record, place);
+        }
+        !self.buried.is_empty()
+    }
+}
+
+impl Shard {
+    /// Takes messages of the dead-letter queues out of memory that are synced by now. Waits for nothing.
+    pub fn leave_buried(&self) {
+        if !self.has_buried.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let mut more = false;
+        for state in self.guard().iter_mut().flatten() {
+            more |= state.leave_buried();
+        }
+        if more {
+            self.has_buried.store(true, Ordering::Release);
+        }
+    }
+
+    /// Keeps them in memory: the log they were written to is no longer in use.
+    pub(super) fn keep_buried(&self) {
+        for state in self.guard().iter_mut().flatten() {
+            state.buried.clear();
+        }
+    }
+}
+
 impl Cell {
-    /// Leaves messages of the dead-letter queue on disk, once they are synced there. Who changed one meanwhile keeps it.
-    pub fn leave_buried(&self, buried: Vec<Buried>) -> Result<()> {
-        if buried.is_empty() {
-            return Ok(());
+    /// Has messages that a call dead-lettered leave memory before the call ends, so that calls do not fill it: waits for
+    /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
+    pub fn leave_buried(&self, last: &Pending) {
+        if self.shard.has_buried.load(Ordering::Acquire) {
+            let _ = self.shard.wait_until(last, Durability::Fsync);
+            self.shard.leave_buried();
         }
-        for Buried { pending, .. } in &buried {
-            self.shard.wait_until(pending, Durability::Fsync)?;
-        }
-        self.shard.with(self.no, |state| {
-            for Buried {
-                counter, record, place, ..
-            } in buried
-            {
-                state.dead_letters.leave_on_disk(counter, &record, place);
-            }
-        });
-        Ok(())
     }
 
     /// The bytes of a message, wherever they are.

@@ -69,7 +69,10 @@ impl Catalog {
     /// a made-up file brings about.
     pub fn write(&mut self, disk: &dyn Disk, dir: &Path, content: Vec<u8>) -> io::Result<()> {
         if self.change >= NUMBER_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the catalog has no number left"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the catalog has no number left",
+            ));
         }
         let next = Self {
             store: self.store,

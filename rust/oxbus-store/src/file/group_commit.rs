@@ -343,6 +343,8 @@ impl GroupCommit {
     /// Who comes while somebody writes or syncs waits for that sync: what gathers until then is one frame and one sync,
     /// and nobody is woken in between.
     fn commit_synced(&self, lsn: Lsn) -> Result<(), AppendError> {
+        // Who writes is in the way only of what is not written: otherwise those who keep writing would keep us waiting.
+        let is_working = || is_busy(&self.syncer) || (self.reached(Level::Written) < lsn && is_busy(&self.writer));
         // We wrote, and those who wait for a sync were not woken because we are going to sync.
         let mut owes_wake = false;
         loop {
@@ -353,7 +355,6 @@ impl GroupCommit {
                 return result;
             }
             if is_busy(&self.syncer) {
-                let is_working = || is_busy(&self.writer) || is_busy(&self.syncer);
                 self.wait_while(lsn, Level::Synced, &self.sync_ended, is_working);
             } else if self.reached(Level::Written) < lsn {
                 if let Ok(mut writer) = self.writer.try_lock() {
@@ -362,7 +363,6 @@ impl GroupCommit {
                     self.settle_written();
                     owes_wake = true;
                 } else {
-                    let is_working = || is_busy(&self.writer) || is_busy(&self.syncer);
                     self.wait_while(lsn, Level::Synced, &self.sync_ended, is_working);
                 }
             } else if let Ok(syncing) = self.syncer.try_lock() {
@@ -398,18 +398,19 @@ impl GroupCommit {
 
     /// Wakes those who wait and runs the callbacks of appends that ended. The caller holds no mutex.
     fn settle_up(&self) {
-        // Who is between its look and its wait holds the buffer, which `settle_written` takes.
-        self.settle_written();
-        self.sync_ended.notify_all();
-    }
-
-    /// The same, but for those who wait for a sync: the caller is going to sync, and settles up then.
-    fn settle_written(&self) {
+        // Who is between its look and its wait holds the buffer.
         let ended = std::mem::take(&mut guard(&self.buffer).ended);
         self.write_ended.notify_all();
+        self.sync_ended.notify_all();
         for (done, result) in ended {
             done(result);
         }
+    }
+
+    /// Wakes those who need no sync. The caller is going to sync, and settles up then.
+    fn settle_written(&self) {
+        drop(guard(&self.buffer));
+        self.write_ended.notify_all();
     }
 
     /// Runs `work` as the writing thread.

@@ -37,6 +37,14 @@ pub struct Order<'a> {
     log: MutexGuard<'a, Arc<dyn ShardLog>>,
 }
 
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending")
+            .field("lsn", &self.lsn)
+            .finish_non_exhaustive()
+    }
+}
+
 /// An entry that is on its way.
 #[derive(Clone)]
 #[must_use = "nothing may be acknowledged before it has reached its level"]
@@ -138,6 +146,11 @@ impl Pending {
     /// Waits until the entry, and all before it, have reached a level.
     pub fn wait(&self, durability: Durability) -> Result<(), AppendError> {
         self.log.commit(self.lsn, level(durability))
+    }
+
+    /// True once the entry, and all before it, are synced.
+    pub fn is_synced(&self) -> bool {
+        self.log.reached(Level::Synced) >= self.lsn
     }
 
     /// Has the entry brought to a level while the caller waits for others.
