@@ -174,16 +174,23 @@ def run_durable(options: argparse.Namespace, results: Results) -> dict[str, Any]
 
 def run_durable_alone(disk: dict[str, float | str], rounds: int, results: Results) -> None:
     """Measure what peers have no part in: many senders, opening after a kill, room on disk, `os` beside memory."""
+    from durable import disk as yardstick  # noqa: PLC0415
     from durable import recovery, senders  # noqa: PLC0415 -- they need pyarrow
-    from durable.measure import SCRATCH  # noqa: PLC0415
+    from durable.measure import PROBE_SECONDS, SCRATCH  # noqa: PLC0415
 
     found: dict[str, list[float]] = {}
 
     def note(bench_id: str, figure: str, value: float) -> None:
         found.setdefault(f"{bench_id} {figure}", []).append(value)
 
+    def appends() -> float:
+        return yardstick.appends_per_s(SCRATCH, PROBE_SECONDS)
+
     half_the_disk = float(disk["sequential_bytes_per_s"]) / 2
     for _ in range(rounds):
+        before = appends()
+        plain = senders.one_by_one(SCRATCH, 1, 2_000, partitioned=False)
+        note("send/100B/durable_single_plain", "ratio_to_append", plain / statistics.mean([before, appends()]))
         one = senders.one_by_one(SCRATCH, 1, 2_000)
         note("send/100B/durable_64_threads_single", "ratio_to_one", senders.one_by_one(SCRATCH, 64, 32_000) / one)
         rate = senders.by_hundred(SCRATCH, 4, 200_000, 300)

@@ -57,6 +57,12 @@ DURABLE_TARGETS = (
 """What is judged at the level `fsync`; a figure of the disk is taken beside each round."""
 
 DURABLE_ALONE_TARGETS = (
+    Target(
+        "send/100B/durable_single_plain",
+        "fsync, single send to a queue without partitions / disk appends",
+        1.3,
+        figure="ratio_to_append",
+    ),
     Target("send/100B/durable_64_threads_single", "fsync, 64 senders / one sender", 8.0, figure="ratio_to_one"),
     Target(
         "send/300B/durable_4_threads_batch_100",

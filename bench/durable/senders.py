@@ -22,7 +22,7 @@ QUEUE = "bench"
 WARM_UP_LISTS = 16
 
 
-def one_by_one(directory: Path, threads: int, messages: int) -> float:
+def one_by_one(directory: Path, threads: int, messages: int, *, partitioned: bool = True) -> float:
     """Return messages per second that `threads` threads send one by one, 100 bytes each."""
     bodies = bodies_of(100, messages)
 
@@ -30,7 +30,7 @@ def one_by_one(directory: Path, threads: int, messages: int) -> float:
         for body in bodies[side::threads]:
             sender.send_messages(ServiceBusMessage(body))
 
-    return _rate(directory, threads, messages, send)
+    return _rate(directory, threads, messages, send, partitioned=partitioned)
 
 
 def by_hundred(directory: Path, threads: int, messages: int, body_bytes: int) -> float:
@@ -44,10 +44,17 @@ def by_hundred(directory: Path, threads: int, messages: int, body_bytes: int) ->
     return _rate(directory, threads, messages, send)
 
 
-def _rate(directory: Path, threads: int, messages: int, send: Callable[[oxbus.ServiceBusSender, int], None]) -> float:
+def _rate(
+    directory: Path,
+    threads: int,
+    messages: int,
+    send: Callable[[oxbus.ServiceBusSender, int], None],
+    *,
+    partitioned: bool = True,
+) -> float:
     with tempfile.TemporaryDirectory(dir=directory) as folder, oxbus.Namespace(Path(folder) / "namespace") as namespace:
         admin = ServiceBusAdministrationClient(namespace)
-        admin.create_queue(QUEUE, enable_partitioning=True)
+        admin.create_queue(QUEUE, enable_partitioning=partitioned)
         client = ServiceBusClient(namespace)
         senders = [client.get_queue_sender(QUEUE) for _ in range(threads)]
         for _ in range(WARM_UP_LISTS):  # the first files are made now
