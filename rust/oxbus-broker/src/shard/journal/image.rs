@@ -102,8 +102,11 @@ impl Queues {
         if counter == Counter(0) || counter > Counter::MAX {
             return Err((counter, "no message has such a number"));
         }
+        // Most messages come in order, and then no number is to be looked for.
+        let is_there =
+            counter < self.next && (self.main.contains_key(&counter) || self.dead_letters.contains_key(&counter));
         self.next = self.next.max(counter.next());
-        if !self.main.contains_key(&counter) && !self.dead_letters.contains_key(&counter) {
+        if !is_there {
             self.of(sub_queue).insert(counter, kept());
         }
         Ok(())
