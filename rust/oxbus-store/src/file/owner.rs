@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who owns a directory: one process at a time.
 //!
-//! The owner holds a lock of the kernel on the file `owner`, which ends with the process, however it ends. The file
+//! The owner holds a lock of the kernel on the file `owner`, which ends with its drop, and with the process, however that ends. The file
 //! also tells the owner's process id, for the error of whoever comes second. A forked child shares the lock until it closes
 //! the file, so it must: what was open before a fork is the parent's. [`held_files`] tells a fork handler which files.
 
@@ -48,6 +48,9 @@ pub struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        // The lock belongs to all copies of the file, and a program that was just started may have one for a moment more:
+        // its starter goes on before the kernel closes what a started program does not keep.
+        let _ = self.file.unlock();
         let held = self.file.as_raw_fd();
         for place in &HELD {
             // Before the file is closed: its number may be somebody else's right after.
@@ -123,8 +126,10 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+        let copy = owner.file.try_clone().expect("copied");
         drop(owner);
-        drop(Owner::take(&dir).expect("free again"));
+        drop(Owner::take(&dir).expect("free again, whoever else has the file"));
+        drop(copy);
         std::fs::remove_dir_all(&dir).expect("removed");
     }
 }
