@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who owns a directory: one process at a time.
 //!
-//! The owner holds a lock of the kernel on the file `owner`, which ends with its drop, and with the process, however that ends. The file
-//! also tells the owner's process id, for the error of whoever comes second. A forked child shares the lock until it closes
-//! the file, so it must: what was open before a fork is the parent's. [`held_files`] tells a fork handler which files.
+//! The owner holds a lock of the kernel on the file `owner`, which ends with its drop, and with the process, however that
+//! ends. The file also tells the owner's process id, for the error of whoever comes second. A forked child shares the lock
+//! until it closes the file, so it must: what was open before a fork is the parent's. [`held_files`] tells a fork handler
+//! which files.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
