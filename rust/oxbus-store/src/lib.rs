@@ -36,7 +36,6 @@ pub use ordered::OrderedStore;
 #[cfg(not(loom))]
 pub use record_memory::record_memory;
 pub use slot_log::SlotLog;
-pub use slot_log::epoch::pin;
 pub use slot_log::record::{Record, Stored};
 
 /// The store of a cell: the slot log, or its mutex twin when the build says so.

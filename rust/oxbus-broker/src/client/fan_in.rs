@@ -151,8 +151,6 @@ impl Receiver {
             return;
         }
         let cells = ready.count_ones() as usize;
-        // For all claims of the rounds.
-        let _guard = oxbus_store::pin();
         // Nothing is put aside while somebody else waits.
         let crowded = self.queue.receivable(self.sub_queue).doorbell.waiters() > 0;
         let (total, run) = match (wanted + self.prefetch, self.policy) {

@@ -5,25 +5,13 @@
 //! when every guard of that time is gone. loom does not know crossbeam's epochs: there nothing is ever freed.
 
 #[cfg(not(loom))]
-pub(crate) use crossbeam_epoch::Guard;
+pub(super) use crossbeam_epoch::{Guard, pin};
 
-/// Keeps readable what can be reached now. Every call on a log takes a guard; while a thread holds one, its further ones
-/// cost next to nothing, so a caller that makes many calls in a row may hold one around them. Not for long: memory that
-/// is unlinked meanwhile is not freed.
-#[cfg(not(loom))]
-#[inline]
-pub fn pin() -> Guard {
-    crossbeam_epoch::pin()
-}
-
-/// Nothing to hold.
 #[cfg(loom)]
-#[derive(Debug)]
-pub struct Guard;
+pub(super) struct Guard;
 
-/// The same under loom, where nothing is freed.
 #[cfg(loom)]
-pub fn pin() -> Guard {
+pub(super) fn pin() -> Guard {
     Guard
 }
 

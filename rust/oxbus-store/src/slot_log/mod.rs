@@ -30,7 +30,7 @@ mod browse;
 mod claim;
 mod deferred;
 mod directory;
-pub(crate) mod epoch;
+mod epoch;
 mod expiry;
 #[cfg(all(test, loom))]
 pub(crate) mod loom_tests;
