@@ -12,12 +12,12 @@ pub const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 
 /// The stored form of a message.
 pub fn encode(fields: &Fields<'_>) -> Record {
-    encode_into(fields.encoded_len(), fields)
+    encode_sized(fields.encoded_len(), fields)
 }
 
 /// The stored form of a message of `len` encoded bytes.
 #[inline]
-pub(crate) fn encode_into(len: usize, fields: &Fields<'_>) -> Record {
+pub(crate) fn encode_sized(len: usize, fields: &Fields<'_>) -> Record {
     Record::build(len, |out| fields.encode(out))
 }
 

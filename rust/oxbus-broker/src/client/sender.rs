@@ -114,7 +114,7 @@ impl Sender {
         let now = core.clock().now();
         if core.is_durable() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
             let entry = Entry {
-                record: record::encode_into(len, fields),
+                record: record::encode_sized(len, fields),
                 time_to_live_ms: fields.time_to_live_ms,
                 due: fields.scheduled_enqueue_time,
             };
@@ -123,7 +123,7 @@ impl Sender {
             return Ok(Queue::sequence_number(index, first));
         }
         let (index, cell) = self.admit(route, len, 1)?;
-        let message = self.new_message(record::encode_into(len, fields), fields.time_to_live_ms, now);
+        let message = self.new_message(record::encode_sized(len, fields), fields.time_to_live_ms, now);
         let counter = cell.main().append_one(message, now);
         self.reach(Durability::Memory);
         self.queue.touch(now);

@@ -268,7 +268,8 @@ impl Cell {
             self.main.append_one(message, due);
             return Ok(true);
         };
-        let reserved = self.reserve(journal, 1, MESSAGE_BYTES, |becomes, entry| {
+        let bytes = message.record.len() + MESSAGE_BYTES;
+        let reserved = self.reserve(journal, 1, bytes, |becomes, entry| {
             Event::Activate {
                 counter,
                 becomes,
