@@ -151,3 +151,30 @@ def test_prefetch_out_of_range_is_refused(client: ServiceBusClient, queue_name: 
     """A prefetch below 0 or above 50,000 is a ValueError as in the SDK (B-141)."""
     with pytest.raises(ValueError, match="prefetch_count"):
         client.get_queue_receiver(queue_name, prefetch_count=prefetch_count)
+
+
+@pytest.mark.usefixtures("twenty_messages")
+@pytest.mark.parametrize("returns", ["abandoned", "expired"])
+def test_without_prefetch_nothing_overtakes_a_message_that_comes_back(
+    client: ServiceBusClient,
+    queue_name: str,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+    returns: str,
+) -> None:
+    """Received one by one, a message that comes back is received again before later ones of its partition.
+
+    What the receiver took along with it goes back with it; only a prefetch gives up that order (B-145).
+    """
+    with client.get_queue_receiver(queue_name) as receiver:
+        first = receive_one(receiver)
+        if returns == "abandoned":
+            receiver.abandon_message(first)
+        else:
+            clock.advance(61)
+        messages = [receive_one(receiver) for _ in range(20)]
+        assert [str(message) for message in messages] == [str(number) for number in range(20)]
+        assert [message.delivery_count for message in messages] == [1] + [0] * 19
+        receiver.complete_messages(messages)
+        assert drain(receiver, 1) == []

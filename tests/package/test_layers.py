@@ -37,7 +37,6 @@ BROKER_PARTS_ABOVE = {
 
 HELD_FROM_ABOVE = {
     ("entity/queue.rs", "namespace"): "a queue is made with the shards and the clock that its namespace shares out",
-    ("entity/receivable.rs", "client"): "an entity asks the caches of its receivers to give messages back",
 }
 """Files that name a part above them, each with its reason; a line that is no longer needed fails too."""
 

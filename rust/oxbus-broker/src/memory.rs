@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use oxbus_model::{Error, ErrorKind, Result};
-use oxbus_store::record_memory;
+use oxbus_store::{count_record_memory, record_memory};
 
 /// Looks per limit's worth of bytes that come in.
 const LOOKS: u64 = 64;
@@ -80,6 +80,9 @@ pub struct Memory {
 impl Memory {
     /// A limit in bytes; `None` for none.
     pub fn new(limit: Option<u64>) -> Self {
+        if limit.is_some() {
+            count_record_memory();
+        }
         Self {
             limit,
             ..Self::default()

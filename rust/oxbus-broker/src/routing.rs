@@ -39,7 +39,10 @@ impl RoundRobin {
     /// The partitions in the order in which to try them, beginning with the one whose turn it is.
     pub fn turn(&self, partitions: u16) -> impl Iterator<Item = PartitionId> + use<> {
         let partitions = u64::from(partitions);
-        let first = self.0.fetch_add(1, Ordering::Relaxed) % partitions;
+        // Not one atomic addition: threads that share a sender may take the same turn, and no harm is done.
+        let turn = self.0.load(Ordering::Relaxed);
+        self.0.store(turn.wrapping_add(1), Ordering::Relaxed);
+        let first = turn % partitions;
         (first..partitions).chain(0..first).map(|it| PartitionId(it as u16))
     }
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusMessageBatch`: messages that are stored together or not at all.
 
+use std::ops::DerefMut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use oxbus_broker::client::Batch;
-use oxbus_broker::clock::random_bytes;
 use oxbus_model::caps::{BATCH_SIZE_BYTES_DEFAULT, MESSAGE_SIZE_BYTES_MAX};
-use oxbus_model::message::AssignedId;
 use oxbus_model::options::in_range;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -18,7 +17,6 @@ use crate::message::ServiceBusMessage;
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusMessageBatch {
     batch: Mutex<Batch>,
-    id_prefix: u64,
 }
 
 impl ServiceBusMessageBatch {
@@ -32,7 +30,6 @@ impl ServiceBusMessageBatch {
         };
         Ok(Self {
             batch: Mutex::new(Batch::new(max)),
-            id_prefix: u64::from_ne_bytes(random_bytes().or_raise()?),
         })
     }
 
@@ -46,16 +43,16 @@ impl ServiceBusMessageBatch {
     }
 }
 
-/// Adds a message to a batch; one without an id gets one.
-pub(crate) fn push(batch: &mut Batch, message: &Bound<'_, PyAny>, assign: impl FnOnce() -> AssignedId) -> PyResult<()> {
+/// Adds a message to a batch. `batch` is asked for only when no code of Python's can run any more.
+pub(crate) fn push<B: DerefMut<Target = Batch>>(message: &Bound<'_, PyAny>, batch: impl FnOnce() -> B) -> PyResult<()> {
     let py = message.py();
     let message = message
         .cast::<ServiceBusMessage>()
         .map_err(|_| not_a_message(message))?;
-    let mut message = message.try_borrow_mut()?;
-    crate::sender::check_outgoing(&message)?;
-    message.ensure_id(assign);
-    message.with_fields(py, |fields| batch.push(fields).or_raise())
+    let message = message.get();
+    crate::sender::check_outgoing(message)?;
+    message.set_sent();
+    message.with_fields(py, |fields| batch().push(fields).or_raise())
 }
 
 pub(crate) fn not_a_message(value: &Bound<'_, PyAny>) -> PyErr {
@@ -77,9 +74,7 @@ impl ServiceBusMessageBatch {
     }
 
     fn add_message(&self, message: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut batch = self.guard();
-        let count = batch.len() as u64;
-        push(&mut batch, message, || AssignedId::new(self.id_prefix, count))
+        push(message, || self.guard())
     }
 
     #[getter]

@@ -17,7 +17,7 @@ impl ServiceBusReceivedMessage {
     /// # Safety
     /// Called by the interpreter only, with a `view` that it owns.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let message = slf.as_super().borrow();
+        let message = slf.as_super().get();
         let record = message.record().expect("a received message is stored");
         let Body::Data(body) = Fields::decode(record).or_raise()?.body else {
             return Err(PyBufferError::new_err(

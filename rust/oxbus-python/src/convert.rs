@@ -76,6 +76,24 @@ pub(crate) fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Timestamp> {
         .ok_or_else(|| PyValueError::new_err("the time is out of range; use a time after 1970-01-01"))
 }
 
+/// A number of seconds. Python takes long to make a float of an int, so a small one is read as what it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seconds(pub(crate) f64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
+    type Error = PyErr;
+
+    #[inline]
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_exact_instance_of::<PyInt>()
+            && let Ok(whole) = value.extract::<i32>()
+        {
+            return Ok(Self(whole.into()));
+        }
+        value.extract().map(Self)
+    }
+}
+
 /// The end of a wait in seconds; `None` waits for ever.
 pub(crate) fn alarm(name: &str, seconds: Option<f64>) -> PyResult<Alarm> {
     Ok(Alarm::after(seconds.map(|seconds| wait(name, seconds)).transpose()?))

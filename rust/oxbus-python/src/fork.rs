@@ -16,11 +16,13 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::error::raise;
+use crate::ids;
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn forked_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    ids::begin_in_child();
     for file in oxbus_store::file::held_files() {
         // SAFETY: the files belong to handles of the parent, which this child neither uses nor drops. `close` is
         // async-signal-safe.
@@ -34,7 +36,7 @@ pub(crate) fn watch() -> PyResult<()> {
     let mut result = 0;
     REGISTERED.call_once(|| {
         // SAFETY: the handler is a plain function of this library, which is never unloaded; it adds to an
-        // atomic and closes files, which is async-signal-safe.
+        // atomic, asks the kernel for random bytes and closes files, which is async-signal-safe.
         result = unsafe { libc::pthread_atfork(None, None, Some(forked_in_child)) };
     });
     if result == 0 {

@@ -19,6 +19,7 @@ mod convert;
 mod error;
 mod fork;
 mod hash;
+mod ids;
 mod imports;
 mod message;
 mod namespace;
@@ -68,6 +69,7 @@ mod _oxbus {
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::ids::begin()?;
         super::fork::watch()
     }
 }

@@ -2,6 +2,8 @@
 //! `ServiceBusMessage`: a message to send, and the base of those received.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxbus_model::Timestamp;
 use oxbus_model::message::{AssignedId, Body, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
@@ -11,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
 
 use crate::error::OrRaise;
-use crate::{convert, imports, properties};
+use crate::{convert, ids, imports, properties};
 
 /// The body of a message to send.
 enum OutgoingBody {
@@ -35,13 +37,51 @@ struct Details {
     application_properties: Option<Py<PyAny>>,
     scheduled_enqueue_time: Option<Timestamp>,
     time_to_live_ms: Option<u64>,
+    /// In place of the id that the message was made with.
+    assigned_id: Option<AssignedId>,
 }
 
 /// A message to send.
 struct Outgoing {
     body: OutgoingBody,
-    assigned_id: Option<AssignedId>,
-    details: Option<Box<Details>>,
+    /// Its id, if none is given.
+    assigned_id: AssignedId,
+    /// It was sent, or added to a batch: it shows its assigned id.
+    sent: AtomicBool,
+    /// Locked for moments in which no code of Python's can run.
+    details: OnceLock<Box<Mutex<Details>>>,
+}
+
+impl Outgoing {
+    fn new(body: OutgoingBody, details: OnceLock<Box<Mutex<Details>>>) -> Self {
+        Self {
+            body,
+            assigned_id: ids::next(),
+            sent: AtomicBool::new(false),
+            details,
+        }
+    }
+
+    /// What few messages have, if this one has it.
+    #[inline]
+    fn details(&self) -> Option<MutexGuard<'_, Details>> {
+        self.details.get().map(|details| guard(details))
+    }
+
+    /// The same, to change it.
+    fn details_to_set(&self) -> MutexGuard<'_, Details> {
+        guard(self.details.get_or_init(Box::default))
+    }
+
+    /// Changes a detail. The old value is dropped last: that may run code of Python's.
+    fn set<T>(&self, value: T, place: impl FnOnce(&mut Details) -> &mut T) {
+        let held = std::mem::replace(place(&mut self.details_to_set()), value);
+        drop(held);
+    }
+}
+
+fn guard(details: &Mutex<Details>) -> MutexGuard<'_, Details> {
+    details.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 enum Content {
@@ -50,7 +90,7 @@ enum Content {
 }
 
 /// A message.
-#[pyclass(subclass, module = "oxbus")]
+#[pyclass(subclass, frozen, module = "oxbus")]
 pub(crate) struct ServiceBusMessage {
     content: Content,
 }
@@ -77,27 +117,22 @@ impl ServiceBusMessage {
         }
     }
 
-    /// Gives a message without an id the one that `assign` makes.
-    pub(crate) fn ensure_id(&mut self, assign: impl FnOnce() -> AssignedId) {
-        if let Content::Outgoing(outgoing) = &mut self.content
-            && outgoing.assigned_id.is_none()
-            && outgoing
-                .details
-                .as_ref()
-                .is_none_or(|details| details.message_id.is_none())
-        {
-            outgoing.assigned_id = Some(assign());
+    /// Notes that the message is sent: from now on it shows the id that was assigned to it.
+    #[inline]
+    pub(crate) fn set_sent(&self) {
+        if let Content::Outgoing(outgoing) = &self.content {
+            outgoing.sent.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Runs `run` on the message as fields.
+    /// Runs `run`, which must not run code of Python's, on the message as fields.
     pub(crate) fn with_fields<R>(&self, py: Python<'_>, run: impl FnOnce(&Fields<'_>) -> PyResult<R>) -> PyResult<R> {
         let outgoing = match &self.content {
             Content::Stored(record) => return run(&Fields::decode(record).or_raise()?),
             Content::Outgoing(outgoing) => outgoing,
         };
         let mut fields = Fields {
-            message_id: outgoing.assigned_id.map(MessageId::Assigned),
+            message_id: Some(MessageId::Assigned(outgoing.assigned_id)),
             ..Fields::default()
         };
         fields.body = match &outgoing.body {
@@ -105,7 +140,18 @@ impl ServiceBusMessage {
             OutgoingBody::Text(text) => Body::Data(text.to_str(py)?.as_bytes()),
             OutgoingBody::Null => Body::Null,
         };
-        let Some(details) = &outgoing.details else {
+        if outgoing.details.get().is_none() {
+            return run(&fields);
+        }
+        // A mapping may be somebody's own class: it is read while nothing is locked.
+        let mapping = outgoing.details().and_then(|details| {
+            let mapping = details.application_properties.as_ref();
+            mapping.map(|mapping| mapping.clone_ref(py))
+        });
+        let encoded: Option<PropertiesBuilder> = mapping
+            .map(|mapping| properties::encode(mapping.bind(py)))
+            .transpose()?;
+        let Some(details) = outgoing.details() else {
             return run(&fields);
         };
         macro_rules! set {
@@ -123,28 +169,23 @@ impl ServiceBusMessage {
         );
         if let Some(id) = &details.message_id {
             fields.message_id = Some(MessageId::Given(id.to_str(py)?));
+        } else if let Some(id) = details.assigned_id {
+            fields.message_id = Some(MessageId::Assigned(id));
         }
         fields.time_to_live_ms = details.time_to_live_ms;
         fields.scheduled_enqueue_time = details.scheduled_enqueue_time;
-        let encoded: PropertiesBuilder;
-        if let Some(mapping) = &details.application_properties {
-            encoded = properties::encode(mapping.bind(py))?;
-            fields.application_properties = Some(encoded.properties());
-        }
+        fields.application_properties = encoded.as_ref().map(PropertiesBuilder::properties);
         run(&fields)
     }
 
-    fn outgoing(&mut self) -> PyResult<&mut Outgoing> {
-        match &mut self.content {
+    /// The message, to change it.
+    fn outgoing(&self) -> PyResult<&Outgoing> {
+        match &self.content {
             Content::Outgoing(outgoing) => Ok(outgoing),
             Content::Stored(_) => Err(PyAttributeError::new_err(
                 "a received message cannot be changed; make a new ServiceBusMessage from its body",
             )),
         }
-    }
-
-    fn details(&mut self) -> PyResult<&mut Details> {
-        Ok(self.outgoing()?.details.get_or_insert_default())
     }
 
     /// A text property of an outgoing message, or of a stored one.
@@ -156,9 +197,8 @@ impl ServiceBusMessage {
     ) -> PyResult<Text<'py>> {
         match &self.content {
             Content::Outgoing(message) => Ok(message
-                .details
-                .as_ref()
-                .and_then(|details| outgoing(details).as_ref().map(|text| text.bind(py).clone()))),
+                .details()
+                .and_then(|details| outgoing(&details).as_ref().map(|text| text.bind(py).clone()))),
             Content::Stored(record) => {
                 Ok(stored(&Fields::decode(record).or_raise()?).map(|text| PyString::new(py, text)))
             }
@@ -221,15 +261,17 @@ macro_rules! text_property {
                 }
 
                 #[setter]
-                fn $set(&mut self, py: Python<'_>, value: Text<'_>) -> PyResult<()> {
+                fn $set(&self, py: Python<'_>, value: Text<'_>) -> PyResult<()> {
                     let check: fn(&str, Text<'_>) -> PyResult<Option<Py<PyString>>> = $check;
-                    let value = check(stringify!($name), value)?;
-                    let details = self.details()?;
-                    let held = std::mem::replace(&mut details.$name, value);
+                    let mut value = check(stringify!($name), value)?;
+                    let mut details = self.outgoing()?.details_to_set();
+                    std::mem::swap(&mut details.$name, &mut value);
                     let checked = check_keys(py, details.session_id.as_ref(), details.partition_key.as_ref());
                     if checked.is_err() {
-                        details.$name = held;
+                        std::mem::swap(&mut details.$name, &mut value);
                     }
+                    // Before `value`, which holds the old text: dropping that may run code of Python's.
+                    drop(details);
                     checked
                 }
             )*
@@ -306,11 +348,7 @@ impl ServiceBusMessage {
             && time_to_live.is_none();
         if plain {
             return Ok(Self {
-                content: Content::Outgoing(Outgoing {
-                    body,
-                    assigned_id: None,
-                    details: None,
-                }),
+                content: Content::Outgoing(Outgoing::new(body, OnceLock::new())),
             });
         }
         let details = Details {
@@ -329,15 +367,12 @@ impl ServiceBusMessage {
                 .map(convert::timestamp)
                 .transpose()?,
             time_to_live_ms: time_to_live.as_ref().map(time_to_live_ms).transpose()?,
+            assigned_id: None,
         };
         check_keys(py, details.session_id.as_ref(), details.partition_key.as_ref())?;
-        let outgoing = Outgoing {
-            body,
-            assigned_id: None,
-            details: Some(Box::new(details)),
-        };
+        let details = OnceLock::from(Box::new(Mutex::new(details)));
         Ok(Self {
-            content: Content::Outgoing(outgoing),
+            content: Content::Outgoing(Outgoing::new(body, details)),
         })
     }
 
@@ -374,13 +409,10 @@ impl ServiceBusMessage {
     #[getter]
     fn application_properties<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match &self.content {
-            Content::Outgoing(outgoing) => {
-                let held = outgoing
-                    .details
-                    .as_ref()
-                    .and_then(|details| details.application_properties.as_ref());
-                Ok(held.map(|held| held.bind(py).clone()))
-            }
+            Content::Outgoing(outgoing) => Ok(outgoing.details().and_then(|details| {
+                let held = details.application_properties.as_ref();
+                held.map(|held| held.bind(py).clone())
+            })),
             Content::Stored(record) => {
                 let fields = Fields::decode(record).or_raise()?;
                 fields
@@ -392,71 +424,71 @@ impl ServiceBusMessage {
     }
 
     #[setter]
-    fn set_application_properties(&mut self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    fn set_application_properties(&self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let value = value.map(mapping).transpose()?;
-        self.details()?.application_properties = value;
+        self.outgoing()?
+            .set(value, |details| &mut details.application_properties);
         Ok(())
     }
 
     #[getter]
     fn message_id<'py>(&self, py: Python<'py>) -> PyResult<Text<'py>> {
         if let Content::Outgoing(outgoing) = &self.content {
-            if let Some(given) = outgoing
-                .details
-                .as_ref()
-                .and_then(|details| details.message_id.as_ref())
-            {
-                return Ok(Some(given.bind(py).clone()));
+            let (given, other) = outgoing.details().map_or((None, None), |details| {
+                let given = details.message_id.as_ref();
+                (given.map(|given| given.bind(py).clone()), details.assigned_id)
+            });
+            if given.is_some() {
+                return Ok(given);
             }
-            return Ok(outgoing
-                .assigned_id
-                .map(|id| PyString::new(py, &MessageId::Assigned(id).to_string())));
+            let id = other.unwrap_or(outgoing.assigned_id);
+            let sent = outgoing.sent.load(Ordering::Relaxed);
+            return Ok(sent.then(|| PyString::new(py, &MessageId::Assigned(id).to_string())));
         }
         let id = self.fields_of_stored(|fields| fields.message_id.map(|id| PyString::new(py, &id.to_string())))?;
         Ok(id.flatten())
     }
 
     #[setter]
-    fn set_message_id(&mut self, value: Text<'_>) -> PyResult<()> {
+    fn set_message_id(&self, value: Text<'_>) -> PyResult<()> {
         let value = checked("message_id", value)?;
         let outgoing = self.outgoing()?;
-        outgoing.assigned_id = None;
-        outgoing.details.get_or_insert_default().message_id = value;
+        outgoing.sent.store(false, Ordering::Relaxed);
+        outgoing.set(Some(ids::next()), |details| &mut details.assigned_id);
+        outgoing.set(value, |details| &mut details.message_id);
         Ok(())
     }
 
     #[getter]
     fn scheduled_enqueue_time_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let time = match &self.content {
-            Content::Outgoing(outgoing) => outgoing
-                .details
-                .as_ref()
-                .and_then(|details| details.scheduled_enqueue_time),
+            Content::Outgoing(outgoing) => outgoing.details().and_then(|details| details.scheduled_enqueue_time),
             Content::Stored(_) => self.fields_of_stored(|fields| fields.scheduled_enqueue_time)?.flatten(),
         };
         time.map(|time| convert::datetime(py, time)).transpose()
     }
 
     #[setter]
-    fn set_scheduled_enqueue_time_utc(&mut self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    fn set_scheduled_enqueue_time_utc(&self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let value = value.as_ref().map(convert::timestamp).transpose()?;
-        self.details()?.scheduled_enqueue_time = value;
+        self.outgoing()?
+            .set(value, |details| &mut details.scheduled_enqueue_time);
         Ok(())
     }
 
     #[getter]
     fn time_to_live<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let ms = match &self.content {
-            Content::Outgoing(outgoing) => outgoing.details.as_ref().and_then(|details| details.time_to_live_ms),
+            Content::Outgoing(outgoing) => outgoing.details().and_then(|details| details.time_to_live_ms),
             Content::Stored(_) => self.fields_of_stored(|fields| fields.time_to_live_ms)?.flatten(),
         };
         ms.map(|ms| convert::timedelta(py, ms)).transpose()
     }
 
     #[setter]
-    fn set_time_to_live(&mut self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    fn set_time_to_live(&self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let value = value.as_ref().map(time_to_live_ms).transpose()?;
-        self.details()?.time_to_live_ms = value;
+        self.outgoing()?.set(value, |details| &mut details.time_to_live_ms);
         Ok(())
     }
 

@@ -16,8 +16,8 @@ use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::PyString;
 
 use crate::error::{OrRaise, raise};
-use crate::fork::Owned;
 use crate::message::ServiceBusMessage;
+use crate::receiver::SharedReceiver;
 use crate::{convert, imports, properties};
 
 /// What the holder of a message may do with it.
@@ -31,7 +31,7 @@ enum Holding {
 /// A received message.
 #[pyclass(extends = ServiceBusMessage, frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceivedMessage {
-    receiver: Owned<Arc<Receiver>>,
+    receiver: Py<SharedReceiver>,
     at: SettleKey,
     holding: Holding,
     state: u8,
@@ -52,7 +52,7 @@ impl ServiceBusReceivedMessage {
     /// The Python object of a message that was handed out.
     pub(crate) fn of_delivery<'py>(
         py: Python<'py>,
-        receiver: &Owned<Arc<Receiver>>,
+        receiver: &Py<SharedReceiver>,
         delivery: Delivery,
     ) -> PyResult<Bound<'py, Self>> {
         let Delivery {
@@ -60,13 +60,13 @@ impl ServiceBusReceivedMessage {
             claimed,
             locked_until,
         } = delivery;
-        let shared = receiver.get()?;
+        let mode = receiver.get().receiver()?.mode();
         let message = Self {
             at: SettleKey {
                 index,
                 key: claimed.key,
             },
-            holding: if shared.mode() == ReceiveMode::PeekLock {
+            holding: if mode == ReceiveMode::PeekLock {
                 Holding::Locked
             } else {
                 Holding::Taken
@@ -78,7 +78,7 @@ impl ServiceBusReceivedMessage {
             locked_until: AtomicU64::new(locked_until.map_or(0, |time| time.0)),
             settled: AtomicBool::new(false),
             auto_renew_error: Mutex::new(None),
-            receiver: receiver.sibling(Arc::clone(shared)),
+            receiver: receiver.clone_ref(py),
         };
         Bound::new(
             py,
@@ -89,7 +89,7 @@ impl ServiceBusReceivedMessage {
     /// The Python object of a message that was looked at.
     pub(crate) fn of_browsed<'py>(
         py: Python<'py>,
-        receiver: &Owned<Arc<Receiver>>,
+        receiver: &Py<SharedReceiver>,
         browsed: Browsed,
     ) -> PyResult<Bound<'py, Self>> {
         let Browsed { index, message } = browsed;
@@ -113,7 +113,7 @@ impl ServiceBusReceivedMessage {
             locked_until: AtomicU64::new(0),
             settled: AtomicBool::new(false),
             auto_renew_error: Mutex::new(None),
-            receiver: receiver.sibling(Arc::clone(receiver.get()?)),
+            receiver: receiver.clone_ref(py),
         };
         Bound::new(
             py,
@@ -123,7 +123,7 @@ impl ServiceBusReceivedMessage {
 
     /// How `receiver` names this message's hold, if it may settle it.
     pub(crate) fn settle_key(&self, receiver: &Receiver) -> PyResult<SettleKey> {
-        let shared = self.receiver.get()?;
+        let shared = self.receiver.get().receiver()?;
         match self.holding {
             Holding::Locked => {}
             Holding::Taken => {
@@ -173,7 +173,7 @@ impl ServiceBusReceivedMessage {
     }
 
     fn text<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Option<Bound<'py, PyString>>> {
-        let base = slf.as_super().borrow();
+        let base = slf.as_super().get();
         let Some(record) = base.record() else { return Ok(None) };
         let fields = Fields::decode(record).or_raise()?;
         Ok(
@@ -199,7 +199,8 @@ impl ServiceBusReceivedMessage {
     fn partition_id(&self) -> PyResult<Option<u16>> {
         Ok(self
             .receiver
-            .get()?
+            .get()
+            .receiver()?
             .queue()
             .shown_partition(self.at.index)
             .map(|partition| partition.0))
@@ -239,7 +240,7 @@ impl ServiceBusReceivedMessage {
             return Ok(None);
         }
         // The 16 bytes read as a .NET GUID, as on the wire (B-150).
-        let token = self.receiver.get()?.token(self.at);
+        let token = self.receiver.get().receiver()?.token(self.at);
         properties::uuid(py, "bytes_le", &token.0).map(Some)
     }
 
@@ -270,7 +271,7 @@ impl ServiceBusReceivedMessage {
     /// False for a message without a lock, as in the SDK: it has none to lose.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
-        let now = self.receiver.get()?.queue().now();
+        let now = self.receiver.get().receiver()?.queue().now();
         Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= now.0)
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusReceiver`: receiving and browsing. Settling is in `settle`.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use oxbus_broker::client::{Deliveries, Delivery};
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
@@ -11,14 +11,26 @@ use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use smallvec::SmallVec;
 
 use crate::arrow::{self, ArrowTable};
-use crate::convert::{self, check_timeout};
+use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
 use crate::waiting;
+
+/// What a handle and the messages it received share. An object of Python's: its references are counted under the
+/// interpreter's lock, at half the price of an `Arc`.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct SharedReceiver(Owned<Receiver>);
+
+impl SharedReceiver {
+    /// The receiver, or `ForkedProcessError` in a forked child.
+    #[inline]
+    pub(crate) fn receiver(&self) -> PyResult<&Receiver> {
+        self.0.get()
+    }
+}
 
 /// A receiver. It looks its queue up at its first use, as the SDK connects at the first use.
 #[pyclass(frozen, module = "oxbus")]
@@ -29,7 +41,7 @@ pub(crate) struct ServiceBusReceiver {
     options: ReceiverOptions,
     max_wait_time: Option<f64>,
     auto_lock_renewer: Option<Py<PyAny>>,
-    receiver: OnceLock<Owned<Arc<Receiver>>>,
+    shared: OnceLock<Py<SharedReceiver>>,
     closed: AtomicBool,
 }
 
@@ -49,14 +61,14 @@ impl ServiceBusReceiver {
             options,
             max_wait_time,
             auto_lock_renewer,
-            receiver: OnceLock::new(),
+            shared: OnceLock::new(),
             closed: AtomicBool::new(false),
         }
     }
 
     /// The receiver behind this handle.
     #[inline]
-    pub(crate) fn open(&self) -> PyResult<&Owned<Arc<Receiver>>> {
+    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<&Py<SharedReceiver>> {
         let namespace = self.namespace.get()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -65,28 +77,30 @@ impl ServiceBusReceiver {
             ))
             .or_raise();
         }
-        if let Some(receiver) = self.receiver.get() {
-            return Ok(receiver);
+        if let Some(shared) = self.shared.get() {
+            return Ok(shared);
         }
         let receiver = namespace.receiver(&self.queue_name, self.options).or_raise()?;
-        Ok(self.receiver.get_or_init(|| self.namespace.sibling(Arc::new(receiver))))
+        let shared = Py::new(py, SharedReceiver(self.namespace.sibling(receiver)))?;
+        Ok(self.shared.get_or_init(|| shared))
     }
 
-    /// What was received, and by whom.
+    /// Receives into an empty list; by whom.
     fn receive(
         &self,
         py: Python<'_>,
         max: usize,
         max_wait_time: Option<f64>,
-    ) -> PyResult<(&Owned<Arc<Receiver>>, Deliveries)> {
-        let receiver = self.open()?;
+        out: &mut Deliveries,
+    ) -> PyResult<&Py<SharedReceiver>> {
+        let shared = self.open(py)?;
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
-        let deliveries = waiting::receive(py, receiver.get()?, max, || {
+        waiting::receive(py, shared.get().receiver()?, max, out, || {
             convert::alarm("max_wait_time", max_wait_time.or(self.max_wait_time))
         })?;
-        Ok((receiver, deliveries))
+        Ok(shared)
     }
 
     fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
@@ -102,10 +116,10 @@ impl ServiceBusReceiver {
 
     fn hand_over<'py>(
         slf: &Bound<'py, Self>,
-        receiver: &Owned<Arc<Receiver>>,
+        shared: &Py<SharedReceiver>,
         delivery: Delivery,
     ) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
-        let message = ServiceBusReceivedMessage::of_delivery(slf.py(), receiver, delivery)?;
+        let message = ServiceBusReceivedMessage::of_delivery(slf.py(), shared, delivery)?;
         if let Some(renewer) = &slf.get().auto_lock_renewer {
             renewer.bind(slf.py()).call_method1("register", (slf, &message))?;
         }
@@ -114,12 +128,17 @@ impl ServiceBusReceiver {
 
     fn hand_over_all<'py>(
         slf: &Bound<'py, Self>,
-        receiver: &Owned<Arc<Receiver>>,
-        deliveries: Deliveries,
+        shared: &Py<SharedReceiver>,
+        deliveries: &mut Deliveries,
     ) -> PyResult<Bound<'py, PyList>> {
-        let messages: SmallVec<[_; 1]> = deliveries
-            .into_iter()
-            .map(|delivery| Self::hand_over(slf, receiver, delivery))
+        if deliveries.len() == 1
+            && let Some(delivery) = deliveries.pop()
+        {
+            return PyList::new(slf.py(), [Self::hand_over(slf, shared, delivery)?]);
+        }
+        let messages: Vec<_> = deliveries
+            .drain(..)
+            .map(|delivery| Self::hand_over(slf, shared, delivery))
             .collect::<PyResult<_>>()?;
         PyList::new(slf.py(), messages)
     }
@@ -128,7 +147,7 @@ impl ServiceBusReceiver {
 /// A receiver that nobody holds any more gives its cache back, even while its messages are held.
 impl Drop for ServiceBusReceiver {
     fn drop(&mut self) {
-        if let Some(receiver) = self.receiver.get().and_then(Owned::if_ours) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
             receiver.close();
         }
     }
@@ -140,11 +159,13 @@ impl ServiceBusReceiver {
     fn receive_messages<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: Option<i64>,
-        max_wait_time: Option<f64>,
+        max_wait_time: Option<Seconds>,
     ) -> PyResult<Bound<'py, PyList>> {
         let this = slf.get();
-        let (receiver, deliveries) = this.receive(slf.py(), this.max_count(max_message_count)?, max_wait_time)?;
-        Self::hand_over_all(slf, receiver, deliveries)
+        let max = this.max_count(max_message_count)?;
+        let mut deliveries = Deliveries::new();
+        let shared = this.receive(slf.py(), max, max_wait_time.map(|wait| wait.0), &mut deliveries)?;
+        Self::hand_over_all(slf, shared, &mut deliveries)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -152,10 +173,11 @@ impl ServiceBusReceiver {
     }
 
     fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, ServiceBusReceivedMessage>>> {
-        let (receiver, mut deliveries) = slf.get().receive(slf.py(), 1, None)?;
+        let mut deliveries = Deliveries::new();
+        let shared = slf.get().receive(slf.py(), 1, None, &mut deliveries)?;
         let delivery = deliveries.pop();
         delivery
-            .map(|delivery| Self::hand_over(slf, receiver, delivery))
+            .map(|delivery| Self::hand_over(slf, shared, delivery))
             .transpose()
     }
 
@@ -170,12 +192,12 @@ impl ServiceBusReceiver {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let this = slf.get();
-        let owned = this.open()?;
-        let receiver = owned.get()?;
+        let shared = this.open(slf.py())?;
+        let receiver = shared.get().receiver()?;
         check_timeout(timeout)?;
         let numbers = convert::sequence_numbers(sequence_numbers)?;
-        let deliveries = waiting::outside(slf.py(), || receiver.receive_deferred(&numbers))?.or_raise()?;
-        Self::hand_over_all(slf, owned, deliveries)
+        let mut deliveries = waiting::outside(slf.py(), || receiver.receive_deferred(&numbers))?.or_raise()?;
+        Self::hand_over_all(slf, shared, &mut deliveries)
     }
 
     #[pyo3(signature = (max_message_count=1, *, sequence_number=0, timeout=60.0))]
@@ -186,8 +208,8 @@ impl ServiceBusReceiver {
         sequence_number: i64,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let owned = self.open()?;
-        let receiver = owned.get()?;
+        let shared = self.open(py)?;
+        let receiver = shared.get().receiver()?;
         check_timeout(timeout)?;
         let max = self.max_count(Some(max_message_count))?;
         let number = u64::try_from(sequence_number).map_err(|_| {
@@ -199,7 +221,7 @@ impl ServiceBusReceiver {
         let browsed = py.detach(|| receiver.browse(max, from)).or_raise()?;
         let messages = browsed
             .into_iter()
-            .map(|browsed| ServiceBusReceivedMessage::of_browsed(py, owned, browsed))
+            .map(|browsed| ServiceBusReceivedMessage::of_browsed(py, shared, browsed))
             .collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, messages)
     }
@@ -212,14 +234,16 @@ impl ServiceBusReceiver {
         max_message_count: i64,
         max_wait_time: Option<f64>,
     ) -> PyResult<ArrowTable> {
-        let (receiver, deliveries) = self.receive(py, self.max_count(Some(max_message_count))?, max_wait_time)?;
-        let receiver = receiver.get()?;
+        let max = self.max_count(Some(max_message_count))?;
+        let mut deliveries = Deliveries::new();
+        let shared = self.receive(py, max, max_wait_time, &mut deliveries)?;
+        let receiver = shared.get().receiver()?;
         py.detach(|| arrow::table(receiver, deliveries))
     }
 
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Ordering::Release);
-        if let Some(receiver) = self.receiver.get().and_then(Owned::if_ours) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
             py.detach(|| receiver.close());
         }
     }
@@ -244,7 +268,7 @@ impl ServiceBusReceiver {
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().open()?;
+        slf.get().open(slf.py())?;
         Ok(slf)
     }
 

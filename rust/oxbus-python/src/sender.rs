@@ -80,28 +80,28 @@ impl ServiceBusSender {
         if sender.queue().is_durable() {
             // Encoded first: another thread may send the same message while this one waits for the disk.
             let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX).with_capacity(1);
-            push(&mut batch, message.as_any(), || sender.assign_id())?;
+            push(message.as_any(), || &mut batch)?;
             Self::send_batch(py, sender, batch, durability)?;
             return Ok(());
         }
-        let mut message = message.try_borrow_mut()?;
-        check_outgoing(&message)?;
-        message.ensure_id(|| sender.assign_id());
+        let message = message.get();
+        check_outgoing(message)?;
+        message.set_sent();
         message.with_fields(py, |fields| sender.send(fields, durability).or_raise())?;
         Ok(())
     }
 
-    fn collect(sender: &Sender, messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
+    fn collect(messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
         if let Ok(list) = messages.cast::<PyList>() {
             let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX).with_capacity(list.len());
             for message in list.iter() {
-                push(&mut batch, &message, || sender.assign_id())?;
+                push(&message, || &mut batch)?;
             }
             return Ok(batch);
         }
         let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX);
         for message in messages.try_iter().map_err(|_| not_a_message(messages))? {
-            push(&mut batch, &message?, || sender.assign_id())?;
+            push(&message?, || &mut batch)?;
         }
         Ok(batch)
     }
@@ -154,7 +154,7 @@ impl ServiceBusSender {
         } else if let Ok(batch) = message.cast::<ServiceBusMessageBatch>() {
             Self::send_batch(py, sender, batch.get().messages(), durability)?;
         } else {
-            let batch = Self::collect(sender, message)?;
+            let batch = Self::collect(message)?;
             Self::send_batch(py, sender, batch, durability)?;
         }
         Ok(())
@@ -172,9 +172,9 @@ impl ServiceBusSender {
         check_timeout(timeout)?;
         let due = timestamp(schedule_time_utc)?;
         let mut batch = if messages.cast::<ServiceBusMessage>().is_ok() {
-            Self::collect(sender, PyList::new(py, [messages])?.as_any())?
+            Self::collect(PyList::new(py, [messages])?.as_any())?
         } else {
-            Self::collect(sender, messages)?
+            Self::collect(messages)?
         };
         batch.schedule_all(due).or_raise()?;
         let numbers = waiting::outside(py, || sender.send_batch(batch, None))?.or_raise()?;

@@ -78,11 +78,12 @@ fn some_lost(numbers: &[u64]) -> PyErr {
 
 impl ServiceBusReceiver {
     fn settle(&self, value: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
-        let receiver = self.open()?.get()?;
+        let py = value.py();
+        let receiver = self.open(py)?.get().receiver()?;
         let message = message(value)?.get();
         let at = message.settle_key(receiver)?;
         let may_wait = receiver.queue().is_durable();
-        call.with(|settlement| blocking::run(value.py(), may_wait, || receiver.settle(at, settlement))?.or_raise())?;
+        call.with(|settlement| blocking::run(py, may_wait, || receiver.settle(at, settlement))?.or_raise())?;
         message.set_settled();
         Ok(())
     }
@@ -91,7 +92,7 @@ impl ServiceBusReceiver {
     fn settle_all(&self, messages: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
         let py = messages.py();
         let messages: Vec<Bound<'_, PyAny>> = messages.try_iter()?.collect::<PyResult<_>>()?;
-        let receiver = self.open()?.get()?;
+        let receiver = self.open(py)?.get().receiver()?;
         // Everything that is wrong with the call is found before the first message is settled.
         let mut keys = Vec::with_capacity(messages.len());
         for value in &messages {
@@ -203,7 +204,7 @@ impl ServiceBusReceiver {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         convert::check_timeout(timeout)?;
-        let receiver = self.open()?.get()?;
+        let receiver = self.open(py)?.get().receiver()?;
         let message = self::message(message)?.get();
         let until = receiver.renew(message.settle_key(receiver)?).or_raise()?;
         message.set_locked_until(until);
@@ -226,7 +227,7 @@ impl ServiceBusReceiver {
                 return Err(PyValueError::new_err(detail));
             }
         };
-        let receiver = self.open()?.get()?;
+        let receiver = self.open(py)?.get().receiver()?;
         let (numbers, tokens) = arrow::lock_tokens(batch)?;
         let lost = waiting::outside(py, || -> oxbus_model::Result<Vec<usize>> {
             let mut lost = Vec::new();

@@ -107,19 +107,21 @@ fn stay_out(waiter: Waiter) {
     }
 }
 
-/// Receives up to `max` messages, waiting until `alarm` while there is none. Empty when the wait ends.
+/// Receives up to `max` messages into an empty list, waiting until `alarm` while there is none. It stays empty when the
+/// wait ends.
 pub(crate) fn receive(
     py: Python<'_>,
     receiver: &Receiver,
     max: usize,
+    out: &mut Deliveries,
     alarm: impl FnOnce() -> PyResult<Alarm>,
-) -> PyResult<Deliveries> {
+) -> PyResult<()> {
     // A small receive that finds something is done before leaving the interpreter would pay.
-    if max <= 16
-        && !receiver.queue().is_durable()
-        && let Some(deliveries) = receiver.receive_now(max).or_raise()?
-    {
-        return Ok(deliveries);
+    if max <= 16 && !receiver.queue().is_durable() {
+        receiver.receive_into(max, out).or_raise()?;
+        if !out.is_empty() {
+            return Ok(());
+        }
     }
     let alarm = alarm()?;
     let waiter = waiter(py)?;
@@ -135,12 +137,15 @@ pub(crate) fn receive(
             received
         });
         match received.or_raise()? {
-            Received::Messages(deliveries) => return Ok(deliveries),
-            Received::Nothing => return Ok(Deliveries::new()),
+            Received::Messages(deliveries) => {
+                *out = deliveries;
+                return Ok(());
+            }
+            Received::Nothing => return Ok(()),
             Received::Slice => {
                 py.check_signals()?;
                 if EXITING.load(Ordering::SeqCst) {
-                    return Ok(Deliveries::new());
+                    return Ok(());
                 }
             }
         }

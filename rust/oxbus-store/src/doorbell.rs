@@ -60,7 +60,14 @@ impl Doorbell {
     #[inline]
     pub fn ring(&self, n: usize) {
         fence(Ordering::SeqCst);
-        if n > 0 && self.waiting.load(Ordering::Relaxed) > 0 {
+        self.ring_after_fence(n);
+    }
+
+    /// The same for a caller whose work comes before sequentially consistent loads already: behind it stands a fence or
+    /// a sequentially consistent read-modify-write.
+    #[inline]
+    pub fn ring_after_fence(&self, n: usize) {
+        if n > 0 && self.waiting.load(Ordering::SeqCst) > 0 {
             self.wake(n);
         }
     }

@@ -34,7 +34,7 @@ pub use message_store::*;
 pub use mutex_log::MutexLog;
 pub use ordered::OrderedStore;
 #[cfg(not(loom))]
-pub use record_memory::record_memory;
+pub use record_memory::{count_record_memory, record_memory};
 pub use slot_log::SlotLog;
 pub use slot_log::record::{Record, Stored};
 

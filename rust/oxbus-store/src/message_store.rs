@@ -215,7 +215,8 @@ pub trait MessageStore: Send + Sync {
     /// The batch becomes visible to receivers in counter order. An empty batch is a caller's bug.
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter;
 
-    /// Stores one message; the same as a batch of one.
+    /// Stores one message; the same as a batch of one. The store of it comes before sequentially consistent loads of the
+    /// caller in their one order, as if a fence stood between.
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
     /// Stores one message in phase scheduled. The caller keeps the due time.

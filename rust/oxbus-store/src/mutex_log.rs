@@ -19,7 +19,7 @@ use crate::message_store::{
     Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, NumberedStore, Outcome, Peeked, Phase, Removed,
     Restored, Settled,
 };
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, Ordering, fence, lock};
 
 const BLOCK: u64 = 64;
 
@@ -335,7 +335,9 @@ impl MessageStore for MutexLog {
     }
 
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        lock(&self.0).append(message, enqueued_at, Phase::Ready)
+        let counter = lock(&self.0).append(message, enqueued_at, Phase::Ready);
+        fence(Ordering::SeqCst);
+        counter
     }
 
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {

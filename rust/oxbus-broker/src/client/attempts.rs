@@ -9,8 +9,8 @@ use oxbus_model::Ticks;
 use oxbus_model::options::ReceiveMode;
 use oxbus_store::Outcome;
 
-use super::receive_cache::Cached;
 use super::receiver::{Deliveries, Receiver};
+use crate::entity::receive_cache::Cached;
 
 impl Receiver {
     /// Brings deliveries into memory, journals them and waits for that; those of a cell that failed are taken out again.

@@ -3,20 +3,23 @@
 //!
 //! A round begins at the ready cell after the one where the last round began, so a hot partition starves no other; a
 //! second round takes what is left to take (docs/architecture.md, "Fan-in receive").
-//! One message asked for: one of each ready cell is taken (B-125: the first goes to the caller, the others wait in the
+//! One message asked for: a few of each ready cell are taken (B-125: the first goes to the caller, the others wait in the
 //! cache). Several, or a prefetch: up to 64 of a cell, or its share of what is wanted, before the next one's turn; the fewer
-//! cells a list comes from, the fewer journals its settlement has to sync. The faithful policy asks all cells each time.
+//! cells a list comes from, the fewer journals its settlement has to sync. The faithful policy asks all cells each time, for
+//! one message.
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
 use oxbus_model::{Counter, Moment, Ticks};
 use oxbus_store::{Claimed, Hold};
 
-use super::receive_cache::{Cached, send_back};
 use super::receiver::{Deliveries, Delivery, Receiver};
+use crate::entity::receive_cache::{Cached, send_back};
 
 /// Messages taken from one cell in a run.
 const RUN_MAX: usize = 64;
+/// Messages taken from each cell when one is asked for. A claim of several costs little more than a claim of one.
+const SINGLE_RUN: usize = 4;
 
 /// Within one receive the numbers of a partition rise. They may not when a message came back to its cell while later
 /// ones stood in the cache (B-145).
@@ -156,7 +159,9 @@ impl Receiver {
         let (total, run) = match (wanted + self.prefetch, self.policy) {
             (_, LockPolicy::Faithful) if crowded => (wanted, 1),
             (_, LockPolicy::Fresh) if crowded => (wanted, RUN_MAX),
-            (total @ 1, _) | (total, LockPolicy::Faithful) => (total.max(cells), 1),
+            // A queue without partitions keeps its order among competing receivers too: nothing waits in a cache.
+            (1, LockPolicy::Fresh) if self.queue.is_partitioned() => (SINGLE_RUN * cells, SINGLE_RUN),
+            (total, LockPolicy::Faithful) => (total.max(cells), 1),
             (total, LockPolicy::Fresh) => (total, RUN_MAX),
         };
         let share = total.div_ceil(cells).max(run.min(total));

@@ -6,14 +6,12 @@ mod batch;
 mod browse;
 mod deferred;
 mod fan_in;
-mod receive_cache;
 mod receiver;
 mod sender;
 mod settlement;
 
 pub use batch::Batch;
 pub use browse::Browsed;
-pub use receive_cache::ReceiveCache;
 pub use receiver::{Deliveries, Delivery, Received, Receiver, ReceiverOptions};
 pub use sender::{Row, Sender};
 pub use settlement::{SettleKey, Settlement};

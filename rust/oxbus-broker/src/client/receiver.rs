@@ -13,9 +13,9 @@ use oxbus_store::Claimed;
 use smallvec::SmallVec;
 
 use super::browse::Cursor;
-use super::receive_cache::{ReceiveCache, send_back};
 use crate::clock::Alarm;
 use crate::entity::Queue;
+use crate::entity::receive_cache::{ReceiveCache, send_back};
 
 /// How to receive.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +109,7 @@ impl Receiver {
         queue.touch(queue.core().clock().now());
         let receivable = queue.receivable(options.sub_queue);
         let policy = options.lock_policy.unwrap_or(queue.core().lock_policy());
-        let cache = Arc::new(ReceiveCache::new(policy));
+        let cache = Arc::new(ReceiveCache::new(policy, options.prefetch));
         receivable.add_cache(&cache);
         Ok(Self {
             rotation: AtomicU64::new(receivable.next_rotation() % u64::from(queue.partitions())),
@@ -169,6 +169,13 @@ impl Receiver {
 
     /// Takes up to `max` messages without waiting; `None` when there is none.
     pub fn receive_now(&self, max: usize) -> Result<Option<Deliveries>> {
+        let mut deliveries = Deliveries::new();
+        self.receive_into(max, &mut deliveries)?;
+        Ok((!deliveries.is_empty()).then_some(deliveries))
+    }
+
+    /// The same into an empty list.
+    pub fn receive_into(&self, max: usize, deliveries: &mut Deliveries) -> Result<()> {
         in_range(
             "max_message_count",
             max as u64,
@@ -177,9 +184,8 @@ impl Receiver {
             "messages",
         )?;
         self.check_receives()?;
-        let mut deliveries = Deliveries::new();
-        self.take(max, &mut deliveries);
-        Ok((!deliveries.is_empty()).then_some(deliveries))
+        self.take(max, deliveries);
+        Ok(())
     }
 
     /// Takes up to `max` messages; waits until `alarm` while there is none, not longer than `slice` at a time, and

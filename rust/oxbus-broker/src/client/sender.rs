@@ -127,7 +127,7 @@ impl Sender {
         let counter = cell.main().append_one(message, now);
         self.reach(Durability::Memory);
         self.queue.touch(now);
-        self.announce(index, 1);
+        self.queue.receivable(SubQueue::Main).publish_after_fence(index, 1);
         Ok(Queue::sequence_number(index, counter))
     }
 

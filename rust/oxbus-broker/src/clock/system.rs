@@ -6,7 +6,6 @@
     reason = "this is the replacement that clippy.toml names"
 )]
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
@@ -14,20 +13,20 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The machine's clocks.
 ///
-/// A receive needs both, and reading a clock takes as long as taking a message. So the wall time of the first reading
-/// within a tick is kept for the others of that tick: it is at most a tick, a millisecond, old.
+/// Every receive and every settlement asks what time it is, and an exact answer takes as long as moving a message. So locks,
+/// expiry and schedules go by the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with 100 ticks
+/// per second). Both clocks of a [`Moment`] are of the same tick, so a lock holds until the time it names.
+/// [`Clock::now`], which stamps messages, is exact.
 #[derive(Debug, Default)]
-pub struct SystemClock {
-    /// Wall time above the low bits of the tick at which it was read.
-    wall: AtomicU64,
-    /// The tick of `wall`, written after it. Both name a tick, so that a reading between two writes is found out.
-    read_at: AtomicU64,
-}
+pub struct SystemClock;
 
 /// Ticks are well above zero, so that a deadline in the past needs no negative number.
 const TICKS_AT_BOOT: u64 = 1 << 32;
-/// Bits of the tick beside the wall time, which has 48 (see [`Timestamp`]).
-const TICK_BITS: u32 = 16;
+
+#[cfg(target_os = "linux")]
+const LAST_TICK: (ClockId, ClockId) = (ClockId::RealtimeCoarse, ClockId::MonotonicCoarse);
+#[cfg(not(target_os = "linux"))]
+const LAST_TICK: (ClockId, ClockId) = (ClockId::Realtime, ClockId::Monotonic);
 
 /// Whole milliseconds of a clock; 0 before its beginning. Read directly: `Instant` and `SystemTime` spend as long on
 /// durations as the reading takes.
@@ -43,25 +42,13 @@ impl Clock for SystemClock {
     }
 
     fn ticks(&self) -> Ticks {
-        Ticks(TICKS_AT_BOOT + whole_ms(ClockId::Monotonic))
+        Ticks(TICKS_AT_BOOT + whole_ms(LAST_TICK.1))
     }
 
     fn moment(&self) -> Moment {
+        // Wall time first: when the kernel ticks in between, a lock ends after the time it names, not before.
+        let now = Timestamp(whole_ms(LAST_TICK.0));
         let ticks = self.ticks();
-        let low = ticks.0 & ((1 << TICK_BITS) - 1);
-        if self.read_at.load(Ordering::Acquire) == ticks.0 {
-            let wall = self.wall.load(Ordering::Relaxed);
-            // Another tick's means that somebody is writing.
-            if wall & ((1 << TICK_BITS) - 1) == low {
-                return Moment {
-                    now: Timestamp(wall >> TICK_BITS),
-                    ticks,
-                };
-            }
-        }
-        let now = self.now();
-        self.wall.store(now.0 << TICK_BITS | low, Ordering::Relaxed);
-        self.read_at.store(ticks.0, Ordering::Release);
         Moment { now, ticks }
     }
 }

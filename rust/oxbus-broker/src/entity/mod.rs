@@ -4,6 +4,7 @@
 pub mod counts;
 pub mod queue;
 pub mod receivable;
+pub mod receive_cache;
 
 pub use counts::{PartitionCounts, QueueCounts};
 pub use queue::{Queue, QueueDescription};

@@ -14,6 +14,7 @@ use oxbus_model::{Counter, Error, ErrorKind, LockToken, Moment, PartitionId, Res
 use oxbus_store::LockKey;
 
 use super::Receivable;
+use super::receive_cache::send_back;
 use crate::namespace::Core;
 use crate::shard::journal::{EntityId, Queues};
 use crate::shard::{Cell, Shard};
@@ -362,14 +363,22 @@ impl Queue {
         }
     }
 
-    /// Announces what became ready in a cell.
+    /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
+    /// not overtake.
     #[inline]
     pub fn announce(&self, index: usize, ended: crate::shard::Ended) {
-        if ended.main > 0 {
-            self.main.publish(index, ended.main);
+        for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
+            if ready > 0 {
+                self.receivable(sub_queue).publish(index, ready);
+                self.recall(sub_queue, index);
+            }
         }
-        if ended.dead_letters > 0 {
-            self.dead_letters.publish(index, ended.dead_letters);
+    }
+
+    #[cold]
+    fn recall(&self, sub_queue: SubQueue, index: usize) {
+        for cache in self.receivable(sub_queue).caches() {
+            send_back(self, sub_queue, cache.recall_cell(index));
         }
     }
 

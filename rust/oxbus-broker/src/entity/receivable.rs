@@ -14,7 +14,7 @@ use crossbeam_utils::CachePadded;
 use oxbus_model::Ticks;
 use oxbus_store::Doorbell;
 
-use crate::client::ReceiveCache;
+use super::receive_cache::ReceiveCache;
 
 /// The shared side of a message stream.
 #[derive(Debug, Default)]
@@ -33,12 +33,19 @@ impl Receivable {
     /// Announces `messages` ready in the cell with that index.
     #[inline]
     pub fn publish(&self, index: usize, messages: usize) {
-        let bit = 1u64 << index;
         fence(Ordering::SeqCst);
+        self.publish_after_fence(index, messages);
+    }
+
+    /// The same for what [`append_one`](oxbus_store::MessageStore::append_one) has just stored, which needs no fence.
+    #[inline]
+    pub fn publish_after_fence(&self, index: usize, messages: usize) {
+        let bit = 1u64 << index;
         if self.ready.load(Ordering::SeqCst) & bit == 0 {
             self.ready.fetch_or(bit, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
         }
-        self.doorbell.ring(messages);
+        self.doorbell.ring_after_fence(messages);
     }
 
     /// The cells that may have ready messages, one bit each.

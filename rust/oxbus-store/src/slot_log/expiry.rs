@@ -21,11 +21,18 @@ impl SlotLog {
     /// Makes a sweep at `deadline` look at the segment. Its slots are stored.
     #[inline]
     pub(super) fn note_deadline(&self, segment: &Segment, deadline: Ticks) {
-        if self.locked_up_to.load(Ordering::Relaxed) < segment.number {
-            self.locked_up_to.fetch_max(segment.number, Ordering::Relaxed);
-        }
-        // Slots and `locked_up_to` before the reads below.
+        // Slots before the reads below.
         fence(Ordering::SeqCst);
+        self.note_deadline_swapped(segment, deadline);
+    }
+
+    /// The same when the slot was changed by a sequentially consistent compare-and-swap.
+    #[inline]
+    pub(super) fn note_deadline_swapped(&self, segment: &Segment, deadline: Ticks) {
+        if self.locked_up_to.load(Ordering::SeqCst) < segment.number {
+            self.locked_up_to.fetch_max(segment.number, Ordering::SeqCst);
+        }
+        fence_after_rmw();
         if segment.earliest.load(Ordering::SeqCst) > deadline.0 {
             segment.earliest.fetch_min(deadline.0, Ordering::SeqCst);
             fence_after_rmw();

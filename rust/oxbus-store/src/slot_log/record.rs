@@ -24,13 +24,17 @@ use crate::sync::{AtomicU32, Ordering, fence};
 
 /// In the length of a header: the bytes are on disk.
 const ON_DISK: u32 = 1 << 31;
+/// In the length of a header: the allocation is part of [`record_memory`](crate::record_memory).
+const COUNTED: u32 = 1 << 30;
+/// The bits of a length that say something else.
+const FLAGS: u32 = ON_DISK | COUNTED;
 /// More clones than memory could hold: some code leaks them.
 const REFERENCES_MAX: u32 = u32::MAX / 2;
 
 #[repr(C, align(8))]
 struct Header {
     references: AtomicU32,
-    /// Bytes of the record, and [`ON_DISK`].
+    /// Bytes of the record, and [`FLAGS`].
     len: u32,
     /// Under loom a freed record stays allocated and remembers it, so that a late reader is caught.
     #[cfg(loom)]
@@ -56,7 +60,7 @@ pub struct Record(Shared);
 pub struct Stored(Shared);
 
 impl Record {
-    /// A record of `len` bytes, zero until `fill` writes them. At most 2 GiB.
+    /// A record of `len` bytes, zero until `fill` writes them. At most 1 GiB.
     #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         // SAFETY: the layout has the size of a header at least.
@@ -93,10 +97,9 @@ impl Stored {
         let mut shared = Shared::allocate(size_of::<Placed>(), fill);
         // SAFETY: the allocation is fresh, aligned to 8 like its content, and has room for a place.
         unsafe { Shared::place_of(shared.0).write(place.into()) };
-        let len = u32::try_from(len).ok().filter(|len| len & ON_DISK == 0);
-        let len = len.expect("a record has at most 2 GiB") | ON_DISK;
         // SAFETY: nobody else knows the allocation yet.
-        unsafe { shared.0.as_mut() }.len = len;
+        let header = unsafe { shared.0.as_mut() };
+        header.len = header.len & COUNTED | ON_DISK | checked_len(len);
         Self(shared)
     }
 
@@ -205,22 +208,23 @@ impl Shared {
     #[expect(clippy::cast_ptr_alignment, reason = "the layout has the header's alignment")]
     fn allocate(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
         let layout = Self::layout(len);
-        let len = u32::try_from(len).ok().filter(|len| len & ON_DISK == 0);
-        let len = len.expect("a record has at most 2 GiB");
+        let len = checked_len(len);
         let start = allocate(layout).cast::<Header>();
         let Some(header) = NonNull::new(start) else {
             handle_alloc_error(layout)
         };
+        #[cfg(not(loom))]
+        let counted = memory::add(header.as_ptr().addr(), layout.size());
+        #[cfg(loom)]
+        let counted = false;
         let filled = Header {
             references: AtomicU32::new(1),
-            len,
+            len: if counted { len | COUNTED } else { len },
             #[cfg(loom)]
             freed: std::sync::atomic::AtomicBool::new(false),
         };
         // SAFETY: the allocation is fresh, aligned and large enough for a header.
         unsafe { header.write(filled) };
-        #[cfg(not(loom))]
-        memory::add(header.as_ptr().addr(), layout.size());
         Self(header)
     }
 
@@ -243,7 +247,7 @@ impl Shared {
 
     #[inline]
     fn len(&self) -> usize {
-        (self.header().len & !ON_DISK) as usize
+        (self.header().len & !FLAGS) as usize
     }
 
     fn content_of(header: NonNull<Header>) -> *mut u8 {
@@ -289,10 +293,19 @@ impl Shared {
         };
         let layout = Self::layout(content);
         #[cfg(not(loom))]
-        memory::sub(self.0.as_ptr().addr(), layout.size());
+        if self.header().len & COUNTED != 0 {
+            memory::sub(self.0.as_ptr().addr(), layout.size());
+        }
         // SAFETY: the last reference is gone, and the layout is the one of `allocate`.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
     }
+}
+
+/// The length of a record as a header has it.
+#[inline]
+fn checked_len(len: usize) -> u32 {
+    let len = u32::try_from(len).ok().filter(|len| len & FLAGS == 0);
+    len.expect("a record has at most 1 GiB")
 }
 
 impl Clone for Shared {

@@ -172,7 +172,7 @@ impl SlotLog {
                 return Err(LockLost);
             }
             if slot.advance(state, state.until(deadline)) {
-                self.note_deadline(segment, deadline);
+                self.note_deadline_swapped(segment, deadline);
                 return Ok(());
             }
         }
@@ -209,7 +209,7 @@ impl SlotLog {
             return None;
         }
         match phase {
-            LOCKED => self.note_deadline(segment, deadline),
+            LOCKED => self.note_deadline_swapped(segment, deadline),
             DONE => {
                 self.drop_body(slot);
                 self.count_gone(segment, 1, &guard);

@@ -16,7 +16,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
 use oxbus_store::{Claimed, LockKey};
 
-use crate::entity::Queue;
+use super::Queue;
 
 /// A message in a cache.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Cached {
 pub struct ReceiveCache {
     /// Others may send messages back: the fresh policy.
     recallable: bool,
+    /// No prefetch was asked for: what stands here must not overtake a message that comes back.
+    keeps_order: bool,
     content: Mutex<Content>,
 }
 
@@ -45,9 +47,11 @@ pub(crate) struct Content {
 
 impl ReceiveCache {
     /// An empty cache under a policy.
-    pub(crate) fn new(policy: LockPolicy) -> Self {
+    pub(crate) fn new(policy: LockPolicy, prefetch: usize) -> Self {
+        let recallable = policy == LockPolicy::Fresh;
         Self {
-            recallable: policy == LockPolicy::Fresh,
+            recallable,
+            keeps_order: recallable && prefetch == 0,
             content: Mutex::default(),
         }
     }
@@ -65,6 +69,21 @@ impl ReceiveCache {
         let mut content = self.guard();
         let first = content.messages.len().saturating_sub(max);
         content.messages.split_off(first).into()
+    }
+
+    /// Takes the messages of a cell, for their return: an earlier one of that cell came back. With a prefetch they stay
+    /// (B-145).
+    pub(crate) fn recall_cell(&self, index: usize) -> Vec<Cached> {
+        if !self.keeps_order {
+            return Vec::new();
+        }
+        let mut content = self.guard();
+        if content.messages.iter().all(|cached| cached.index != index) {
+            return Vec::new();
+        }
+        let (recalled, kept): (Vec<_>, Vec<_>) = content.messages.drain(..).partition(|cached| cached.index == index);
+        content.messages.extend(kept);
+        recalled
     }
 
     /// Takes what is to go back, and lets nothing in any more.

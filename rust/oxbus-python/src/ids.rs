@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ids of messages that were not given one: a prefix of this process and a count (B-067).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxbus_broker::clock::random_bytes;
+use oxbus_model::message::AssignedId;
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+
+static PREFIX: AtomicU64 = AtomicU64::new(0);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Chooses the prefix; call it before the first message is made.
+pub(crate) fn begin() -> PyResult<()> {
+    PREFIX.store(u64::from_ne_bytes(random_bytes().or_raise()?), Ordering::Relaxed);
+    Ok(())
+}
+
+/// Chooses another prefix in a forked child, which would count on from where its parent does.
+pub(crate) fn begin_in_child() {
+    let other = random_bytes().map_or_else(|_| u64::from(std::process::id()), u64::from_ne_bytes);
+    PREFIX.fetch_xor(other, Ordering::Relaxed);
+}
+
+/// An id that no other message has.
+#[inline]
+pub(crate) fn next() -> AssignedId {
+    AssignedId::new(PREFIX.load(Ordering::Relaxed), COUNT.fetch_add(1, Ordering::Relaxed))
+}
