@@ -40,6 +40,9 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
     /// Writes up to `bytes.len()` bytes; how many.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize>;
+    /// Sets room aside for `bytes` bytes: the file has as many afterwards, the new ones zeros, and writing them cannot fail for
+    /// want of room. What is there stays.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// Makes the bytes durable.
     fn sync(&self) -> io::Result<()>;
 }
@@ -74,6 +77,20 @@ impl dyn DiskFile {
         }
         Ok(filled)
     }
+}
+
+/// Zeros to write.
+pub(crate) static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+
+/// Sets room aside by writing zeros behind what is there, where the file system knows no other way.
+fn allocate_by_writing(file: &(dyn DiskFile + 'static), bytes: u64) -> io::Result<()> {
+    let mut position = file.len()?;
+    while position < bytes {
+        let piece = (bytes - position).min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..piece as usize], position)?;
+        position += piece;
+    }
+    Ok(())
 }
 
 /// The machine's file system.
@@ -129,6 +146,23 @@ impl DiskFile for LocalFile {
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
         self.0.write_at(bytes, position)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+
+        match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+            // A file system that cannot.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => allocate_by_writing(self, bytes),
+            result => Ok(result?),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        allocate_by_writing(self, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -87,6 +87,12 @@ impl Extent {
         Ok(Self(number))
     }
 
+    /// True when nobody else counts on it: no message has a place in the file.
+    pub fn is_sole(&self) -> bool {
+        // Acquire: what others read from the file they read before they let go of it.
+        open_file(self.0).references.load(Ordering::Acquire) == 1
+    }
+
     /// A place in it.
     pub fn at(&self, position: u64) -> Place {
         Place {

@@ -356,6 +356,26 @@ impl DiskFile for FaultFile {
         Ok(written)
     }
 
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.whole_call()?;
+        let len = state.files[self.file].cached.len() as u64;
+        let grows = bytes.saturating_sub(len);
+        if state
+            .capacity_bytes
+            .is_some_and(|max| grows > 0 && state.bytes() + grows > max)
+        {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        if grows > 0 {
+            let zeros = vec![0; grows as usize];
+            let file = &mut state.files[self.file];
+            put(&mut file.cached, len, &zeros);
+            file.pending.push((len, zeros));
+        }
+        Ok(())
+    }
+
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state();
         let fault = state.call()?;

@@ -69,6 +69,11 @@ impl Injection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline]
+    fn is_active(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+    }
+
     /// Begins a fault after that many calls that it would meet.
     pub fn begin(&self, fault: DiskFault, after: u64) {
         *self.state() = State {
@@ -88,7 +93,7 @@ impl Injection {
 
     /// Meets a call: delays or fails it. True when it is to store a bit wrong.
     fn meet(&self, call: Call) -> io::Result<bool> {
-        if !self.active.load(Ordering::Acquire) {
+        if !self.is_active() {
             return Ok(false);
         }
         let mut state = self.state();
@@ -192,7 +197,10 @@ impl DiskFile for InjectedFile {
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
-        // The zeros of a new file hold nothing that could be wrong.
+        if !self.injection.is_active() {
+            return self.file.write_at(bytes, position);
+        }
+        // The zeros of a new file, and those ahead of a frame, hold nothing that could be wrong.
         let matters = bytes.iter().any(|byte| *byte != 0);
         if self.injection.meet(if matters { Call::Write } else { Call::Zeros })? {
             let mut wrong = bytes.to_vec();
@@ -201,6 +209,11 @@ impl DiskFile for InjectedFile {
             return self.file.write_at(&wrong, position);
         }
         self.file.write_at(bytes, position)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.injection.meet(Call::Zeros)?;
+        self.file.allocate(bytes)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -83,8 +83,51 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+impl FrameHeader {
+    /// Reads what may be a header.
+    fn read(header: &[u8]) -> Self {
+        Self {
+            payload_bytes: u32_at(header, 0),
+            entries: u32_at(header, 4),
+            first: Lsn(u64_at(header, 8)),
+            synced: Lsn(u64_at(header, 16)),
+            crc_before: u32_at(header, 24),
+            crc: u32_at(header, CRC_AT),
+        }
+    }
+
+    /// True unless some field has a value that no frame has.
+    fn is_plausible(&self) -> bool {
+        self.payload_bytes > 0
+            && (self.payload_bytes as usize).is_multiple_of(ALIGNMENT)
+            && self.entries > 0
+            && self.first > Lsn::NONE
+            && self.first.0 <= NUMBER_MAX
+            && self.synced < self.first
+    }
+}
+
+/// Bytes of a frame whose write may not have finished: its header continues the log, and perhaps the rest is missing.
+/// 0 when no such header stands there.
+pub(super) fn begun(bytes: &[u8], next: Lsn, last_crc: u32) -> usize {
+    let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
+        return 0;
+    };
+    let header = FrameHeader::read(header);
+    if header.is_plausible() && header.first == next && header.crc_before == last_crc {
+        bytes.len().min(FRAME_HEADER_BYTES + header.payload_bytes as usize)
+    } else {
+        0
+    }
+}
+
 /// Looks at the bytes of a segment from a place where a frame may begin, to the end of the segment.
 pub(super) fn look(bytes: &[u8], salt: u32) -> Found<'_> {
+    look_for(bytes, salt, |_| true)
+}
+
+/// The same for frames with certain headers: nothing but the header is read of the others, which count as bad.
+pub(super) fn look_for(bytes: &[u8], salt: u32, is_wanted: impl FnOnce(&FrameHeader) -> bool) -> Found<'_> {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return if bytes.iter().all(|byte| *byte == 0) {
             Found::Nothing
@@ -92,14 +135,7 @@ pub(super) fn look(bytes: &[u8], salt: u32) -> Found<'_> {
             Found::Bad
         };
     };
-    let found = FrameHeader {
-        payload_bytes: u32_at(header, 0),
-        entries: u32_at(header, 4),
-        first: Lsn(u64_at(header, 8)),
-        synced: Lsn(u64_at(header, 16)),
-        crc_before: u32_at(header, 24),
-        crc: u32_at(header, CRC_AT),
-    };
+    let found = FrameHeader::read(header);
     if found.payload_bytes == 0 {
         return if header.iter().all(|byte| *byte == 0) {
             Found::Nothing
@@ -111,12 +147,7 @@ pub(super) fn look(bytes: &[u8], salt: u32) -> Found<'_> {
     let Some(frame) = bytes.get(..end) else {
         return Found::Bad;
     };
-    let plausible = (found.payload_bytes as usize).is_multiple_of(ALIGNMENT)
-        && found.entries > 0
-        && found.first > Lsn::NONE
-        && found.first.0 <= NUMBER_MAX
-        && found.synced < found.first;
-    if !plausible || crc_of(frame, salt) != found.crc {
+    if !found.is_plausible() || !is_wanted(&found) || crc_of(frame, salt) != found.crc {
         return Found::Bad;
     }
     let payload = &frame[FRAME_HEADER_BYTES..];

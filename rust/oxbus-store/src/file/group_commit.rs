@@ -35,6 +35,8 @@ use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room};
 
 /// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
 const FRAME_BYTES_MAX: usize = 512 << 10;
+/// Files that are kept to be segments again: as many as fill until the next snapshot, with small snapshots.
+const RECYCLED_MAX: usize = 3;
 /// A buffer with more room is given back after its frame is written.
 const KEPT_BYTES_MAX: usize = 128 << 10;
 
@@ -78,6 +80,8 @@ pub(super) struct Writer {
     next_segment: u64,
     next_salt: u32,
     spare: Option<Spare>,
+    /// Files of segments that a snapshot replaced, to be spare files.
+    recycled: Vec<Spare>,
     /// A buffer that is not in use.
     empty: Vec<u8>,
 }
@@ -190,6 +194,7 @@ impl GroupCommit {
                 next_segment: start.next_segment,
                 next_salt: options.salt,
                 spare: None,
+                recycled: Vec::new(),
                 empty: Vec::new(),
             }),
             syncer: Mutex::new(()),
@@ -246,7 +251,7 @@ impl GroupCommit {
             match self.take(expected, entry, room, level, &mut done) {
                 Ok(place) => return Ok(place),
                 Err(Refused::For(error)) => return Err(error),
-                Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer)),
+                Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
                 Err(Refused::UntilSpare(bytes)) => {
                     if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes)) {
                         if error.kind() == io::ErrorKind::StorageFull {
@@ -330,7 +335,7 @@ impl GroupCommit {
                 return result;
             }
             if let Ok(mut writer) = self.writer.try_lock() {
-                self.write_pending(&mut writer);
+                self.write_pending(&mut writer, Level::Written);
                 drop(writer);
                 self.settle_up();
             } else {
@@ -358,7 +363,7 @@ impl GroupCommit {
                 self.wait_while(lsn, Level::Synced, &self.sync_ended, is_working);
             } else if self.reached(Level::Written) < lsn {
                 if let Ok(mut writer) = self.writer.try_lock() {
-                    self.write_pending(&mut writer);
+                    self.write_pending(&mut writer, Level::Synced);
                     drop(writer);
                     self.settle_written();
                     owes_wake = true;
@@ -447,8 +452,8 @@ impl GroupCommit {
         buffer.ended.extend(reached.map(|it| (it.done, Ok(it.lsn))));
     }
 
-    /// Writes the buffer as one frame.
-    fn write_pending(&self, writer: &mut Writer) {
+    /// Writes the buffer as one frame; at the level `Synced` the caller is going to sync it.
+    fn write_pending(&self, writer: &mut Writer, level: Level) {
         let (mut frame, entries, last) = {
             let mut buffer = guard(&self.buffer);
             if buffer.failure.is_some() || buffer.entries == 0 {
@@ -463,7 +468,7 @@ impl GroupCommit {
             )
         };
         let first = Lsn(last.0 + 1 - u64::from(entries));
-        let result = self.write_frame(writer, &mut frame, entries, first);
+        let result = self.write_frame(writer, &mut frame, entries, first, level);
         // A long frame's buffer is not kept for short ones: there are two per shard.
         if frame.capacity() <= KEPT_BYTES_MAX {
             writer.empty = frame;
@@ -477,17 +482,27 @@ impl GroupCommit {
         }
     }
 
-    fn write_frame(&self, writer: &mut Writer, frame: &mut [u8], entries: u32, first: Lsn) -> io::Result<()> {
+    fn write_frame(
+        &self,
+        writer: &mut Writer,
+        frame: &mut [u8],
+        entries: u32,
+        first: Lsn,
+        level: Level,
+    ) -> io::Result<()> {
         let end = writer.position + frame.len() as u64;
         if writer.current.as_ref().is_none_or(|segment| end > segment.bytes) {
             self.begin_segment(writer, first)?;
         }
-        let segment = writer.current.as_ref().expect("begun");
+        let segment = writer.current.as_mut().expect("begun");
         let synced = self.reached(Level::Synced);
         let crc = frame::seal(frame, entries, first, synced, writer.last_crc, segment.header.salt);
         segment.file.write_all_at(frame, writer.position)?;
         writer.position += frame.len() as u64;
         writer.last_crc = crc;
+        if level == Level::Synced {
+            segment.clear_ahead(writer.position, frame.len())?;
+        }
         if writer.is_half_used() && !self.is_full() {
             // In time, so that a full disk is known while there is room left. Without it the log goes on for now.
             let _ = self.prepare(writer);
@@ -512,6 +527,7 @@ impl GroupCommit {
             segment: writer.next_segment,
             lsn: first,
             crc_before: writer.last_crc,
+            recycled: false,
         };
         let spare = writer.spare.take().expect("promised to these entries");
         let segment = spare.become_segment(&*self.disk, &self.dir, header)?;
@@ -533,7 +549,7 @@ impl GroupCommit {
     /// Makes sure that the spare file has `needed` bytes, unless it is promised already.
     fn ensure_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
         // What is buffered may be promised the spare file: writing it uses that up.
-        self.write_pending(writer);
+        self.write_pending(writer, Level::Written);
         if let Some(spare) = &writer.spare {
             let promised = guard(&self.buffer).spare_bytes == 0;
             if promised || spare.bytes() >= needed {
@@ -550,13 +566,18 @@ impl GroupCommit {
         let last = writer.current.as_ref().or(writer.finished.last());
         let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
         let usual = last.map_or(min, |segment| (segment.bytes * 2).clamp(min, max));
+        let wanted = usual.max(needed);
         let before = writer.spare.take().map_or(0, |spare| spare.bytes());
-        let made = Spare::make(&*self.disk, &self.dir, usual.max(needed));
+        let fits = |spare: &Spare| spare.bytes() >= needed.max(usual / 2);
+        let made = match writer.recycled.iter().position(fits) {
+            Some(at) => Ok(writer.recycled.swap_remove(at)),
+            None => Spare::make(&*self.disk, &self.dir, wanted)
+                .inspect(|spare| _ = self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed)),
+        };
         let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
         self.full.store(full, Ordering::Release);
         self.disk_bytes.fetch_sub(before, Ordering::Relaxed);
         let spare = made?;
-        self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed);
         let mut buffer = guard(&self.buffer);
         buffer.spare_bytes = spare.bytes();
         buffer.spare = Some(spare.extent().clone());
@@ -565,7 +586,8 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Removes the segments whose entries all come before `lsn`. The current one stays.
+    /// Lets go of the segments whose entries all come before `lsn`: keeps the files of a few for later segments, and removes
+    /// the others. The current one stays.
     pub(super) fn remove_before(&self, writer: &mut Writer, lsn: Lsn) -> io::Result<()> {
         let first_needed = writer.first_needed(lsn);
         if writer
@@ -575,17 +597,35 @@ impl GroupCommit {
         {
             return Ok(());
         }
+        let mut recycled = Vec::new();
         while writer
             .finished
             .first()
             .is_some_and(|oldest| oldest.header.segment < first_needed)
         {
             let oldest = &writer.finished[0];
-            self.disk.remove(&segment::path_of(&self.dir, oldest.header.segment))?;
-            self.disk_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+            let is_usual = oldest.bytes <= self.options.segment_bytes_max;
+            if is_usual && writer.recycled.len() + recycled.len() < RECYCLED_MAX && oldest.is_free() {
+                recycled.push(Spare::recycle(&*self.disk, &self.dir, oldest)?);
+            } else {
+                self.disk.remove(&segment::path_of(&self.dir, oldest.header.segment))?;
+                self.disk_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+            }
             writer.finished.remove(0);
         }
-        self.disk.sync_dir(&self.dir)
+        self.disk.sync_dir(&self.dir)?;
+        writer.recycled.append(&mut recycled);
+        Ok(())
+    }
+
+    /// Removes the files that were kept for later segments, but for the spare file that the next owner takes. One that
+    /// cannot be removed is removed at the next open.
+    pub(super) fn remove_recycled(&self, writer: &mut Writer) {
+        let spare = writer.spare.take_if(|spare| !spare.is_named_spare());
+        for spare in writer.recycled.drain(..).chain(spare) {
+            self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
+            let _ = self.disk.remove(spare.path());
+        }
     }
 
     /// Syncs what is written.

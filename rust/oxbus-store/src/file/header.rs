@@ -6,7 +6,7 @@
 //! 16 16 bytes store id      32  u64 epoch      40  u64 number of the segment, or 0 for a snapshot
 //! 48  u64 first entry of the segment, or the last entry that the snapshot covers
 //! 56  u32 CRC of the last frame before the segment               60  u32 CRC of bytes 0 … 60
-//! 64  zeros up to 4096
+//! 64  u8 1 in a segment whose file was another one before               65  zeros up to 4096
 //! ```
 
 use crate::shard_log::Lsn;
@@ -23,6 +23,7 @@ const SEGMENT_MAGIC: [u8; 8] = *b"oxbusjnl";
 const SNAPSHOT_MAGIC: [u8; 8] = *b"oxbussnp";
 const USED_BYTES: usize = 64;
 const CRC_AT: usize = 60;
+const RECYCLED_AT: usize = 64;
 
 /// What kind of file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub(super) struct Header {
     pub(super) segment: u64,
     pub(super) lsn: Lsn,
     pub(super) crc_before: u32,
+    /// Bytes of an earlier life of the file may follow the last frame. Not under the CRC: it only says what is no damage.
+    pub(super) recycled: bool,
 }
 
 /// Why a page is not the header it should be.
@@ -85,6 +88,7 @@ impl Header {
         page[56..60].copy_from_slice(&self.crc_before.to_le_bytes());
         let crc = crc32c::crc32c(&page[..CRC_AT]);
         page[CRC_AT..USED_BYTES].copy_from_slice(&crc.to_le_bytes());
+        page[RECYCLED_AT] = self.recycled.into();
         page
     }
 
@@ -132,6 +136,7 @@ impl Header {
             segment: u64_at(40),
             lsn: Lsn(u64_at(48)),
             crc_before: u32_at(56),
+            recycled: page.get(RECYCLED_AT) == Some(&1),
         };
         let greatest = found.lsn.0.max(found.epoch).max(found.segment);
         if greatest > NUMBER_MAX {
@@ -147,7 +152,10 @@ impl Header {
             used[bit / 8] ^= 1 << (bit % 8);
             let mended = Self::read(&used, kind).ok();
             used[bit / 8] ^= 1 << (bit % 8);
-            mended
+            mended.map(|mended| Self {
+                recycled: page.get(RECYCLED_AT) == Some(&1),
+                ..mended
+            })
         })
     }
 }
@@ -168,6 +176,7 @@ mod tests {
         segment: 12,
         lsn: Lsn(1_000),
         crc_before: 42,
+        recycled: true,
     };
 
     #[test]

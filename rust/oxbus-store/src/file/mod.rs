@@ -270,8 +270,13 @@ impl FileLog {
     /// Syncs what was appended and ends the log: later appends fail.
     pub fn close(&self) -> Result<(), AppendError> {
         let last = Lsn(self.commits.next().0 - 1);
+        let had_ended = self.has_ended();
         let synced = self.commits.commit(last, Level::Synced);
         self.commits.end(Failure::Closed);
+        // Another log may go on in the place of one that failed.
+        if synced.is_ok() && !had_ended {
+            self.commits.with_writer(|writer| self.commits.remove_recycled(writer));
+        }
         synced
     }
 }

@@ -67,6 +67,10 @@ impl DiskFile for ReadOnlyFile {
         refused()
     }
 
+    fn allocate(&self, _bytes: u64) -> io::Result<()> {
+        refused()
+    }
+
     fn sync(&self) -> io::Result<()> {
         refused()
     }

@@ -8,6 +8,7 @@
 //! In the last segment the first bytes that are no frame end the log, unless they were known to be synced: then a
 //! later frame says so by its `synced` number, and the log is damaged. Nothing is skipped: a frame behind a bad one counts
 //! as never written, because the disk may have stored them in any order (docs/format.md, "Torn or damaged").
+//! In a recycled file what follows the last frame is of an earlier life, unless it begins as the next frame would.
 
 use std::fmt;
 use std::io;
@@ -161,6 +162,7 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
             extent: Extent::new(Arc::clone(&file))?,
             file,
             bytes,
+            cleared: bytes,
         });
     }
     Ok(found)
@@ -241,8 +243,13 @@ pub(super) fn replay(
                     if let Some(detail) = proof_of_loss(rest, used, current.header.salt, next) {
                         return Err(damaged(detail));
                     }
-                    if found != Found::Nothing || used > 0 {
-                        replayed.torn_bytes = used as u64;
+                    let torn = if current.header.recycled {
+                        frame::begun(rest, next, last_crc)
+                    } else {
+                        used
+                    };
+                    if torn > 0 || (found != Found::Nothing && !current.header.recycled) {
+                        replayed.torn_bytes = torn as u64;
                         torn_at = Some(at);
                     }
                     break;
@@ -292,10 +299,9 @@ fn proof_of_loss(rest: &[u8], used: usize, salt: u32, next: Lsn) -> Option<&'sta
         if rest[position..].first_chunk::<4>() == Some(&[0; 4]) {
             return None;
         }
-        match frame::look(&rest[position..], salt) {
-            Found::Frame(header, _) if header.synced >= next && header.first > next => {
-                Some("a synced entry is damaged")
-            }
+        let proves = |header: &frame::FrameHeader| header.synced >= next && header.first > next;
+        match frame::look_for(&rest[position..], salt, proves) {
+            Found::Frame(..) => Some("a synced entry is damaged"),
             _ => None,
         }
     })

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segment files: made full of zeros under another name, then given a header and their own name.
+//! Segment files: room set aside under another name, then given a header and their own name.
+//!
+//! Room is a new file, or a segment that a snapshot has replaced and nobody reads any more. A disk syncs faster what
+//! overwrites bytes than what fills room for the first time, so a writer that syncs clears a piece ahead of itself.
 //!
 //! Holds always
-//! - a file with the name of a segment has a synced header and all its bytes: `make` syncs before it renames;
-//! - so a write into it changes neither length nor block list, and a sync writes data only;
-//! - a file under a temporary name holds nothing that counts, and may be overwritten or removed.
+//! - a file with the name of a segment has a synced header and all its room: it is allocated and synced before its rename;
+//! - a file under a temporary name holds nothing that counts, and may be overwritten or removed;
+//! - a recycled file says so in its header: what follows its last frame is not what this log wrote.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::header::{HEADER_BYTES, Header};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, ZEROS};
 use crate::extent::Extent;
 
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// Bytes that are cleared ahead of a frame.
+const AHEAD_BYTES: u64 = ZEROS.len() as u64;
+/// A longer frame costs more to clear for than it gains.
+const CLEARED_FOR_MAX: usize = ZEROS.len() / 4;
 const SUFFIX: &str = ".journal";
 pub(super) const SPARE: &str = "spare.tmp";
 
@@ -26,6 +32,8 @@ pub(super) struct Segment {
     /// The same, for messages to be read back.
     pub(super) extent: Extent,
     pub(super) bytes: u64,
+    /// Up to here its room was written once.
+    pub(super) cleared: u64,
 }
 
 pub(super) fn path_of(dir: &Path, number: u64) -> PathBuf {
@@ -45,35 +53,51 @@ pub(super) fn numbers(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// A file of zeros, kept at hand so that the next segment costs no time and a full disk leaves some room.
+/// Room for a segment, kept at hand so that the next one costs no time and a full disk leaves some room.
 #[derive(Debug)]
 pub(super) struct Spare {
+    path: PathBuf,
     file: Arc<dyn DiskFile>,
     extent: Extent,
     bytes: u64,
+    cleared: u64,
+    recycled: bool,
 }
 
 impl Spare {
     /// Makes the spare file of a log, at least `bytes` long.
     pub(super) fn make(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Self> {
         let path = dir.join(SPARE);
+        // One that is there holds zeros, and perhaps the header of a segment that it never became.
         let file = match disk.open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
             Err(error) => return Err(error),
         };
-        let mut position = 0;
-        while position < bytes {
-            let piece = (bytes - position).min(ZEROS.len() as u64) as usize;
-            file.write_all_at(&ZEROS[..piece], position)?;
-            position += piece as u64;
-        }
         let bytes = file.len()?.max(bytes);
+        file.allocate(bytes)?;
         file.sync()?;
         Ok(Self {
+            path,
             extent: Extent::new(Arc::clone(&file))?,
             file,
             bytes,
+            cleared: 0,
+            recycled: false,
+        })
+    }
+
+    /// Takes the file of a segment that nobody needs any more. Sync the directory before it is used.
+    pub(super) fn recycle(disk: &dyn Disk, dir: &Path, segment: &Segment) -> io::Result<Self> {
+        let path = dir.join(format!("{:010}.tmp", segment.header.segment));
+        disk.rename(&path_of(dir, segment.header.segment), &path)?;
+        Ok(Self {
+            path,
+            file: Arc::clone(&segment.file),
+            extent: segment.extent.clone(),
+            bytes: segment.bytes,
+            cleared: segment.cleared,
+            recycled: true,
         })
     }
 
@@ -85,17 +109,31 @@ impl Spare {
         self.bytes
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True for the file that [`Spare::make`] makes, and finds again.
+    pub(super) fn is_named_spare(&self) -> bool {
+        self.path.ends_with(SPARE)
+    }
+
     /// Makes it the segment that `header` names.
     pub(super) fn become_segment(self, disk: &dyn Disk, dir: &Path, header: Header) -> io::Result<Segment> {
+        let header = Header {
+            recycled: self.recycled,
+            ..header
+        };
         self.file.write_all_at(&header.encode(), 0)?;
         self.file.sync()?;
-        disk.rename(&dir.join(SPARE), &path_of(dir, header.segment))?;
+        disk.rename(&self.path, &path_of(dir, header.segment))?;
         disk.sync_dir(dir)?;
         Ok(Segment {
             header,
             file: self.file,
             extent: self.extent,
             bytes: self.bytes,
+            cleared: self.cleared.max(HEADER_BYTES as u64),
         })
     }
 }
@@ -107,6 +145,27 @@ impl Segment {
             let piece = bytes.min(ZEROS.len() as u64);
             self.file.write_all_at(&ZEROS[..piece as usize], position)?;
             (position, bytes) = (position + piece, bytes - piece);
+        }
+        Ok(())
+    }
+
+    /// True when nobody reads it any more: no message has its place in it, and no reader has its file.
+    pub(super) fn is_free(&self) -> bool {
+        // The file is known here and by its extent.
+        self.extent.is_sole() && Arc::strong_count(&self.file) == 2
+    }
+
+    /// Clears a piece of the room behind `end`, up to which a frame of `len` bytes was just written and is going to be
+    /// synced. The syncs that follow are cheaper.
+    pub(super) fn clear_ahead(&mut self, end: u64, len: usize) -> io::Result<()> {
+        if end <= self.cleared {
+            return Ok(());
+        }
+        self.cleared = end;
+        if len <= CLEARED_FOR_MAX {
+            let bytes = AHEAD_BYTES.min(self.bytes - end);
+            self.clear(end, bytes)?;
+            self.cleared += bytes;
         }
         Ok(())
     }

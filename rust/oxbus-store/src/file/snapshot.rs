@@ -71,6 +71,7 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_
         segment: covers.first_segment,
         lsn: at,
         crc_before: 0,
+        recycled: false,
     };
     let extent = Extent::new(Arc::clone(&file))?;
     let mut moving: Vec<(Stored, Place)> = Vec::new();

@@ -120,16 +120,16 @@ type Frames<'a> = Vec<(FrameHeader, &'a [u8])>;
 fn frames<'a>(content: &'a [u8], header: &Header) -> (Frames<'a>, Vec<Range<u64>>) {
     let end = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let (mut frames, mut bad) = (Vec::new(), Vec::<Range<u64>>::new());
-    let mut next = header.lsn;
+    let (mut next, mut last_crc) = (header.lsn, header.crc_before);
     let mut position = 0;
     while position < end {
         let rest = &content[position..];
         // Zeros are looked at soonest.
         if rest.first_chunk::<4>() != Some(&[0; 4])
-            && let Found::Frame(frame, payload) = frame::look(rest, header.salt)
-            && frame.first >= next
+            && let Found::Frame(frame, payload) = frame::look_for(rest, header.salt, |frame| frame.first >= next)
         {
             next = Lsn(frame.first.0 + u64::from(frame.entries));
+            last_crc = frame.crc;
             position += FRAME_HEADER_BYTES + payload.len();
             frames.push((frame, payload));
             continue;
@@ -141,6 +141,14 @@ fn frames<'a>(content: &'a [u8], header: &Header) -> (Frames<'a>, Vec<Range<u64>
             Some(last) if last.end == at => last.end += step,
             _ => bad.push(at..at + step),
         }
+    }
+    if header.recycled
+        && let Some(last) = bad.pop_if(|last| last.end == (HEADER_BYTES + end) as u64)
+    {
+        // The file's earlier life, unless a frame was begun there and never finished.
+        let rest = &content[last.start as usize - HEADER_BYTES..];
+        let begun = frame::begun(rest, next, last_crc) as u64;
+        bad.extend((begun > 0).then_some(last.start..last.start + begun));
     }
     (frames, bad)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A script of two owners with a fault at every call: nothing acknowledged is lost, nothing else is found.
+//! A script of three owners with a fault at every call: nothing acknowledged is lost, nothing else is found.
 
 use super::*;
 use crate::fault::Fault;
@@ -15,10 +15,10 @@ pub(super) struct Promised {
     covered: u64,
 }
 
-/// Two owners, entries of all sizes, a snapshot and a truncation, until something fails.
+/// Three owners, entries of all sizes, two snapshots and truncations, segments in recycled files, until something fails.
 pub(super) fn script(disk: &FaultDisk) -> Promised {
     let mut promised = Promised::default();
-    for owner in 0..2 {
+    for owner in 0..3 {
         let Ok((log, ..)) = try_open(disk) else { return promised };
         promised.opened = true;
         for step in 0..9u64 {
@@ -44,7 +44,7 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
                 }
             }
         }
-        if owner == 1 {
+        if owner > 0 {
             let at = Lsn(promised.written - 3);
             if log.put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()])).is_ok() {
                 promised.covered = at.0;
@@ -52,11 +52,14 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
                 let _ = log.truncate_before(at.next());
             }
             promised.synced = promised.synced.max(log.reached(Level::Synced).0);
-            if append(&log, Level::Synced).is_ok() {
+            for _ in 0..14 {
+                promised.attempted = promised.written + 1;
+                if append(&log, Level::Synced).is_err() {
+                    return promised;
+                }
                 promised.written += 1;
                 promised.synced = promised.written;
             }
-            promised.attempted = promised.written + 1;
         }
     }
     promised
@@ -86,12 +89,19 @@ fn check_left(disk: &FaultDisk, promised: &Promised, at_least: u64, what: &str) 
     }
 }
 
+/// Segments in the files of earlier ones.
+fn recycled(disk: &FaultDisk) -> usize {
+    let is_recycled = |path: &PathBuf| disk.bytes(path).is_some_and(|bytes| bytes[64] == 1);
+    segment_paths(disk).iter().filter(|path| is_recycled(path)).count()
+}
+
 #[test]
 fn a_crash_at_every_call_loses_nothing_acknowledged() {
     let calls = {
         let disk = FaultDisk::new();
         let promised = script(&disk);
-        assert_eq!(promised.written, 19, "the script runs through");
+        assert_eq!(promised.written, 55, "the script runs through");
+        assert!(recycled(&disk) > 0, "a segment stands in the file of an earlier one");
         disk.calls()
     };
     assert!(calls > 60, "{calls} calls");

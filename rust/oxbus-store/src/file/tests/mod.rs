@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod flusher;
 mod places;
+mod recycled;
 mod salvage;
 
 use std::path::{Path, PathBuf};

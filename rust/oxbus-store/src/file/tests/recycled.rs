@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Segments in the files of earlier ones: what is left of those is never taken for anything.
+
+use super::*;
+
+/// A log whose last segment stands in a recycled file, with four short entries at its end of which two are synced, and the
+/// number of the last of these two.
+fn with_a_recycled_tail() -> (FaultDisk, u64) {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    let mut last = 0;
+    while last < 200 {
+        last = append(&log, Level::Synced).expect("appended").0;
+        if last % 20 == 0 {
+            let at = Lsn(last);
+            log.put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()]))
+                .expect("kept");
+            log.truncate_before(at.next()).expect("let go");
+        }
+        // Not only a segment just begun, and more of the old one behind it.
+        if last > 20 && last % 7 == 4 && is_recycled(&newest(&disk)) {
+            break;
+        }
+    }
+    assert!(is_recycled(&newest(&disk)), "a file was used again");
+    for number in last + 1..=last + 4 {
+        log.append(Lsn(number), &short(number), Room::Adds, Level::Written, None)
+            .expect("buffered");
+        let level = if number == last + 2 {
+            Level::Synced
+        } else {
+            Level::Written
+        };
+        log.commit(Lsn(number), level).expect("committed");
+    }
+    (disk.after_kill(), last + 2)
+}
+
+fn short(lsn: u64) -> Vec<u8> {
+    lsn.to_le_bytes().to_vec()
+}
+
+fn is_recycled(segment: &[u8]) -> bool {
+    segment[64] == 1
+}
+
+/// The bytes of the newest segment.
+fn newest(disk: &FaultDisk) -> Vec<u8> {
+    let path = segment_paths(disk).pop().expect("a segment");
+    disk.bytes(&path).expect("there")
+}
+
+/// Where the last frame begins and ends in a segment: it holds the entry `last`.
+fn last_frame(segment: &[u8], last: u64) -> std::ops::Range<usize> {
+    let bytes = [&1u32.to_le_bytes()[..], &last.to_le_bytes()].concat();
+    let found = segment.windows(bytes.len()).rposition(|window| window == bytes);
+    let start = found.expect("the header of the last frame") - 4;
+    start..start + 32 + 16
+}
+
+#[test]
+fn what_an_earlier_life_left_is_neither_torn_nor_damaged() {
+    let (disk, synced) = with_a_recycled_tail();
+    let end = last_frame(&newest(&disk), synced + 2).end;
+    assert!(newest(&disk)[end..].iter().any(|byte| *byte != 0), "something is left");
+    let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut Shown::default()).expect("listed");
+    assert!(salvaged.is_whole(), "{salvaged:?}");
+    let (log, shown, replayed) = open(&disk);
+    assert_eq!(replayed.torn_bytes, 0);
+    assert_eq!((last_of(&shown), log.next_lsn()), (synced + 2, Lsn(synced + 3)));
+}
+
+#[test]
+fn a_frame_that_never_finished_is_cut_once() {
+    let (disk, synced) = with_a_recycled_tail();
+    let path = segment_paths(&disk).pop().expect("a segment");
+    let mut segment = newest(&disk);
+    let frame = last_frame(&segment, synced + 2);
+    segment[frame.end - 5] ^= 1;
+    disk.set_bytes(&path, segment);
+    let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut Shown::default()).expect("listed");
+    let bad: Vec<_> = salvaged.files.iter().flat_map(|file| &file.bad).cloned().collect();
+    assert_eq!(bad.len(), 1);
+    assert_eq!(bad[0], frame.start as u64..frame.end as u64);
+    for torn_bytes in [frame.len() as u64, 0] {
+        let (_, shown, replayed) = open(&disk);
+        assert_eq!((last_of(&shown), replayed.torn_bytes), (synced + 1, torn_bytes));
+    }
+}
+
+#[test]
+fn damage_at_every_bit_of_a_recycled_tail_is_an_error_or_a_shorter_log() {
+    let (disk, synced) = with_a_recycled_tail();
+    let path = segment_paths(&disk).pop().expect("a segment");
+    let whole = newest(&disk);
+    let end = last_frame(&whole, synced + 2).end;
+    let mut errors = 0;
+    for at in (0..72).chain(end - 300..end + 300) {
+        for bit in 0..8 {
+            let disk = disk.after_kill();
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << bit;
+            disk.set_bytes(&path, damaged);
+            let Ok((log, shown, _)) = try_open(&disk) else {
+                errors += 1;
+                continue;
+            };
+            for (lsn, bytes) in &shown.entries {
+                let written = if lsn.0 > synced - 2 { short(lsn.0) } else { entry(lsn.0) };
+                assert!(*bytes == written, "byte {at} bit {bit}: entry {}", lsn.0);
+            }
+            let last = last_of(&shown);
+            assert!(last >= synced, "byte {at} bit {bit}: lost {last}");
+            assert!(last == synced + 2 || at < end, "byte {at} bit {bit}: {last}");
+            assert_eq!(log.next_lsn().0, last + 1);
+        }
+    }
+    assert!(errors > 0);
+}
+
+#[test]
+fn a_file_that_a_message_is_read_from_is_not_used_again() {
+    struct Keeps(Option<Place>);
+    impl Replay for Keeps {
+        fn snapshot(&mut self, _: Lsn, _: &[u8], _: Option<&Place>) {}
+        fn entry(&mut self, lsn: Lsn, _: &[u8], place: Option<&Place>) {
+            if lsn == Lsn(1) {
+                self.0 = place.cloned();
+            }
+        }
+    }
+    let recycled_of = |disk: &FaultDisk| {
+        disk.paths()
+            .iter()
+            .filter(|path| path.ends_with("0000000001.tmp"))
+            .count()
+    };
+    for is_read in [true, false] {
+        let disk = FaultDisk::new();
+        let (log, ..) = open(&disk);
+        for _ in 0..5 {
+            append(&log, Level::Synced).expect("appended");
+        }
+        drop(log);
+        let mut keeps = Keeps(None);
+        let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(7), &mut keeps).expect("opens");
+        assert!(keeps.0.is_some());
+        if !is_read {
+            keeps.0 = None;
+        }
+        append(&opened.log, Level::Synced).expect("appended");
+        let at = Lsn(6);
+        opened.log.put_snapshot(at, &mut parts([Vec::new()])).expect("kept");
+        opened.log.truncate_before(at.next()).expect("let go");
+        assert_eq!(recycled_of(&disk), usize::from(!is_read), "read: {is_read}");
+    }
+}
