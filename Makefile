@@ -29,6 +29,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SEED ?=
 # Seconds that `make fuzz` gives each target, and which; empty means all.
 FUZZ_SECONDS ?= 60
+KILL_CYCLES ?= 500
+KILL_SECONDS ?= inf
 FUZZ_TARGET ?=
 CARGO_FUZZ_VERSION := 0.13.2
 # Case of `make bench`, a pytest -k expression; empty means all.
@@ -89,6 +91,11 @@ demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partiti
 test: setup dev wheel ## Run every Rust and Python test, those with Spark included
 	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-bench
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+.PHONY: kill
+kill: setup dev ## Kill processes that work on a namespace (KILL_CYCLES=500; each test stops after KILL_SECONDS)
+	OXBUS_KILL_CYCLES=$(KILL_CYCLES) OXBUS_KILL_SECONDS=$(KILL_SECONDS) \
+		$(BIN)/python -m pytest -n 2 -rP tests/durable/test_kill.py
 
 .PHONY: check
 check: setup dev ## Formats, lints, types, stubs, layers

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that is killed at any moment has lost nothing that it acknowledged, and brought nothing back.
 
-`OXBUS_KILL_CYCLES` says how often to kill, `OXBUS_KILL_SEED` repeats the choices of a run (not its moments).
+`OXBUS_KILL_CYCLES` says how often to kill, `OXBUS_KILL_SECONDS` after how many seconds each test here stops killing,
+`OXBUS_KILL_SEED` repeats the choices of a run (not its moments).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from itertools import groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,10 @@ from oxbus import Namespace, ServiceBusClient
 from oxbus.management import ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 CYCLES = int(os.environ.get("OXBUS_KILL_CYCLES", "12"))
+SECONDS = float(os.environ.get("OXBUS_KILL_SECONDS", "inf"))
 SEED = os.environ.get("OXBUS_KILL_SEED") or str(random.SystemRandom().randrange(10**9))
 WORKER = Path(__file__).parent / "kit" / "kill_worker.py"
 LIVENESS_SECONDS = 120
@@ -151,18 +153,33 @@ def judge(history: list[Record], file: Path, seed: str) -> None:
         pytest.fail(f"{len(violations)} broken promises, seed {seed}, history in {file}:\n{shown}", pytrace=False)
 
 
+def until_time_is_over(cycles: int) -> Iterator[int]:
+    """Count the cycles to run: the first two in any case, the others while there is time."""
+    end = time.monotonic() + SECONDS
+    for cycle in range(cycles):
+        if cycle > 1 and time.monotonic() > end:
+            sys.stdout.write(f"{cycle} of {cycles} cycles, seed {SEED}: the {SECONDS:.0f} s are over\n")
+            return
+        yield cycle
+    sys.stdout.write(f"{cycles} cycles, seed {SEED}\n")
+
+
 def run_and_kill(
-    directory: Path, seed: str, options: tuple[str, int | None], kills: int, in_background: Callable[..., Any]
+    directory: Path,
+    seed: str,
+    options: tuple[str, int | None],
+    cycles: Iterator[int],
+    in_background: Callable[..., Any],
 ) -> list[Record]:
     """Let one process after the other work on a namespace and be killed; what they and audits between them saw."""
     chance = random.Random(seed)
     level, memory_limit_bytes = options
     history: list[Record] = []
-    for cycle in range(kills):
+    for count, cycle in enumerate(cycles):
         log = directory / f"run{cycle}.log"
         victim = Victim(directory / "bus", log, f"{seed} {cycle}", level, memory_limit_bytes)
         # The first one must make the queues; of the others some are killed while they open.
-        if cycle == 0 or chance.random() < 0.8:
+        if count == 0 or chance.random() < 0.8:
             victim.wait_until_it_works(in_background)
             time.sleep(chance.uniform(0, LONGEST_WORK_SECONDS))
         else:
@@ -184,13 +201,14 @@ def test_killed_process_keeps_its_promises(
     tmp_path: Path, in_background: Callable[..., Any], level: str, memory_limit_bytes: int | None
 ) -> None:
     """Over many kills: no loss, nothing settled redelivered, order, counts, numbers, contents (B-103 to B-180)."""
-    kills = max(2, CYCLES // 3)
+    cycles = until_time_is_over(max(2, CYCLES // 3))
     options = level, memory_limit_bytes
-    for first in range(0, kills, KILLS_PER_NAMESPACE):
+    for first in cycles:
         seed = f"{SEED} {level} {memory_limit_bytes} {first}"
         directory = tmp_path / f"from-{first}"
         directory.mkdir()
-        history = run_and_kill(directory, seed, options, min(KILLS_PER_NAMESPACE, kills - first), in_background)
+        here = chain([first], islice(cycles, KILLS_PER_NAMESPACE - 1))
+        history = run_and_kill(directory, seed, options, here, in_background)
         assert any(record["do"] == "ack" and record["messages"] for record in history), "no run received anything"
         with Namespace(str(directory / "bus"), durability=level) as namespace:
             history += [*audit(namespace), *drain(namespace), *audit(namespace), {"do": "end"}]
@@ -204,7 +222,7 @@ def test_killed_process_keeps_its_promises(
 def test_process_killed_while_it_makes_the_namespace(tmp_path: Path, in_background: Callable[..., Any]) -> None:
     """A kill at any moment of the first open leaves a directory that the next open takes (docs/format.md)."""
     chance = random.Random(SEED)
-    for cycle in range(max(3, CYCLES // 3)):
+    for cycle in until_time_is_over(max(3, CYCLES // 3)):
         path = tmp_path / f"bus{cycle}"
         for attempt in range(2):
             victim = Victim(path, tmp_path / f"new{cycle}.{attempt}.log", SEED, "fsync")
