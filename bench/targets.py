@@ -8,6 +8,8 @@ from dataclasses import dataclass
 PEEKLOCK = "PeekLock in Python"
 LOOP = "xxhash loop"
 CEILING = "ceiling (C)"
+DROPS_DUPLICATES = "oxbus, duplicates dropped"
+_WITH_IDS = "send_receive_complete/100B"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ TARGETS = (
     Target("send_receive_complete/100B/single", "single cycle 100 B / ceiling", 0.3, CEILING),
     Target("send_receive_complete/1KiB/single", "single cycle 1 KiB / ceiling", 0.5, CEILING),
     Target("send_receive_complete/1KiB/batch_100", "cycle by 100, 1 KiB / ceiling", 0.5, CEILING),
+    Target(f"{_WITH_IDS}/single_with_ids", "single cycle / with duplicate detection", 2.0, DROPS_DUPLICATES, False),
+    Target(f"{_WITH_IDS}/batch_100_with_ids", "cycle by 100 / with duplicate detection", 2.0, DROPS_DUPLICATES, False),
     Target("receive_complete/100B/batch_100", "receive + complete by 100, msg/s", 1.0e6),
     Target("send_arrow/100B/arrow_4096", "Arrow in, msg/s", 5.0e6),
     Target("send_arrow_keyed/100B/arrow_4096", "Arrow in with keys, msg/s", 5.0e6),

@@ -36,11 +36,11 @@ class Bus:
         self.namespace.close()
 
 
-def open_bus(bodies: list[bytes] | None = None, *, partitioned: bool = True) -> Bus:
-    """Open one; every case starts with its own."""
+def open_bus(bodies: list[bytes] | None = None, *, partitioned: bool = True, **options: Any) -> Bus:
+    """Open one, its queue with `options`; every case starts with its own."""
     namespace = oxbus.Namespace()
     admin = ServiceBusAdministrationClient(namespace)
-    admin.create_queue(QUEUE, enable_partitioning=partitioned)
+    admin.create_queue(QUEUE, enable_partitioning=partitioned, **options)
     client = ServiceBusClient(namespace)
     sender, receiver = client.get_queue_sender(QUEUE), client.get_queue_receiver(QUEUE)
     return Bus(namespace, client, sender, receiver, admin, bodies or [])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from oxbus import ServiceBusMessage
+from targets import DROPS_DUPLICATES
 
 from cases import peer_queues
 from cases.bus import BATCH, Bus, bodies_of, fill, hundreds, open_bus
@@ -65,6 +66,21 @@ def _cycle_by_hundred(bus: Bus) -> int:
     return _drain_by_hundred(bus)
 
 
+def _cycle_single_with_ids(bus: Bus) -> int:
+    send = bus.sender.send_messages
+    for number, body in enumerate(bus.bodies):
+        send(ServiceBusMessage(body, message_id=str(number)))
+    return _drain_single(bus)
+
+
+def _cycle_by_hundred_with_ids(bus: Bus) -> int:
+    send, bodies = bus.sender.send_messages, bus.bodies
+    for start in range(0, len(bodies), BATCH):
+        numbered = enumerate(bodies[start : start + BATCH], start)
+        send([ServiceBusMessage(body, message_id=str(number)) for number, body in numbered])
+    return _drain_by_hundred(bus)
+
+
 def _check_sent(bus: Bus, _answer: None) -> None:
     expect("messages in the queue", bus.left(), len(bus.bodies))
     first = bus.receiver.peek_messages(1)
@@ -90,6 +106,14 @@ def cases(messages: int = 10_000) -> list[Case]:
             _case(f"send_receive_complete/{payload}/batch_100", bodies, _cycle_by_hundred, _check_drained),
         ]
     bodies = bodies_of(100, messages)
+    for shape, run in (("single", _cycle_single_with_ids), ("batch_100", _cycle_by_hundred_with_ids)):
+        bench_id = f"send_receive_complete/100B/{shape}_with_ids"
+        for contender, drops in (("oxbus", False), (DROPS_DUPLICATES, True)):
+
+            def ready(drops: bool = drops) -> Bus:
+                return open_bus(bodies, partitioned=False, requires_duplicate_detection=drops)
+
+            found.append(Case(bench_id, contender, len(bodies), ready, run, _check_drained, Bus.close))
     return [
         *found,
         _case("send/100B/single", bodies, _send_single, _check_sent),

@@ -84,12 +84,7 @@ WRONG_TYPE = [
     ("user_metadata", 7),
 ]
 
-LATER = [
-    {"requires_session": True},
-    {"requires_duplicate_detection": True},
-    {"forward_to": "elsewhere"},
-    {"forward_dead_lettered_messages_to": "elsewhere"},
-]
+LATER = [{"requires_session": True}, {"forward_to": "elsewhere"}, {"forward_dead_lettered_messages_to": "elsewhere"}]
 
 GOOD_NAMES = ["a", "Q-1", "a.b_c-d", "flights/2013/raw", "1", "x" * 260, "UPPER"]
 BAD_NAMES = ["", "/a", "a/", "a b", "a?b", "a#b", "a@b", "a*b", "a\\b", "ä", "x" * 261, "a\n", "a\x00b", "$q"]

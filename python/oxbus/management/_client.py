@@ -119,14 +119,14 @@ class ServiceBusAdministrationClient:
             auto_delete_on_idle: Refused: idle deletion is not in this version.
             dead_lettering_on_message_expiration: Keep expired messages in the dead-letter queue. Default False.
             default_message_time_to_live: For messages that set none, and the most for those that do. Default: no end.
-            duplicate_detection_history_time_window: Refused: duplicate detection is not in this version.
+            duplicate_detection_history_time_window: How long ids are remembered, 10 minutes unless given.
             enable_batched_operations: Kept and shown. Default True.
             enable_express: Kept and shown. Default False.
             enable_partitioning: Spread the queue over all partitions of the namespace. Default False.
             lock_duration: How long a received message stays locked. Default one minute.
             max_delivery_count: Deliveries before a message goes to the dead-letter queue. Default 10.
             max_size_in_megabytes: Most megabytes per partition.
-            requires_duplicate_detection: Refused when True: duplicate detection is not in this version.
+            requires_duplicate_detection: Drop a message whose id was seen; fixed at creation.
             requires_session: Refused when True: sessions are not in this version.
             forward_to: Refused: forwarding is not in this version.
             user_metadata: A text of your own, up to 1,024 characters.

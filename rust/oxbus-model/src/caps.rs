@@ -47,6 +47,8 @@ pub const MAX_DELIVERY_COUNT_DEFAULT: u32 = 10;
 /// Largest delivery count: what a signed 32-bit property holds; the slot holds 28 bits of it.
 pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
 
+/// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
+pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;
 /// Shortest duplicate-detection window, in milliseconds, without a tier (the service starts at 20 s, B-027).
 pub const DUPLICATE_WINDOW_MS_MIN: u64 = 1_000;
 /// Longest duplicate-detection window, in milliseconds, without a tier (the service ends at 7 days, B-027).

@@ -2,11 +2,12 @@
 //! The words of a message bus as types.
 //!
 //! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
-//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `options`, `caps`, `lock`, `error`, `varint`.
+//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `identity`, `options`, `caps`, `lock`, `error`, `varint`.
 
 pub mod caps;
 pub mod error;
 pub mod hash;
+pub mod identity;
 pub mod lock;
 pub mod message;
 pub mod name;
@@ -16,6 +17,7 @@ pub mod time;
 pub mod varint;
 
 pub use error::{Error, ErrorKind, Result};
+pub use identity::{Identity, IdentityKey};
 pub use lock::{LockToken, TokenKey};
 pub use sequence::{Counter, PartitionId, SequenceNumber};
 pub use time::{Clock, Moment, Ticks, Timestamp};

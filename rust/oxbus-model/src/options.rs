@@ -2,9 +2,10 @@
 //! Settings of a queue: what the caller may say, what holds, and the ranges (B-022 … B-031).
 
 use crate::caps::{
-    DURATION_MS_NEVER, LOCK_DURATION_MS_DEFAULT, LOCK_DURATION_MS_MAX, LOCK_DURATION_MS_MIN,
-    MAX_DELIVERY_COUNT_DEFAULT, MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT, MAX_SIZE_MEGABYTES_MAX,
-    MESSAGE_SIZE_BYTES_MAX, MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
+    DUPLICATE_WINDOW_MS_DEFAULT, DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN, DURATION_MS_NEVER,
+    LOCK_DURATION_MS_DEFAULT, LOCK_DURATION_MS_MAX, LOCK_DURATION_MS_MIN, MAX_DELIVERY_COUNT_DEFAULT,
+    MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT, MAX_SIZE_MEGABYTES_MAX, MESSAGE_SIZE_BYTES_MAX,
+    MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
 };
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +109,16 @@ pub struct QueueSettings {
     pub enable_batched_operations: bool,
     /// Kept and shown; memory is as express as it gets.
     pub enable_express: bool,
+    /// Copies of a message that came within the window are dropped. Fixed at creation (B-218).
+    #[serde(default)]
+    pub requires_duplicate_detection: bool,
+    /// Milliseconds for which the id of a message is remembered (B-223).
+    #[serde(default = "duplicate_window_default")]
+    pub duplicate_window_ms: u64,
+}
+
+fn duplicate_window_default() -> u64 {
+    DUPLICATE_WINDOW_MS_DEFAULT
 }
 
 impl Default for QueueSettings {
@@ -124,6 +135,8 @@ impl Default for QueueSettings {
             user_metadata: String::new(),
             enable_batched_operations: true,
             enable_express: false,
+            requires_duplicate_detection: false,
+            duplicate_window_ms: DUPLICATE_WINDOW_MS_DEFAULT,
         }
     }
 }
@@ -166,6 +179,13 @@ impl QueueSettings {
                 "KiB",
             )?;
         }
+        in_range(
+            "duplicate_detection_history_time_window",
+            self.duplicate_window_ms,
+            DUPLICATE_WINDOW_MS_MIN,
+            DUPLICATE_WINDOW_MS_MAX,
+            "ms",
+        )?;
         let chars = self.user_metadata.chars().count();
         in_range(
             "user_metadata",
@@ -181,6 +201,11 @@ impl QueueSettings {
         if self.enable_partitioning != next.enable_partitioning {
             let detail =
                 "Partitioning can't be changed for Queue/Topic. Create a queue of another name and move the messages.";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        if self.requires_duplicate_detection != next.requires_duplicate_detection {
+            let detail = "requires_duplicate_detection can't be changed for Queue/Topic. Create a queue of another name and move the \
+                          messages.";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         next.check()

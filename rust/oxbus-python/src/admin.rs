@@ -4,10 +4,8 @@
 use std::sync::Arc;
 
 use oxbus_broker::entity::{PartitionCounts, Queue, QueueDescription};
-use oxbus_model::caps::{
-    DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN, DURATION_MS_NEVER, MESSAGE_SIZE_KILOBYTES_MAX,
-};
-use oxbus_model::options::{EntityStatus, QueueSettings, in_range};
+use oxbus_model::caps::{DURATION_MS_NEVER, MESSAGE_SIZE_KILOBYTES_MAX};
+use oxbus_model::options::{EntityStatus, QueueSettings};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList};
@@ -139,7 +137,11 @@ impl Wishes {
                     let metadata = text(&name, &value)?.to_owned();
                     wishes.push(Box::new(move |it| it.user_metadata = metadata));
                 }
-                "requires_session" | "requires_duplicate_detection" => {
+                "requires_duplicate_detection" => {
+                    let on = boolean(&name, &value)?;
+                    wishes.push(Box::new(move |it| it.requires_duplicate_detection = on));
+                }
+                "requires_session" => {
                     if boolean(&name, &value)? {
                         return Err(not_yet(&name, "leave it out")).or_raise();
                     }
@@ -160,9 +162,8 @@ impl Wishes {
                     }
                 }
                 "duplicate_detection_history_time_window" => {
-                    // Checked and otherwise without effect: no duplicates are detected in this version.
-                    let (min, max) = (DUPLICATE_WINDOW_MS_MIN, DUPLICATE_WINDOW_MS_MAX);
-                    in_range(&name, number(&name, &value)?, min, max, "ms").or_raise()?;
+                    let ms = number(&name, &value)?;
+                    wishes.push(Box::new(move |it| it.duplicate_window_ms = ms));
                 }
                 // Shown by get_queue; not settings.
                 "name" | "availability_status" => {}
@@ -180,7 +181,6 @@ impl Wishes {
 
 /// The dict of a queue.
 fn describe<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<Bound<'py, PyDict>> {
-    const DUPLICATE_WINDOW_MS: i64 = 600_000;
     let settings = &queue.settings;
     let dict = PyDict::new(py);
     dict.set_item("name", &queue.name)?;
@@ -199,8 +199,8 @@ fn describe<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<Bound<'p
     )?;
     dict.set_item("enable_partitioning", settings.enable_partitioning)?;
     dict.set_item("requires_session", false)?;
-    dict.set_item("requires_duplicate_detection", false)?;
-    dict.set_item("duplicate_detection_history_time_window", DUPLICATE_WINDOW_MS)?;
+    dict.set_item("requires_duplicate_detection", settings.requires_duplicate_detection)?;
+    dict.set_item("duplicate_detection_history_time_window", settings.duplicate_window_ms)?;
     dict.set_item(
         "dead_lettering_on_message_expiration",
         settings.dead_lettering_on_message_expiration,

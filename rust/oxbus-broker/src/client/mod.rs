@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Handles of a program: a sender, a receiver with its cache.
 
+mod admission;
 mod attempts;
 mod batch;
 mod browse;

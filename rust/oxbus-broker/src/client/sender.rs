@@ -18,14 +18,14 @@ use crate::clock::random_bytes;
 use crate::entity::Queue;
 use crate::record;
 use crate::routing::{RoundRobin, Route, route};
-use crate::shard::{Arrival, Cell, Refusal};
+use crate::shard::{Admission, Arrival, Cell, Refusal};
 
 /// Bytes a stored message takes beyond its record, for the memory limit.
 const SLOT_BYTES: usize = 40;
 
 /// A sender to one queue.
 pub struct Sender {
-    queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue>,
     turn: RoundRobin,
     id_prefix: u64,
     id_count: AtomicU64,
@@ -35,7 +35,7 @@ pub struct Sender {
 }
 
 /// Messages on their way to a cell.
-enum Outgoing {
+pub(super) enum Outgoing {
     Active(Vec<NewMessage>),
     /// Some wait for their time.
     Mixed(Vec<Arrival>),
@@ -99,7 +99,7 @@ impl Sender {
         }
     }
 
-    fn reach(&self, durability: Durability) {
+    pub(super) fn reach(&self, durability: Durability) {
         self.reached.store(1 + durability as u8, Ordering::Relaxed);
     }
 
@@ -107,20 +107,20 @@ impl Sender {
     pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>) -> Result<SequenceNumber> {
         self.check_sends()?;
         fields.check()?;
-        let route = route(fields.key()?, self.queue.partitions());
+        let route = route(self.queue.key_of(fields)?, self.queue.partitions());
         let len = fields.encoded_len();
         self.check_size(len)?;
         let core = self.queue.core();
         let now = core.clock().now();
-        if core.is_durable() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
+        let identity = self.queue.identity_of(fields)?;
+        if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
             let entry = Entry {
                 record: record::encode_sized(len, fields),
                 time_to_live_ms: fields.time_to_live_ms,
                 due: fields.scheduled_enqueue_time,
             };
-            let outgoing = self.outgoing(vec![entry], now);
-            let (index, first) = self.store(route, len, 1, outgoing, now, durability)?;
-            return Ok(Queue::sequence_number(index, first));
+            let stored = self.store_new(route, len, vec![entry], &[identity], now, durability)?;
+            return Ok(stored.numbers(1)[0]);
         }
         let (index, cell) = self.admit(route, len, 1)?;
         let message = self.new_message(record::encode_sized(len, fields), fields.time_to_live_ms, now);
@@ -138,25 +138,16 @@ impl Sender {
             return Ok(Vec::new());
         }
         self.check_size(batch.largest_message_bytes())?;
-        // Only a partitioned entity needs one key for all (B-084).
-        let key = if self.queue.is_partitioned() {
-            batch.key()?
-        } else {
-            None
-        };
-        let count = batch.len();
+        let (count, bytes) = (batch.len(), batch.size_bytes());
+        let (route, identities) = self.check_batch(&batch)?;
         let now = self.queue.core().clock().now();
-        let route = route(key, self.queue.partitions());
-        let bytes = batch.size_bytes();
-        let outgoing = self.outgoing(batch.entries, now);
-        let (index, first) = self.store(route, bytes, count, outgoing, now, durability)?;
-        let numbers = (first.0..).take(count).map(Counter);
-        Ok(numbers.map(|counter| Queue::sequence_number(index, counter)).collect())
+        let stored = self.store_new(route, bytes, batch.entries, &identities, now, durability)?;
+        Ok(stored.numbers(count))
     }
 
     /// Where a row of a table goes (B-061 … B-073).
     pub fn route(&self, fields: &Fields<'_>) -> Result<Route> {
-        Ok(route(fields.key()?, self.queue.partitions()))
+        Ok(route(self.queue.key_of(fields)?, self.queue.partitions()))
     }
 
     /// The partitions in the order in which a keyless message tries them.
@@ -169,6 +160,14 @@ impl Sender {
         self.check_sends()?;
         let bytes = rows.iter().map(|row| row.0.record.len()).sum();
         let (count, now) = (rows.len(), self.queue.core().clock().now());
+        if self.queue.detects_duplicates() {
+            let identity = |Row(entry): &Row| self.queue.identity_of(&Fields::decode(&entry.record)?);
+            let identities: Vec<_> = rows.iter().map(identity).collect::<Result<_>>()?;
+            let entries = rows.iter().map(|Row(entry)| entry.clone()).collect();
+            self.store_new(Route::Keyed(partition), bytes, entries, &identities, now, None)?;
+            rows.clear();
+            return Ok(());
+        }
         if self.queue.core().is_durable() {
             // The rows stay whole until all are stored: they may go elsewhere when this fails.
             let entries = rows.iter().map(|Row(entry)| entry.clone()).collect();
@@ -180,7 +179,9 @@ impl Sender {
         let index = usize::from(partition.0);
         let cell = self.admit_to(index, bytes, count)?;
         let entries = std::mem::take(rows).into_iter().map(|Row(entry)| entry).collect();
-        let stored = self.outgoing(entries, now).append_to(cell, now, Durability::Memory);
+        let stored = self
+            .outgoing(entries, now)
+            .append_to(cell, now, Durability::Memory, None);
         let (_, ready) = stored?;
         self.reach(Durability::Memory);
         self.queue.touch(now);
@@ -215,7 +216,7 @@ impl Sender {
         cell.cancel_scheduled(&counters)?.map_err(missing)
     }
 
-    fn outgoing(&self, entries: Vec<Entry>, now: Timestamp) -> Outgoing {
+    pub(super) fn outgoing(&self, entries: Vec<Entry>, now: Timestamp) -> Outgoing {
         let is_active = |entry: &Entry| entry.due.is_none_or(|due| due <= now);
         let message = |entry: Entry| self.new_message(entry.record, entry.time_to_live_ms, now);
         if entries.iter().all(is_active) {
@@ -230,7 +231,7 @@ impl Sender {
 
     /// Stores messages in the partition of their key or, without one, in the first in turn that takes them: its index,
     /// and the first number.
-    fn store(
+    pub(super) fn store(
         &self,
         route: Route,
         bytes: usize,
@@ -254,7 +255,7 @@ impl Sender {
                 }
             };
             let durability = cell.durability(durability);
-            match outgoing.append_to(cell, now, durability) {
+            match outgoing.append_to(cell, now, durability, None) {
                 Ok((first, ready)) => {
                     self.reach(durability);
                     self.queue.touch(now);
@@ -277,7 +278,7 @@ impl Sender {
     }
 
     /// Rings for what is ready; a schedule changes when the sleepers must look again, so it rings too.
-    fn announce(&self, index: usize, ready: usize) {
+    pub(super) fn announce(&self, index: usize, ready: usize) {
         let receivable = self.queue.receivable(SubQueue::Main);
         if ready > 0 {
             receivable.publish(index, ready);
@@ -321,7 +322,7 @@ impl Sender {
         }
     }
 
-    fn admit_to(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
+    pub(super) fn admit_to(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
         let shard = self.queue.shard(index);
         shard.health().check_send(shard.id())?;
         self.queue.core().check_memory(bytes + messages * SLOT_BYTES)?;
@@ -347,18 +348,19 @@ impl Sender {
 
 impl Outgoing {
     /// The first number, and how many are active. They stay here when they are refused.
-    fn append_to(
+    pub(super) fn append_to(
         &mut self,
         cell: &Cell,
         now: Timestamp,
         durability: Durability,
+        admitted: Option<&Admission<'_>>,
     ) -> std::result::Result<(Counter, usize), Refusal> {
         match self {
             Self::Active(messages) => {
                 let count = messages.len();
-                Ok((cell.append(messages, now, durability)?, count))
+                Ok((cell.append(messages, now, durability, admitted)?, count))
             }
-            Self::Mixed(arrivals) => cell.append_arrivals(arrivals, now, durability),
+            Self::Mixed(arrivals) => cell.append_arrivals(arrivals, now, durability, admitted),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
 use oxbus_store::injected::Injection;
@@ -74,6 +74,11 @@ impl Stores {
     /// The files of a partition, when they are open here.
     pub fn shard(&self, partition: u16) -> Option<&ShardStore> {
         self.shards.get(usize::from(partition))?.as_ref()
+    }
+
+    /// What identities are hashed with: the id of the store, which is random and stands in the catalog.
+    pub fn identity_key(&self) -> IdentityKey {
+        IdentityKey(guard(&self.catalog).0.store)
     }
 
     /// Bytes of all journals on disk.

@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use oxbus_model::lock::TokenFields;
+use oxbus_model::message::Fields;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::{EntityStatus, QueueSettings};
-use oxbus_model::{Counter, Error, ErrorKind, LockToken, Moment, PartitionId, Result, SequenceNumber, Timestamp};
+use oxbus_model::{
+    Counter, Error, ErrorKind, Identity, LockToken, Moment, PartitionId, Result, SequenceNumber, Timestamp,
+};
 use oxbus_store::LockKey;
 
 use super::Receivable;
@@ -31,6 +34,8 @@ pub struct Queue {
     dead_letters: Receivable,
     settings: RwLock<Arc<QueueSettings>>,
     partitioned: bool,
+    detects_duplicates: bool,
+    duplicate_window_ms: AtomicU64,
     lock_duration_ms: AtomicU64,
     time_to_live_ms: AtomicU64,
     max_delivery_count: AtomicU32,
@@ -73,6 +78,8 @@ impl Queue {
             main: Receivable::default(),
             dead_letters: Receivable::default(),
             partitioned: settings.enable_partitioning,
+            detects_duplicates: settings.requires_duplicate_detection,
+            duplicate_window_ms: AtomicU64::new(0),
             settings: RwLock::default(),
             lock_duration_ms: AtomicU64::new(0),
             time_to_live_ms: AtomicU64::new(0),
@@ -92,7 +99,8 @@ impl Queue {
 
     /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the queue.
     pub(crate) fn restore(&self, index: usize, queues: Queues) {
-        let cell = Cell::restore(&self.shards[index], self.id, queues, self.max_delivery_count());
+        let (max, detects) = (self.max_delivery_count(), self.detects_duplicates);
+        let cell = Cell::restore(&self.shards[index], self.id, queues, max, detects);
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             if cell.store(sub_queue).has_ready() {
                 self.receivable(sub_queue).publish(index, 1);
@@ -134,6 +142,43 @@ impl Queue {
         self.partitioned
     }
 
+    /// True when copies of a message are dropped (B-219).
+    #[inline]
+    pub fn detects_duplicates(&self) -> bool {
+        self.detects_duplicates
+    }
+
+    /// Milliseconds for which the id of a message is remembered.
+    pub fn duplicate_window_ms(&self) -> u64 {
+        self.duplicate_window_ms.load(Ordering::Acquire)
+    }
+
+    /// The key that chooses the partition of a message (B-063). Its id is one only here (B-066), and then one there must
+    /// be (B-068).
+    #[inline]
+    pub fn key_of<'a>(&self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
+        let key = fields.key()?;
+        if !(self.detects_duplicates && self.partitioned) {
+            return Ok(key);
+        }
+        let key = key.or(fields.given_id());
+        if key.is_some() {
+            return Ok(key);
+        }
+        let detail = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId. \
+                      Set message_id, partition_key or session_id.";
+        Err(Error::new(ErrorKind::InvalidOperation, detail))
+    }
+
+    /// What copies of a message have in common (B-220, B-222); `None` without an id, and where nobody asks (B-229).
+    pub fn identity_of(&self, fields: &Fields<'_>) -> Result<Option<Identity>> {
+        let Some(id) = fields.given_id().filter(|_| self.detects_duplicates) else {
+            return Ok(None);
+        };
+        let key = if self.partitioned { self.key_of(fields)? } else { None };
+        Ok(Some(self.core.identity_key().identity(key, id)))
+    }
+
     /// Number of cells it can have.
     #[inline]
     pub fn partitions(&self) -> u16 {
@@ -159,6 +204,8 @@ impl Queue {
             settings.max_size_megabytes.map_or(u64::MAX, |it| it << 20),
             Ordering::Release,
         );
+        self.duplicate_window_ms
+            .store(settings.duplicate_window_ms, Ordering::Release);
         self.bury_expired
             .store(settings.dead_lettering_on_message_expiration, Ordering::Release);
         self.status.store(settings.status as u8, Ordering::Release);
@@ -258,7 +305,7 @@ impl Queue {
     /// The cell with that index.
     #[inline]
     pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
-        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], self.id))
+        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], self.id, self.detects_duplicates))
     }
 
     /// The cells that exist, with their index.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use oxbus_model::options::LockPolicy;
-use oxbus_model::{Clock, Error, ErrorKind, Result, TokenKey};
+use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, Result, TokenKey};
 
 use crate::clock::random_bytes;
 use crate::entity::Queue;
@@ -17,6 +17,8 @@ use crate::shard::Cell;
 pub struct Core {
     clock: Arc<dyn Clock>,
     token_key: TokenKey,
+    /// Set once, before there is a queue.
+    identity_key: OnceLock<IdentityKey>,
     lock_policy: LockPolicy,
     /// The memory limit in memory, if there is one.
     quota: Option<Quota>,
@@ -38,6 +40,7 @@ impl Core {
         Ok(Self {
             clock,
             token_key: TokenKey(random_bytes()?),
+            identity_key: OnceLock::new(),
             lock_policy,
             quota: memory_limit_bytes.map(Quota::new),
             memory: Arc::new(Memory::new(memory_limit_bytes)),
@@ -56,6 +59,17 @@ impl Core {
     /// The secret of its lock tokens.
     pub fn token_key(&self) -> &TokenKey {
         &self.token_key
+    }
+
+    /// What the identities of messages are hashed with.
+    pub fn identity_key(&self) -> &IdentityKey {
+        // Without a directory nothing outlives the process, and its own secret will do.
+        self.identity_key.get_or_init(|| IdentityKey(self.token_key.0))
+    }
+
+    /// Takes over the key of a directory.
+    pub(super) fn set_identity_key(&self, key: IdentityKey) {
+        let _ = self.identity_key.set(key);
     }
 
     /// Policy of receivers that name none.

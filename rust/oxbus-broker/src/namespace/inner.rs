@@ -94,6 +94,7 @@ impl Inner {
             }
             Some(store) => {
                 let opened = durable::open(&store, partitions, PARTITIONS_DEFAULT, &core.memory)?;
+                core.set_identity_key(opened.stores.identity_key());
                 found = Some((opened.contents, opened.images));
                 (opened.shards.into(), Some(opened.stores))
             }

@@ -14,9 +14,9 @@ use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Lsn, Room};
 use oxbus_store::{MessageStore, NewMessage, NumberedStore, Phase};
 
-use super::Cell;
 use super::journal::{Event, Journal, Pending, push_append};
 use super::spill::{leave_on_disk, places};
+use super::{Admission, Cell};
 
 /// A message that comes in.
 #[derive(Debug)]
@@ -76,25 +76,32 @@ fn bytes_of(message: &NewMessage) -> &[u8] {
 }
 
 impl Cell {
-    /// Stores a batch, all or nothing, and returns the first number; leaves `batch` empty.
+    /// Stores a batch, all or nothing, and returns the first number; leaves `batch` empty. What was `admitted` is
+    /// remembered with it.
     pub fn append(
         &self,
         batch: &mut Vec<NewMessage>,
         now: Timestamp,
         durability: Durability,
+        admitted: Option<&Admission<'_>>,
     ) -> Result<Counter, Refusal> {
         let Some(journal) = self.shard.journal() else {
-            return Ok(self.main.append(batch, now));
+            let first = self.main.append(batch, now);
+            admitted.inspect(|it| it.keep());
+            return Ok(first);
         };
         let bytes = batch.iter().map(|message| message.record.len() + MESSAGE_BYTES).sum();
         let reserved = self.reserve(journal, batch.len(), bytes, |first, entry| {
             let messages = batch.iter().map(|message| (message.expires_at, bytes_of(message)));
             push_append(self.entity, first, now, messages, entry);
+            self.push_seen(admitted, entry);
         })?;
         self.commit(&reserved, durability)?;
         if let Some(places) = reserved.places() {
             leave_on_disk(batch.iter_mut(), places);
         }
+        // Before the numbers are settled: a snapshot that waits for them knows the identities too.
+        admitted.inspect(|it| it.keep());
         self.main.publish(reserved.first, batch, now);
         Ok(reserved.first)
     }
@@ -106,6 +113,7 @@ impl Cell {
         arrivals: &mut Vec<Arrival>,
         now: Timestamp,
         durability: Durability,
+        admitted: Option<&Admission<'_>>,
     ) -> Result<(Counter, usize), Refusal> {
         let count = arrivals.len();
         let first = match self.shard.journal() {
@@ -116,6 +124,7 @@ impl Cell {
                     for (counter, arrival) in (first.0..).map(Counter).zip(&*arrivals) {
                         self.push_arrival(counter, arrival, now, entry);
                     }
+                    self.push_seen(admitted, entry);
                 })?;
                 self.commit(&reserved, durability)?;
                 if let Some(places) = reserved.places() {
@@ -124,6 +133,7 @@ impl Cell {
                 reserved.first
             }
         };
+        admitted.inspect(|it| it.keep());
         let mut active = 0;
         self.shard.with(self.no, |state| {
             for (counter, Arrival { message, due }) in (first.0..).map(Counter).zip(arrivals.drain(..)) {
@@ -154,6 +164,16 @@ impl Cell {
             }
             .encode(self.entity, entry),
         }
+    }
+
+    /// Adds what is to be remembered of the messages of an entry.
+    fn push_seen(&self, admitted: Option<&Admission<'_>>, entry: &mut Vec<u8>) {
+        let Some(admitted) = admitted.filter(|it| !it.identities().is_empty()) else {
+            return;
+        };
+        let identities = admitted.identities().iter().map(|identity| (admitted.at(), *identity));
+        let identities = identities.collect();
+        Event::Seen { identities }.encode(self.entity, entry);
     }
 
     /// Reserves numbers and appends what `push` says about them, in about so many `bytes`, in one step.

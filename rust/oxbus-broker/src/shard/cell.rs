@@ -16,7 +16,7 @@ use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase
 
 use super::journal::{EntityId, Queues, Rest};
 use super::settle::Burial;
-use super::{CellNo, CellState, DeadLetters, Shard};
+use super::{CellNo, CellState, DeadLetters, History, Shard};
 
 /// What became ready when locks ended or a schedule came due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,19 +40,29 @@ pub struct Cell {
     pub(super) promised: AtomicU64,
     /// The entry that told it.
     pub(super) promise_lsn: AtomicU64,
+    /// The identities of what came in, when copies are to be dropped.
+    history: Option<History>,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
 
 impl Cell {
-    /// An empty cell of a shard.
-    pub fn new(shard: &Arc<Shard>, entity: EntityId) -> Self {
-        Self::with(shard, entity, CellStore::new(), CellState::default())
+    /// An empty cell of a shard. It `detects` duplicates or not.
+    pub fn new(shard: &Arc<Shard>, entity: EntityId, detects: bool) -> Self {
+        let history = detects.then(History::default);
+        Self::with(shard, entity, CellStore::new(), CellState::default(), history)
     }
 
     /// A cell with the messages that recovery found. A message whose deliveries were used up when the process ended is
     /// buried.
-    pub fn restore(shard: &Arc<Shard>, entity: EntityId, queues: Queues, max_delivery_count: u32) -> Self {
+    pub fn restore(
+        shard: &Arc<Shard>,
+        entity: EntityId,
+        queues: Queues,
+        max_delivery_count: u32,
+        detects: bool,
+    ) -> Self {
+        let history = detects.then(|| History::restore(queues.seen.into_iter()));
         let mut state = CellState::default();
         for (counter, kept) in queues.dead_letters {
             let generation = kept.generation;
@@ -87,14 +97,14 @@ impl Cell {
         }
         let next_due = state.schedule.next_due();
         let main = CellStore::restore(queues.next, restored.into_iter());
-        let cell = Self::with(shard, entity, main, state);
+        let cell = Self::with(shard, entity, main, state, history);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
         cell.promised.store(queues.next.0, Ordering::Relaxed);
         cell.bury(exhausted, Burial::DeliveriesExhausted);
         cell
     }
 
-    fn with(shard: &Arc<Shard>, entity: EntityId, main: CellStore, state: CellState) -> Self {
+    fn with(shard: &Arc<Shard>, entity: EntityId, main: CellStore, state: CellState, history: Option<History>) -> Self {
         let no = shard.add_cell(state);
         Self {
             shard: Arc::clone(shard),
@@ -108,6 +118,7 @@ impl Cell {
             next_due: AtomicU64::new(Timestamp::NEVER.0),
             promised: AtomicU64::new(0),
             promise_lsn: AtomicU64::new(0),
+            history,
             stored_bytes_bound: AtomicU64::new(0),
         }
     }
@@ -133,6 +144,12 @@ impl Cell {
         self.shard.id()
     }
 
+    /// The identities of what came in, when copies are to be dropped.
+    #[inline]
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
+    }
+
     /// The messages of the entity, or of its dead-letter queue.
     pub fn store(&self, sub_queue: SubQueue) -> &dyn MessageStore {
         match sub_queue {
@@ -153,9 +170,10 @@ impl Cell {
         records + self.overhead_bytes()
     }
 
-    /// Bytes of slots, segments and maps beyond the records.
+    /// Bytes of slots, segments, maps and remembered identities beyond the records.
     pub fn overhead_bytes(&self) -> u64 {
-        (self.main.overhead_bytes() + self.dead_letters.overhead_bytes()) as u64
+        let remembered = self.history.as_ref().map_or(0, History::bytes);
+        (self.main.overhead_bytes() + self.dead_letters.overhead_bytes() + remembered) as u64
     }
 
     /// True when `bytes` more keep the records of this cell within `max`. Counts exactly only near the bound.

@@ -15,13 +15,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Error, ErrorKind, Result};
+use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
 
-use super::journal::{EntityId, Event, Rest};
-use super::{Cell, Fault, Shard};
+use super::journal::{EntityId, Event, Rest, SEEN_MAX};
+use super::{Cell, Fault, History, Shard};
 
 /// Bytes of a chunk; one message may make it longer.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -140,6 +140,8 @@ struct Walk<'a, C> {
     left: VecDeque<&'a Noted<C>>,
     /// Where the cell at hand goes on.
     at: Option<(&'a Cell, SubQueue, Counter)>,
+    /// What it remembers and did not give out yet.
+    remembered: VecDeque<(Timestamp, Identity)>,
     page: VecDeque<Peeked>,
     /// Bytes given out so far.
     bytes: u64,
@@ -150,6 +152,7 @@ impl<'a, C: CellHandle> Walk<'a, C> {
         Self {
             left: noted.iter().collect(),
             at: None,
+            remembered: VecDeque::new(),
             page: VecDeque::new(),
             bytes: 0,
         }
@@ -165,8 +168,15 @@ impl<'a, C: CellHandle> Walk<'a, C> {
             let next = noted.promised;
             Event::Number { next }.encode(cell.entity(), &mut chunk.bytes);
             self.at = Some((cell, SubQueue::Main, Counter(0)));
+            self.remembered = cell.history().map(History::remembered).unwrap_or_default().into();
             return Ok(true);
         };
+        if !self.remembered.is_empty() {
+            let count = self.remembered.len().min(SEEN_MAX);
+            let identities = self.remembered.drain(..count).collect();
+            Event::Seen { identities }.encode(cell.entity(), &mut chunk.bytes);
+            return Ok(true);
+        }
         if let Some(message) = self.page.pop_front() {
             push_kept(cell.entity(), sub_queue, &message, chunk)?;
             return Ok(true);

@@ -93,14 +93,19 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The id that the application gave; one that was assigned names no message twice (B-067).
+    #[inline]
+    pub fn given_id(&self) -> Option<&'a str> {
+        match self.message_id {
+            Some(MessageId::Given(id)) => Some(id),
+            _ => None,
+        }
+    }
+
     /// Refuses ids and keys over their limit (B-047).
     #[inline]
     pub fn check(&self) -> Result<()> {
-        let message_id = match self.message_id {
-            Some(MessageId::Given(id)) => Some(id),
-            _ => None,
-        };
-        check_key_length("message_id", message_id)?;
+        check_key_length("message_id", self.given_id())?;
         check_key_length("session_id", self.session_id)?;
         check_key_length("partition_key", self.partition_key)?;
         check_key_length("reply_to_session_id", self.reply_to_session_id)
@@ -124,12 +129,8 @@ impl<'a> Fields<'a> {
     }
 
     fn texts(&self) -> [(u16, Option<&'a str>); 9] {
-        let given = match self.message_id {
-            Some(MessageId::Given(id)) => Some(id),
-            _ => None,
-        };
         [
-            (1 << 1, given),
+            (1 << 1, self.given_id()),
             (1 << 2, self.session_id),
             (1 << 3, self.partition_key),
             (1 << 4, self.subject),

@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::io;
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Timestamp};
+use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
-use super::event::{EntityId, Event, Rest};
+use super::event::{EntityId, Event, HandedOut, Rest, SEEN_MAX};
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Queues {
     pub dead_letters: BTreeMap<Counter, Kept>,
     /// The number that the next message gets.
     pub next: Counter,
+    /// When messages came in whose copies are to be dropped.
+    pub seen: BTreeMap<Identity, Timestamp>,
 }
 
 /// The messages of a shard.
@@ -86,6 +88,7 @@ impl Default for Queues {
             main: BTreeMap::new(),
             dead_letters: BTreeMap::new(),
             next: Counter::FIRST,
+            seen: BTreeMap::new(),
         }
     }
 }
@@ -110,6 +113,23 @@ impl Queues {
             self.of(sub_queue).insert(counter, kept());
         }
         Ok(())
+    }
+
+    fn see(&mut self, identities: &[(Timestamp, Identity)]) {
+        for (at, identity) in identities {
+            // Once forgotten it may come again: the last time counts.
+            let since = self.seen.entry(*identity).or_insert(*at);
+            *since = (*since).max(*at);
+        }
+    }
+
+    fn hold_all(&mut self, sub_queue: SubQueue, messages: &[HandedOut]) {
+        for message in messages {
+            // It may be gone already: its end may stand before its hand-out.
+            if let Some(kept) = self.of(sub_queue).get_mut(&message.counter) {
+                kept.hold(message.generation, message.count_after, message.deferred);
+            }
+        }
     }
 
     fn apply(&mut self, event: &Event<'_>, keep: Keeper<'_>) -> Result<(), Wrong> {
@@ -145,12 +165,7 @@ impl Queues {
                 self.insert(SubQueue::Main, *becomes, kept)
             }
             Event::HandOut { sub_queue, messages } => {
-                for message in messages {
-                    // It may be gone already: its end may stand before its hand-out.
-                    if let Some(kept) = self.of(*sub_queue).get_mut(&message.counter) {
-                        kept.hold(message.generation, message.count_after, message.deferred);
-                    }
-                }
+                self.hold_all(*sub_queue, messages);
                 Ok(())
             }
             Event::Return {
@@ -215,6 +230,10 @@ impl Queues {
                 self.next = self.next.max(*next);
                 Ok(())
             }
+            Event::Seen { identities } => {
+                self.see(identities);
+                Ok(())
+            }
         }
     }
 }
@@ -266,6 +285,11 @@ impl Image {
                 }
                 let Some((entity, queues)) = entities.next() else { break };
                 Event::Number { next: queues.next }.encode(entity, &mut chunk);
+                let seen: Vec<_> = queues.seen.iter().map(|(identity, at)| (*at, *identity)).collect();
+                for identities in seen.chunks(SEEN_MAX) {
+                    let identities = identities.to_vec();
+                    Event::Seen { identities }.encode(entity, &mut chunk);
+                }
                 let all = [
                     (SubQueue::Main, &queues.main),
                     (SubQueue::DeadLetter, &queues.dead_letters),

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a shard writes to its journal and what it makes of it at the next open.
 //!
-//! `event` is what happened, as bytes; `image` is the messages that come of it. Neither knows a clock, a setting or a
+//! `event` is what happened, as bytes, and `decode` reads them; `image` is the messages that come of it. Neither knows a clock, a setting or a
 //! store, so recovery, snapshots and tests share them. `writer` puts events into the log of the shard.
 
+mod decode;
 mod event;
 mod image;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use event::{Appended, EntityId, Event, Events, HandedOut, NotAnEvent, Rest, push_append};
+pub use decode::{Events, NotAnEvent};
+pub use event::{Appended, EntityId, Event, HandedOut, Rest, SEEN_MAX, push_append};
 pub use image::{Image, Kept, Misfit, Queues};
 pub use writer::{Journal, Order, Pending};

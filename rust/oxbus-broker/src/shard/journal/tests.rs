@@ -2,7 +2,7 @@
 //! Events as bytes, and what comes of them, against a list of messages that is kept in the plainest way.
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Timestamp};
+use oxbus_model::{Counter, Identity, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -73,6 +73,7 @@ proptest! {
                 bytes: &bytes,
             },
             Event::Number { next: counter },
+            Event::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
         ] {
             round_trip(&event);
         }
@@ -419,6 +420,28 @@ proptest! {
             check(&image, &model);
         }
     }
+}
+
+#[test]
+fn identities_are_kept_with_their_last_time() {
+    let mut image = Image::default();
+    let seen = |at: u64, numbers: std::ops::Range<u128>| Event::Seen {
+        identities: numbers.map(|number| (Timestamp(at), Identity(number))).collect(),
+    };
+    for event in [seen(5, 0..10_000), seen(9, 5..6), seen(5, 0..10)] {
+        image.apply(ENTITY, &event).expect("it fits");
+    }
+    let mut again = Image::default();
+    for chunk in image.chunks(100) {
+        for found in Events::of(&chunk.expect("in memory").bytes) {
+            let (entity, event) = found.expect("we wrote it");
+            again.apply(entity, &event).expect("it fits");
+        }
+    }
+    assert_eq!(again, image);
+    let seen = again.take(ENTITY).expect("there").seen;
+    assert_eq!(seen.len(), 10_000);
+    assert_eq!((seen[&Identity(5)], seen[&Identity(6)]), (Timestamp(9), Timestamp(5)));
 }
 
 #[test]

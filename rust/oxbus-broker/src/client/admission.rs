@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sending where copies of a message are dropped (B-219): which messages of a call are new, and storing those.
+
+use oxbus_model::message::Fields;
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, SequenceNumber, Timestamp};
+
+use super::batch::{Batch, Entry};
+use super::sender::Sender;
+use crate::entity::Queue;
+use crate::routing::{Route, route};
+use crate::shard::Refusal;
+
+/// What became of the messages of a call.
+pub(super) struct Stored {
+    index: usize,
+    /// The number of the first new one.
+    first: Counter,
+    /// Which are new, by their position; `None` when all are.
+    fresh: Option<Vec<bool>>,
+}
+
+impl Stored {
+    /// The numbers of so many messages; that of a copy names no message (B-227).
+    pub(super) fn numbers(&self, count: usize) -> Vec<SequenceNumber> {
+        let mut next = self.first;
+        let mut number = |position: usize| {
+            let is_copy = self.fresh.as_ref().is_some_and(|fresh| !fresh[position]);
+            let counter = if is_copy { Counter::MAX } else { next };
+            if !is_copy {
+                next = next.next();
+            }
+            Queue::sequence_number(self.index, counter)
+        };
+        (0..count).map(&mut number).collect()
+    }
+}
+
+impl Sender {
+    /// Where a batch goes, and the identities of its messages where copies are dropped.
+    pub(super) fn check_batch(&self, batch: &Batch) -> Result<(Route, Vec<Option<Identity>>)> {
+        let partitions = self.queue.partitions();
+        if !self.queue.detects_duplicates() {
+            // Only a partitioned entity needs one key for all (B-084).
+            let key = if self.queue.is_partitioned() {
+                batch.key()?
+            } else {
+                None
+            };
+            return Ok((route(key, partitions), Vec::new()));
+        }
+        let mut first: Option<Route> = None;
+        let mut key: Option<String> = None;
+        let mut identities = Vec::with_capacity(batch.len());
+        for entry in &batch.entries {
+            let fields = Fields::decode(&entry.record)?;
+            let own = self.queue.key_of(&fields)?;
+            if self.queue.is_partitioned() && first.is_some() && key.as_deref() != own {
+                // The service's words, both spaces included (B-068, B-082).
+                let detail = "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported for an \
+                              entity with partitioning and duplicate detection enabled. Send one batch per key, or use send_arrow.";
+                return Err(Error::new(ErrorKind::InvalidOperation, detail));
+            }
+            if first.is_none() {
+                first = Some(route(own, partitions));
+                key = own.map(str::to_owned);
+            }
+            identities.push(self.queue.identity_of(&fields)?);
+        }
+        Ok((first.unwrap_or(Route::Keyless), identities))
+    }
+
+    /// Stores those of some messages that are no copies of earlier ones, all or none. Without identities all are new.
+    pub(super) fn store_new(
+        &self,
+        route: Route,
+        bytes: usize,
+        mut entries: Vec<Entry>,
+        identities: &[Option<Identity>],
+        now: Timestamp,
+        durability: Option<Durability>,
+    ) -> std::result::Result<Stored, Refusal> {
+        if identities.iter().all(Option::is_none) {
+            let count = entries.len();
+            let outgoing = self.outgoing(entries, now);
+            let (index, first) = self.store(route, bytes, count, outgoing, now, durability)?;
+            let fresh = None;
+            return Ok(Stored { index, first, fresh });
+        }
+        // A message with an identity has one place: that of its key, or the only one there is.
+        let index = match route {
+            Route::Keyed(partition) => usize::from(partition.0),
+            Route::Keyless => 0,
+        };
+        let cell = self.admit_to(index, bytes, entries.len())?;
+        let history = cell.history().expect("a queue with identities remembers them");
+        let admission = history.admit(identities, now, self.queue.duplicate_window_ms());
+        let mut is_fresh = admission.fresh().iter();
+        entries.retain(|_| *is_fresh.next().expect("one for each"));
+        let mut first = Counter::MAX;
+        if !entries.is_empty() {
+            let durability = cell.durability(durability);
+            let mut outgoing = self.outgoing(entries, now);
+            let (number, ready) = outgoing.append_to(cell, now, durability, Some(&admission))?;
+            self.reach(durability);
+            self.announce(index, ready);
+            first = number;
+        }
+        self.queue.touch(now);
+        let fresh = Some(admission.fresh().to_vec());
+        Ok(Stored { index, first, fresh })
+    }
+}

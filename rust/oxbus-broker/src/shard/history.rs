@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The identities of messages that came in: a copy that comes within the window is dropped (B-218 … B-231).
+//!
+//! A message that is on its way to the disk holds its identity without being remembered yet. Who brings a copy meanwhile
+//! waits until that is decided: if the first one fails, the copy is the message.
+//!
+//! Holds always
+//! - an identity is in `order` once for each time it is remembered, and under way for one admission at most;
+//! - who holds identities under way waits for nobody's, so no two wait for each other.
+
+use std::cell::Cell;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use oxbus_model::{Identity, Timestamp};
+
+/// The identities of one cell.
+#[derive(Debug, Default)]
+pub struct History {
+    seen: Mutex<Seen>,
+    /// Notified when something under way was decided.
+    decided: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    known: HashMap<Identity, State, BuildHasherDefault<Folded>>,
+    /// What is remembered, oldest first.
+    order: VecDeque<(Timestamp, Identity)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    UnderWay,
+    Since(Timestamp),
+}
+
+/// An identity is a keyed hash already.
+#[derive(Debug, Default)]
+struct Folded(u64);
+
+impl Hasher for Folded {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, identity: u128) {
+        self.0 = identity as u64;
+    }
+}
+
+/// Which messages of a call are new. Their identities are under way until it is kept, or dropped: then they never came.
+#[derive(Debug)]
+pub struct Admission<'a> {
+    history: &'a History,
+    /// By the position of the message.
+    fresh: Vec<bool>,
+    /// Of the new ones that have one, in order.
+    identities: Vec<Identity>,
+    at: Timestamp,
+    kept: Cell<bool>,
+}
+
+impl History {
+    /// What was remembered when the journal was read.
+    pub fn restore(remembered: impl Iterator<Item = (Identity, Timestamp)>) -> Self {
+        let mut order: VecDeque<_> = remembered.map(|(identity, since)| (since, identity)).collect();
+        order.make_contiguous().sort_unstable();
+        let known = order.iter().map(|(since, identity)| (*identity, State::Since(*since)));
+        let seen = Seen {
+            known: known.collect(),
+            order,
+        };
+        Self {
+            seen: Mutex::new(seen),
+            decided: Condvar::new(),
+        }
+    }
+
+    fn guard(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells which messages are new at `now`, and keeps their identities from others. `None` stands for a message without
+    /// an identity, which is always new. Of equal ones the first is.
+    pub fn admit(&self, identities: &[Option<Identity>], now: Timestamp, window_ms: u64) -> Admission<'_> {
+        let mut guarded = self.guard();
+        guarded.forget(now, window_ms);
+        while guarded.is_under_way(identities) {
+            guarded = self.decided.wait(guarded).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut taken = Vec::new();
+        let mut admit = |identity: &Option<Identity>| {
+            let Some(identity) = identity else { return true };
+            match guarded.known.entry(*identity) {
+                Entry::Occupied(_) => false,
+                Entry::Vacant(place) => {
+                    place.insert(State::UnderWay);
+                    taken.push(*identity);
+                    true
+                }
+            }
+        };
+        let fresh = identities.iter().map(&mut admit).collect();
+        Admission {
+            history: self,
+            fresh,
+            identities: taken,
+            at: now,
+            kept: Cell::new(false),
+        }
+    }
+
+    /// All that is remembered, with the time since when; more of it may be over.
+    pub fn remembered(&self) -> Vec<(Timestamp, Identity)> {
+        self.guard().order.iter().copied().collect()
+    }
+
+    /// Bytes it takes.
+    pub fn bytes(&self) -> usize {
+        let seen = self.guard();
+        seen.known.capacity() * (size_of::<(Identity, State)>() + 1)
+            + seen.order.capacity() * size_of::<(Timestamp, Identity)>()
+    }
+}
+
+impl Seen {
+    /// Forgets what was seen a window ago.
+    fn forget(&mut self, now: Timestamp, window_ms: u64) {
+        while let Some((since, identity)) = self.order.front().copied()
+            && since.plus_ms(window_ms) <= now
+        {
+            self.order.pop_front();
+            if self.known.get(&identity) == Some(&State::Since(since)) {
+                self.known.remove(&identity);
+            }
+        }
+    }
+
+    fn is_under_way(&self, identities: &[Option<Identity>]) -> bool {
+        let mut some = identities.iter().flatten();
+        some.any(|identity| self.known.get(identity) == Some(&State::UnderWay))
+    }
+}
+
+impl Admission<'_> {
+    /// By the position of each message: true when it is new.
+    pub fn fresh(&self) -> &[bool] {
+        &self.fresh
+    }
+
+    /// The identities of the new ones, to be journaled with them.
+    pub fn identities(&self) -> &[Identity] {
+        &self.identities
+    }
+
+    /// When they came.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// Remembers the identities: the messages are stored.
+    pub fn keep(&self) {
+        if self.kept.replace(true) || self.identities.is_empty() {
+            return;
+        }
+        let mut seen = self.history.guard();
+        // A clock that was set back must not have later ones forgotten sooner.
+        let since = seen.order.back().map_or(self.at, |(last, _)| self.at.max(*last));
+        for identity in &self.identities {
+            seen.known.insert(*identity, State::Since(since));
+            seen.order.push_back((since, *identity));
+        }
+        drop(seen);
+        self.history.decided.notify_all();
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if self.kept.get() || self.identities.is_empty() {
+            return;
+        }
+        let mut seen = self.history.guard();
+        for identity in &self.identities {
+            seen.known.remove(identity);
+        }
+        drop(seen);
+        self.history.decided.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admit(history: &History, number: u128, now: u64) -> bool {
+        let admission = history.admit(&[Some(Identity(number))], Timestamp(now), 100);
+        admission.keep();
+        admission.fresh()[0]
+    }
+
+    #[test]
+    fn an_identity_is_known_for_a_window_from_its_first_time() {
+        let history = History::default();
+        assert!(admit(&history, 1, 0));
+        for now in [0, 50, 99] {
+            assert!(!admit(&history, 1, now), "{now}");
+        }
+        assert!(admit(&history, 1, 100));
+        assert!(!admit(&history, 1, 199));
+    }
+
+    #[test]
+    fn what_is_not_kept_never_came() {
+        let history = History::default();
+        let identities = [Some(Identity(1)), None, Some(Identity(1)), None];
+        let admission = history.admit(&identities, Timestamp(0), 100);
+        assert_eq!(admission.fresh(), [true, true, false, true]);
+        drop(admission);
+        assert!(admit(&history, 1, 0));
+    }
+
+    #[test]
+    fn a_copy_waits_for_what_is_under_way() {
+        for fails in [false, true] {
+            let history = History::default();
+            let first = history.admit(&[Some(Identity(1))], Timestamp(0), 100);
+            std::thread::scope(|scope| {
+                let copy = scope.spawn(|| admit(&history, 1, 1));
+                assert!(!copy.is_finished());
+                if !fails {
+                    first.keep();
+                }
+                drop(first);
+                assert_eq!(copy.join().expect("no panic"), fails);
+            });
+        }
+    }
+
+    #[test]
+    fn what_was_remembered_is_known_after_a_restart() {
+        let history = History::default();
+        for number in 0..10 {
+            assert!(admit(&history, number, 10 * number as u64));
+        }
+        let remembered = history
+            .remembered()
+            .into_iter()
+            .map(|(since, identity)| (identity, since));
+        let history = History::restore(remembered);
+        assert!(!admit(&history, 5, 149));
+        assert!(admit(&history, 5, 150));
+        assert!(!admit(&history, 9, 189));
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The events of an entry, read back.
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::varint::Reader;
+use oxbus_model::{Counter, Identity, Timestamp};
+use oxbus_store::extent::CHECK_BYTES;
+
+use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, HandedOut, READY, Rest, SCHEDULED};
+
+/// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
+#[derive(Debug, Clone)]
+pub struct Events<'a> {
+    rest: Reader<'a>,
+}
+
+/// The bytes of an entry are not events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAnEvent;
+
+impl<'a> Events<'a> {
+    /// The events of an entry.
+    pub fn of(entry: &'a [u8]) -> Self {
+        Self { rest: Reader(entry) }
+    }
+}
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Result<(EntityId, Event<'a>), NotAnEvent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.0.is_empty() {
+            return None;
+        }
+        let event = decode(&mut self.rest);
+        if event.is_none() {
+            self.rest = Reader(&[]);
+        }
+        Some(event.ok_or(NotAnEvent))
+    }
+}
+
+fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
+    let kind = byte(from)?;
+    let entity = EntityId(from.varint()?);
+    let event = match kind {
+        APPEND => Event::Append {
+            first: counter(from)?,
+            enqueued_at: time(from)?,
+            messages: many(from, |from| {
+                Some(Appended {
+                    expires_at: time(from)?,
+                    bytes: record(from)?,
+                })
+            })?,
+        },
+        2 => Event::Schedule {
+            counter: counter(from)?,
+            due: time(from)?,
+            enqueued_at: time(from)?,
+            expires_at: time(from)?,
+            bytes: record(from)?,
+        },
+        3 => Event::Activate {
+            counter: counter(from)?,
+            becomes: counter(from)?,
+            enqueued_at: time(from)?,
+            expires_at: time(from)?,
+            bytes: record(from)?,
+        },
+        4 => Event::HandOut {
+            sub_queue: sub_queue(from)?,
+            messages: many(from, |from| {
+                Some(HandedOut {
+                    counter: counter(from)?,
+                    generation: small(from)?,
+                    count_after: small(from)?,
+                    deferred: flag(from)?,
+                })
+            })?,
+        },
+        5 => Event::Return {
+            sub_queue: sub_queue(from)?,
+            counter: counter(from)?,
+            generation: small(from)?,
+            delivery_count: small(from)?,
+            deferred: flag(from)?,
+            bytes: if flag(from)? { Some(record(from)?) } else { None },
+        },
+        6 => Event::Remove {
+            sub_queue: sub_queue(from)?,
+            counters: many(from, counter)?,
+        },
+        7 => Event::DeadLetter {
+            counter: counter(from)?,
+            enqueued_at: time(from)?,
+            expires_at: time(from)?,
+            delivery_count: small(from)?,
+            bytes: record(from)?,
+        },
+        8 => Event::Keep {
+            sub_queue: sub_queue(from)?,
+            counter: counter(from)?,
+            enqueued_at: time(from)?,
+            expires_at: time(from)?,
+            delivery_count: small(from)?,
+            generation: small(from)?,
+            record_generation: small(from)?,
+            rest: match byte(from)? {
+                READY => Rest::Ready,
+                DEFERRED => Rest::Deferred,
+                SCHEDULED => Rest::Scheduled { due: time(from)? },
+                _ => return None,
+            },
+            bytes: record(from)?,
+        },
+        9 => Event::Number { next: counter(from)? },
+        10 => Event::Seen {
+            identities: many(from, |from| {
+                let at = time(from)?;
+                let bytes = from.take(size_of::<Identity>() as u64)?;
+                Some((at, Identity(u128::from_le_bytes(bytes.try_into().ok()?))))
+            })?,
+        },
+        _ => return None,
+    };
+    Some((entity, event))
+}
+
+/// The bytes of a message. Their check is not looked at: what they stand in was checked as a whole.
+fn record<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let bytes = from.bytes()?;
+    from.take(CHECK_BYTES as u64)?;
+    Some(bytes)
+}
+
+fn byte(from: &mut Reader<'_>) -> Option<u8> {
+    from.take(1).map(|bytes| bytes[0])
+}
+
+fn flag(from: &mut Reader<'_>) -> Option<bool> {
+    match byte(from)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+fn sub_queue(from: &mut Reader<'_>) -> Option<SubQueue> {
+    flag(from).map(|dead| if dead { SubQueue::DeadLetter } else { SubQueue::Main })
+}
+
+fn small(from: &mut Reader<'_>) -> Option<u32> {
+    u32::try_from(from.varint()?).ok()
+}
+
+fn counter(from: &mut Reader<'_>) -> Option<Counter> {
+    from.varint().map(Counter)
+}
+
+fn time(from: &mut Reader<'_>) -> Option<Timestamp> {
+    from.varint().map(Timestamp)
+}
+
+/// As many as are said to come. The number is somebody's word, so it sets no room aside.
+fn many<'a, T>(from: &mut Reader<'a>, mut one: impl FnMut(&mut Reader<'a>) -> Option<T>) -> Option<Vec<T>> {
+    let count = from.varint()?;
+    let mut found = Vec::new();
+    for _ in 0..count {
+        found.push(one(from)?);
+    }
+    Some(found)
+}
