@@ -110,7 +110,7 @@ def test_numbers_have_no_gap_for_copies(
 def test_keys_and_sessions_tell_ids_apart_where_there_are_partitions(
     to: ServiceBusSender, bodies: Callable[[], list[str]], partitioned: bool
 ) -> None:
-    """The same id under another key is another message where there are partitions, else a copy (B-220, B-221, B-222)."""
+    """The same id under another key is a message of its own where there are partitions (B-220, B-221, B-222)."""
     to.send_messages(message("key a", partition_key="a"))
     to.send_messages(message("key b", partition_key="b"))
     to.send_messages(message("session c", session_id="c"))
