@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     LockRenewFailureCallback = Callable[[ServiceBusReceivedMessage, Exception | None], None]
 
 _RENEW_BEFORE_END = timedelta(seconds=10)
-_LOOK_EVERY_SECONDS = 0.25
+LOOK_EVERY_SECONDS = 0.25
 
 _open_renewers: WeakSet[AutoLockRenewer] = WeakSet()
 
@@ -136,7 +136,7 @@ class AutoLockRenewer:
         renewal = _Renewal(
             receiver=receiver,
             message=renewable,
-            due=_due(locked_until, now),
+            due=renew_at(locked_until, now),
             last=now + timedelta(seconds=duration),
             duration=duration,
             on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
@@ -190,7 +190,7 @@ class AutoLockRenewer:
     def _look(self) -> float:
         """Hand every lock that is due to the pool; return the seconds until the next look."""
         watched = []
-        wait = _LOOK_EVERY_SECONDS
+        wait = LOOK_EVERY_SECONDS
         for renewal in self._renewals:
             if _is_live(renewal):
                 seconds = (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds()
@@ -244,7 +244,7 @@ class AutoLockRenewer:
             return
         with self._changed:
             if not self._closed:
-                renewal.due = _due(locked_until, now)
+                renewal.due = renew_at(locked_until, now)
                 self._renewals.append(renewal)
 
     def _report(self, renewal: _Renewal) -> None:
@@ -263,7 +263,8 @@ class AutoLockRenewer:
             logging.getLogger("oxbus").exception("on_lock_renew_failure raised")
 
 
-def _due(locked_until: datetime, now: datetime) -> datetime:
+def renew_at(locked_until: datetime, now: datetime) -> datetime:
+    """When to renew a lock that ends then."""
     return locked_until - min(_RENEW_BEFORE_END, (locked_until - now) / 2)
 
 

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import enum
 import importlib
-import importlib.util
 import inspect
 from typing import Any, NoReturn
 
-SHARED_MODULES = ("", "amqp", "exceptions", "management")
-ABSENT_MODULES = ("aio",)
-PROTOCOL = ("__enter__", "__exit__", "__getitem__", "__iter__", "__len__", "__next__", "__setitem__")
+SHARED_MODULES = ("", "aio", "amqp", "exceptions", "management")
+PROTOCOL = (
+    "__aenter__",
+    "__aexit__",
+    "__aiter__",
+    "__anext__",
+    "__enter__",
+    "__exit__",
+    "__getitem__",
+    "__iter__",
+    "__len__",
+    "__next__",
+    "__setitem__",
+)
 
 SAME, DIFFERS, ABSENT = "same", "differs", "absent"
 
@@ -23,9 +33,6 @@ SAME, DIFFERS, ABSENT = "same", "differs", "absent"
 def statuses() -> dict[str, str]:
     """Each name of the SDK with its status here: ``management.QueueProperties.get`` → ``same``."""
     found: dict[str, str] = {}
-    for module in ABSENT_MODULES:
-        assert importlib.util.find_spec(f"azure.servicebus.{module}") is not None
-        found[module] = ABSENT if importlib.util.find_spec(f"oxbus.{module}") is None else SAME
     for module in SHARED_MODULES:
         theirs = importlib.import_module(f"azure.servicebus.{module}".rstrip("."))
         ours = importlib.import_module(f"oxbus.{module}".rstrip("."))

@@ -10,7 +10,15 @@ from importlib.metadata import version
 import oxbus
 import pytest
 
-MODULES = ["oxbus", "oxbus.amqp", "oxbus.exceptions", "oxbus.management", "oxbus.testing"]
+MODULES = [
+    "oxbus",
+    "oxbus.aio",
+    "oxbus.aio.management",
+    "oxbus.amqp",
+    "oxbus.exceptions",
+    "oxbus.management",
+    "oxbus.testing",
+]
 
 
 def in_order(name: str) -> tuple[int, str]:

@@ -51,6 +51,11 @@ pub trait Clock: Send + Sync {
     fn ticks(&self) -> Ticks;
     /// Both of the same moment.
     fn moment(&self) -> Moment;
+    /// How far [`Clock::moment`] and [`Clock::ticks`] may be behind [`Clock::now`], in milliseconds. A lock is given so much
+    /// longer, so that it ends a whole duration after it was taken, or later.
+    fn lag_ms(&self) -> u64 {
+        0
+    }
     /// True when real time and this clock's time pass at the same rate, so that a sleep may be
     /// bounded by the time of the next deadline. False for a clock that is moved by hand.
     fn is_real_time(&self) -> bool {

@@ -31,6 +31,7 @@ mod salvage;
 mod sender;
 mod settle;
 mod waiting;
+mod wake;
 
 use pyo3::prelude::*;
 
@@ -65,6 +66,8 @@ mod _oxbus {
     use super::sender::ServiceBusSender;
     #[pymodule_export]
     use super::waiting::{_close_durable, _wake_waiting};
+    #[pymodule_export]
+    use super::wake::{WakeTicket, WakeUps};
     use pyo3::prelude::*;
 
     #[pymodule_init]

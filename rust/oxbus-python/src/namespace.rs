@@ -146,6 +146,12 @@ impl Namespace {
         Ok(!self.namespace.get()?.is_open())
     }
 
+    /// True when calls may wait for a disk.
+    #[getter]
+    fn _waits_for_disk(&self) -> PyResult<bool> {
+        Ok(self.namespace.get()?.is_durable())
+    }
+
     #[getter]
     fn partitions(&self) -> PyResult<u16> {
         Ok(self.namespace.get()?.partitions())

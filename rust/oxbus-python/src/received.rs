@@ -153,6 +153,11 @@ impl ServiceBusReceivedMessage {
         Ok(self.at)
     }
 
+    /// How its receiver names its hold, while it has one.
+    pub(crate) fn held(&self) -> Option<SettleKey> {
+        self.is_locked().then_some(self.at)
+    }
+
     /// True until the message is settled, also when its time is over.
     fn is_locked(&self) -> bool {
         self.holding == Holding::Locked && !self.settled.load(Ordering::Acquire)

@@ -196,6 +196,17 @@ impl ServiceBusReceiver {
         )
     }
 
+    /// Gives received messages back that nobody has used; no delivery is charged.
+    fn _release(&self, py: Python<'_>, messages: Vec<Bound<'_, ServiceBusReceivedMessage>>) -> PyResult<()> {
+        let receiver = self.open(py)?.get().receiver()?;
+        let held: Vec<SettleKey> = messages.iter().filter_map(|message| message.get().held()).collect();
+        for message in &messages {
+            message.get().set_settled();
+        }
+        py.detach(|| receiver.release(&held));
+        Ok(())
+    }
+
     #[pyo3(signature = (message, *, timeout=60.0))]
     fn renew_message_lock<'py>(
         &self,

@@ -161,6 +161,14 @@ impl Doorbell {
 }
 
 impl<B: Deref<Target = Doorbell>> Ticket<B> {
+    /// Joins the queue at a doorbell that the ticket keeps, with something to call instead of a thread to wake.
+    pub fn with_callback(bell: B, callback: Callback) -> Self {
+        Self {
+            waiter: bell.enqueue(Some(callback)),
+            bell,
+        }
+    }
+
     /// Sleeps until rung or until `timeout` passes. True when rung, which consumes the ring.
     /// After false the ticket keeps its place in the queue; a consumed ticket answers false at once.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {

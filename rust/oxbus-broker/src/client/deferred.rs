@@ -24,7 +24,7 @@ impl Receiver {
             ReceiveMode::PeekLock => {
                 let ticks = self.queue.core().clock().ticks();
                 Hold::Lock {
-                    deadline: ticks.plus_ms(self.queue.lock_duration_ms()),
+                    deadline: ticks.plus_ms(self.lock_ms()),
                 }
             }
             ReceiveMode::ReceiveAndDelete => {

@@ -90,7 +90,7 @@ impl Receiver {
     fn hold_for_caller(&self, ticks: Ticks) -> Hold {
         match self.mode {
             ReceiveMode::PeekLock => Hold::Lock {
-                deadline: ticks.plus_ms(self.queue.lock_duration_ms()),
+                deadline: ticks.plus_ms(self.lock_ms()),
             },
             ReceiveMode::ReceiveAndDelete => Hold::Take,
         }

@@ -10,9 +10,11 @@ mod fan_in;
 mod receiver;
 mod sender;
 mod settlement;
+mod wake;
 
 pub use batch::Batch;
 pub use browse::Browsed;
 pub use receiver::{Deliveries, Delivery, Received, Receiver, ReceiverOptions};
 pub use sender::{Row, Sender};
 pub use settlement::{SettleKey, Settlement};
+pub use wake::WakeTicket;

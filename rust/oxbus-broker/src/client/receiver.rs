@@ -80,6 +80,8 @@ pub struct Receiver {
     pub(super) cursor: Cursor,
     /// Cells it may take from, one bit each.
     pub(super) allowed: u64,
+    /// How far the clock may be behind.
+    lag_ms: u64,
     /// The cell at which the last round began.
     rotation: AtomicU64,
     closed: AtomicBool,
@@ -120,6 +122,7 @@ impl Receiver {
             cursor: Cursor::default(),
             cache,
             allowed,
+            lag_ms: queue.core().clock().lag_ms(),
             closed: AtomicBool::new(false),
             queue,
         })
@@ -232,7 +235,7 @@ impl Receiver {
 
     /// How long to sleep at most so as not to miss the end of a lock or the time of a schedule. A lock taken later
     /// ends a lock duration later at the earliest, so one lock duration is always early enough.
-    fn until_next_event(&self) -> Option<Duration> {
+    pub(super) fn until_next_event(&self) -> Option<Duration> {
         let clock = self.queue.core().clock();
         if !clock.is_real_time() {
             return None;
@@ -270,6 +273,12 @@ impl Receiver {
         let first = u64::from(if behind == 0 { ready } else { behind }.trailing_zeros());
         self.rotation.store(first, Ordering::Relaxed);
         first
+    }
+
+    /// Milliseconds for which a lock that is taken now is to hold.
+    #[inline]
+    pub(super) fn lock_ms(&self) -> u64 {
+        self.queue.lock_duration_ms() + self.lag_ms
     }
 
     /// Ends a lock `ticks` from now, as wall time.

@@ -106,6 +106,18 @@ impl Receiver {
         failed.map_or(Ok(lost), Err)
     }
 
+    /// Gives messages back that were never used: nothing is charged. Those whose locks are lost are somebody else's already.
+    pub fn release(&self, at: &[SettleKey]) {
+        let ticks = self.queue.core().clock().ticks();
+        for at in at {
+            let Ok(cell) = self.cell_of(*at) else { continue };
+            // Not waited for: if it is lost, the delivery counts as one that ended with the process.
+            if let Ok((ended, _)) = cell.settle(self.sub_queue, at.key, Outcome::Release, ticks) {
+                self.queue.announce(at.index, ended);
+            }
+        }
+    }
+
     /// Waits for a settlement and announces what became ready by it.
     fn finish(&self, at: SettleKey, begun: &Begun<'_>) -> Result<()> {
         let Some((cell, pending)) = &begun.pending else {
@@ -207,12 +219,12 @@ impl Receiver {
     pub fn renew(&self, at: SettleKey) -> Result<Timestamp> {
         self.check_settles()?;
         let moment = self.moment();
-        let deadline = moment.ticks.plus_ms(self.queue.lock_duration_ms());
+        let deadline = moment.ticks.plus_ms(self.lock_ms());
         let cell = self.cell_of(at)?;
         cell.store(self.sub_queue)
             .renew(at.key, deadline, moment.ticks)
             .map_err(|LockLost| self.lock_lost(at))?;
-        Ok(moment.now.plus_ms(self.queue.lock_duration_ms()))
+        Ok(moment.now.plus_ms(self.lock_ms()))
     }
 
     /// The token of a hold of this receiver's stream.

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// The machine's clocks.
 ///
@@ -17,8 +17,27 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// expiry and schedules go by the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with 100 ticks
 /// per second). Both clocks of a [`Moment`] are of the same tick, so a lock holds until the time it names.
 /// [`Clock::now`], which stamps messages, is exact.
-#[derive(Debug, Default)]
-pub struct SystemClock;
+#[derive(Debug)]
+pub struct SystemClock {
+    lag_ms: u64,
+}
+
+impl SystemClock {
+    /// The clocks, and what the kernel says of their ticks.
+    pub fn new() -> Self {
+        let Timespec { tv_sec, tv_nsec } = clock_getres(LAST_TICK.0);
+        let nanoseconds = tv_sec.unsigned_abs() * 1_000_000_000 + tv_nsec.unsigned_abs();
+        Self {
+            lag_ms: nanoseconds.div_ceil(1_000_000),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// Ticks are well above zero, so that a deadline in the past needs no negative number.
 const TICKS_AT_BOOT: u64 = 1 << 32;
@@ -50,6 +69,10 @@ impl Clock for SystemClock {
         let now = Timestamp(whole_ms(LAST_TICK.0));
         let ticks = self.ticks();
         Moment { now, ticks }
+    }
+
+    fn lag_ms(&self) -> u64 {
+        self.lag_ms
     }
 }
 

@@ -65,7 +65,7 @@ pub fn open(
     default_partitions: u16,
     memory: &Arc<Memory>,
 ) -> Result<Opened> {
-    let clock = SystemClock;
+    let clock = SystemClock::new();
     let began = clock.ticks();
     let is_local = options.disk.is_none();
     let disk = options.disk.clone().unwrap_or_else(|| Arc::new(LocalDisk));

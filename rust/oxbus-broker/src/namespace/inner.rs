@@ -77,7 +77,7 @@ impl Inner {
         } = options;
         let clock: Arc<dyn Clock> = match &manual {
             Some(manual) => Arc::<ManualClock>::clone(manual),
-            None => Arc::new(SystemClock),
+            None => Arc::new(SystemClock::new()),
         };
         let core = Arc::new(Core::new(clock, lock_policy, memory_limit_bytes, store.is_some())?);
         let on_advance = manual.map(|clock| {

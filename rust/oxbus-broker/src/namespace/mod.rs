@@ -72,6 +72,11 @@ impl Namespace {
         })
     }
 
+    /// True when messages are kept in a directory.
+    pub fn is_durable(&self) -> bool {
+        self.inner.core.is_durable()
+    }
+
     /// Number of partitions.
     pub fn partitions(&self) -> u16 {
         self.inner.shards.len() as u16

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data plane for asyncio: the same names as in `oxbus`, awaitable.
+
+Waiting for messages takes no thread, however many wait. In a directory, calls that may wait for a disk run in the event
+loop's thread pool.
+"""
+
+from __future__ import annotations
+
+from oxbus.aio._auto_lock_renewer import AutoLockRenewer
+from oxbus.aio._client import ServiceBusClient
+from oxbus.aio._receiver import ServiceBusReceiver
+from oxbus.aio._sender import ServiceBusSender
+
+__all__ = ["AutoLockRenewer", "ServiceBusClient", "ServiceBusReceiver", "ServiceBusSender"]

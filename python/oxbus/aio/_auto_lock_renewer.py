@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Renewing locks while a slow handler works, for asyncio: one task per renewer, none without locks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self
+
+from oxbus._auto_lock_renewer import LOOK_EVERY_SECONDS, renew_at
+from oxbus._oxbus import ServiceBusReceivedMessage
+from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout, ServiceBusError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+    from types import TracebackType
+
+    from oxbus.aio._receiver import ServiceBusReceiver
+
+    AsyncLockRenewFailureCallback = Callable[[ServiceBusReceivedMessage, Exception | None], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Renewal:
+    """A registered lock."""
+
+    receiver: ServiceBusReceiver
+    message: ServiceBusReceivedMessage
+    due: datetime
+    last: datetime
+    duration: float
+    on_failure: AsyncLockRenewFailureCallback | None
+
+
+class AutoLockRenewer:
+    """Renews message locks until the message is settled, its receiver closes, or the allowed time is over.
+
+    A lock is renewed 10 seconds before it ends, a short one when half of it is over. Times are those of the namespace.
+    For one event loop; usable as an asynchronous context manager.
+
+    Source: Service Bus client libraries; differences in docs/compat.md.
+    """
+
+    def __init__(
+        self,
+        max_lock_renewal_duration: float = 300,
+        on_lock_renew_failure: AsyncLockRenewFailureCallback | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Make a renewer; no task starts yet.
+
+        Args:
+            max_lock_renewal_duration: Seconds to keep a lock alive, counted from its registration.
+            on_lock_renew_failure: Awaited with the message and the error when a lock was lost;
+                the error is None when the lock ran out before it could be renewed.
+            loop: The event loop to work in; the running one when missing.
+
+        Raises:
+            ValueError: The duration is not more than 0.
+        """
+        if max_lock_renewal_duration <= 0:
+            raise ValueError(f"max_lock_renewal_duration must be more than 0 seconds: {max_lock_renewal_duration=}")
+        self._max_lock_renewal_duration = max_lock_renewal_duration
+        self._on_lock_renew_failure = on_lock_renew_failure
+        self._loop = loop
+        self._renewals: list[_Renewal] = []
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        """Return the renewer."""
+        self._check_open()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the renewer."""
+        await self.close()
+
+    def register(
+        self,
+        receiver: ServiceBusReceiver,
+        renewable: ServiceBusReceivedMessage,
+        max_lock_renewal_duration: float | None = None,
+        on_lock_renew_failure: AsyncLockRenewFailureCallback | None = None,
+    ) -> None:
+        """Keep the lock of a message alive; an error that ends this is also the message's `auto_renew_error`.
+
+        Args:
+            receiver: The receiver that the message came from.
+            renewable: The locked message.
+            max_lock_renewal_duration: Seconds to keep it alive; the renewer's own when missing.
+            on_lock_renew_failure: Awaited when the lock was lost; the renewer's own when missing.
+
+        Raises:
+            TypeError: `renewable` is not a received message.
+            ValueError: The message has no lock.
+            ServiceBusError: The renewer is closed.
+        """
+        if not isinstance(renewable, ServiceBusReceivedMessage):
+            raise TypeError(f"renewable must be a ServiceBusReceivedMessage, not {type(renewable).__name__}")
+        self._check_open()
+        locked_until = renewable.locked_until_utc
+        if locked_until is None:
+            raise ValueError(
+                "the message has no lock to renew: it was settled, peeked, or received in RECEIVE_AND_DELETE mode. "
+                "Receive it in PEEK_LOCK mode, and register it before it is settled."
+            )
+        duration = max_lock_renewal_duration or self._max_lock_renewal_duration
+        now = receiver._now()
+        self._renewals.append(
+            _Renewal(
+                receiver=receiver,
+                message=renewable,
+                due=renew_at(locked_until, now),
+                last=now + timedelta(seconds=duration),
+                duration=duration,
+                on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
+            )
+        )
+        if self._task is None or self._task.done():
+            loop = self._loop or asyncio.get_running_loop()
+            self._task = loop.create_task(self._watch(), name="oxbus-lock-renewer")
+
+    async def close(self) -> None:
+        """Stop renewing; locks then run out by themselves. A renewal under way ends first."""
+        self._closed = True
+        self._renewals.clear()
+        task, self._task = self._task, None
+        if task is not None and task is not asyncio.current_task():
+            await asyncio.wait((task,))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ServiceBusError("the AutoLockRenewer is closed: make a new one", condition="amqp:illegal-state")
+
+    async def _watch(self) -> None:
+        """Look at the locks until there is none left."""
+        while self._renewals:
+            looked_at, self._renewals = self._renewals, []
+            kept = [renewal for renewal in looked_at if await self._look(renewal)]
+            if self._closed:
+                return
+            self._renewals += kept
+            if self._renewals:
+                await asyncio.sleep(min(LOOK_EVERY_SECONDS, *map(_seconds_left, self._renewals)))
+
+    async def _look(self, renewal: _Renewal) -> bool:
+        """Renew a lock that is due; whether to go on with it."""
+        message = renewal.message
+        if message._settled or renewal.receiver.closed or self._closed:
+            return False
+        if message._lock_expired:
+            await _call_back(renewal, None)
+            return False
+        if _seconds_left(renewal) > 0:
+            return True
+        now = renewal.receiver._now()
+        if now >= renewal.last:
+            message.auto_renew_error = AutoLockRenewTimeout(
+                f"the {renewal.duration} seconds allowed for renewing the lock are over: "
+                "use a longer max_lock_renewal_duration, or settle the message sooner"
+            )
+            return False
+        try:
+            locked_until = await renewal.receiver.renew_message_lock(message)
+        except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
+            await _tell(renewal, error)
+            return False
+        renewal.due = renew_at(locked_until, now)
+        return True
+
+
+def _seconds_left(renewal: _Renewal) -> float:
+    return max(0.0, (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds())
+
+
+async def _tell(renewal: _Renewal, error: Exception) -> None:
+    """Tell why a lock could not be renewed, unless that is over: while the renewal was under way."""
+    message = renewal.message
+    if message._settled or renewal.receiver.closed:
+        return
+    failed = AutoLockRenewFailed(f"the lock could not be renewed: {error}. Receive the message again.", error=error)
+    message.auto_renew_error = failed
+    await _call_back(renewal, failed)
+
+
+async def _call_back(renewal: _Renewal, error: Exception | None) -> None:
+    if renewal.on_failure is None:
+        return
+    try:
+        await renewal.on_failure(renewal.message, error)
+    except Exception:  # A broken callback must not end the renewals of other locks.
+        logging.getLogger("oxbus").exception("on_lock_renew_failure raised")

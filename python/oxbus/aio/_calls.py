@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the native part from an event loop: at once in memory, in its thread pool when they may wait for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import Namespace
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Calls:
+    """How the handles of one namespace make their calls."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        """Take over whether the namespace waits for a disk."""
+        self._in_pool = namespace._waits_for_disk
+
+    async def call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+        """Make a call. One that is cancelled while it waits for a disk ends all the same; its result is lost."""
+        return await self.call_keeping(None, function, *args, **options)
+
+    async def call_keeping(
+        self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
+    ) -> T:
+        """Make a call; hand its result to `keep` when who waits for it is cancelled."""
+        if not self._in_pool:
+            return function(*args, **options)
+        pending = asyncio.get_running_loop().run_in_executor(None, partial(function, *args, **options))
+        try:
+            return await asyncio.shield(pending)
+        except asyncio.CancelledError:
+            pending.add_done_callback(partial(_keep_result, keep))
+            raise
+
+
+def _keep_result(keep: Callable[[T], None] | None, pending: asyncio.Future[T]) -> None:
+    if not pending.cancelled() and pending.exception() is None and keep is not None:
+        keep(pending.result())

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ServiceBusReceiver` for asyncio: waiting takes no thread, and cancelling loses no message."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from oxbus.aio._wake_ups import wake_ups
+from oxbus.exceptions import ServiceBusError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sized
+    from datetime import datetime
+    from types import TracebackType
+
+    from oxbus import ServiceBusReceivedMessage
+    from oxbus import ServiceBusReceiver as NativeReceiver
+    from oxbus._oxbus import ArrowTable
+    from oxbus.aio._auto_lock_renewer import AutoLockRenewer
+    from oxbus.aio._calls import Calls
+
+Found = TypeVar("Found", bound="Sized")
+
+
+class ServiceBusReceiver:
+    """Receives from one queue or sub-queue; for one event loop. Made by `ServiceBusClient.get_queue_receiver`."""
+
+    def __init__(
+        self,
+        receiver: NativeReceiver,
+        calls: Calls,
+        *,
+        max_wait_time: float | None,
+        max_message_count: int,
+        locks: bool,
+        auto_lock_renewer: AutoLockRenewer | None,
+    ) -> None:
+        """Wrap a receiver that does not wait itself."""
+        self._receiver = receiver
+        self._calls = calls
+        self._max_wait_time = max_wait_time
+        self._max_message_count = max_message_count
+        self._locks = locks
+        self._auto_lock_renewer = auto_lock_renewer if locks else None
+        self._kept: list[ServiceBusReceivedMessage] = []
+        """Received and deleted for a call that was cancelled; for the next one."""
+        self._kept_tables: list[ArrowTable] = []
+
+    async def __aenter__(self) -> Self:
+        """Return the receiver, open."""
+        await self._calls.call(self._receiver.__enter__)
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the receiver."""
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        """Return the receiver itself: each step waits `max_wait_time` for a next message."""
+        return self
+
+    async def __anext__(self) -> ServiceBusReceivedMessage:
+        """Return the next message; the iteration ends when none comes in time."""
+        messages = await self._receive(1, self._max_wait_time)
+        if not messages:
+            raise StopAsyncIteration
+        return messages[0]
+
+    async def receive_messages(
+        self, max_message_count: int | None = 1, max_wait_time: float | None = None
+    ) -> list[ServiceBusReceivedMessage]:
+        """Receive up to `max_message_count` messages; wait for the first one.
+
+        Args:
+            max_message_count: At least 1; `None` for as many as the prefetch, or 1.
+            max_wait_time: Seconds to wait for the first message; 0 does not wait, `None` is the receiver's own.
+
+        Returns:
+            Messages in rising order per partition; empty when the wait ends.
+
+        Raises:
+            ValueError: The receiver is closed, or an argument is out of its range.
+            ServiceBusError: The queue is gone, disabled, or not served.
+        """
+        count = self._max_message_count if max_message_count is None else max_message_count
+        return await self._receive(count, self._max_wait_time if max_wait_time is None else max_wait_time)
+
+    async def _receive(self, count: int, seconds: float | None) -> list[ServiceBusReceivedMessage]:
+        messages = await self._until_some(partial(self._take, count), seconds)
+        if self._auto_lock_renewer is not None:
+            for message in messages:
+                self._auto_lock_renewer.register(self, message)
+        return messages
+
+    async def _until_some(self, take: Callable[[], Awaitable[Found]], seconds: float | None) -> Found:
+        """Take what there is, or wait until there is something; nothing when the wait ends."""
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"max_wait_time cannot be negative; use 0 for no wait: {seconds}")
+        found = await take()
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
+        while not len(found) and (end is None or loop.time() < end):
+            place = wake_ups().register(self._receiver)
+            try:
+                # Registered first, looked again second: what came in between is found here or rings.
+                found = await take()
+                if not len(found):
+                    left = None if end is None else end - loop.time()
+                    await place.wait(_sooner(self._receiver._look_again_after(), left))
+            except BaseException:
+                place.leave()
+                raise
+            if len(found):
+                place.leave()
+            else:
+                # Whoever takes a ring looks for what it announced.
+                place.take_ring()
+                found = await take()
+        return found
+
+    async def _take(self, count: int) -> list[ServiceBusReceivedMessage]:
+        """Receive what is there without waiting."""
+        if self._kept and not self._receiver.closed and count > 0:
+            messages, self._kept = self._kept[:count], self._kept[count:]
+            return messages
+        return await self._calls.call_keeping(self._keep, self._receiver.receive_messages, count, max_wait_time=0)
+
+    async def _take_table(self, count: int) -> ArrowTable:
+        """Receive what is there as a table, without waiting."""
+        if self._kept_tables and not self._receiver.closed:
+            return self._kept_tables.pop(0)
+        return await self._calls.call_keeping(
+            self._kept_tables.append, self._receiver.receive_arrow, count, max_wait_time=0
+        )
+
+    def _keep(self, messages: list[ServiceBusReceivedMessage]) -> None:
+        """Give back what came for a call that was cancelled; what is gone from the queue is for the next call."""
+        if not self._locks:
+            self._kept += messages
+        elif not self._receiver.closed:
+            with contextlib.suppress(ServiceBusError):  # Their locks end by themselves.
+                self._receiver._release(messages)
+
+    async def receive_deferred_messages(
+        self,
+        sequence_numbers: int | list[int],
+        *,
+        timeout: float | None = 60.0,  # noqa: ASYNC109 (the SDK's name)
+    ) -> list[ServiceBusReceivedMessage]:
+        """Fetch deferred messages by number: all of them, or none."""
+        messages = await self._calls.call_keeping(
+            self._keep, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
+        )
+        if self._auto_lock_renewer is not None:
+            for message in messages:
+                self._auto_lock_renewer.register(self, message)
+        return messages
+
+    async def peek_messages(
+        self,
+        max_message_count: int = 1,
+        *,
+        sequence_number: int = 0,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> list[ServiceBusReceivedMessage]:
+        """Look at messages without locking them; without a number go on where the last call ended."""
+        return await self._calls.call(
+            self._receiver.peek_messages, max_message_count, sequence_number=sequence_number, timeout=timeout
+        )
+
+    async def complete_message(self, message: ServiceBusReceivedMessage) -> None:
+        """Remove a locked message for good."""
+        await self._calls.call(self._receiver.complete_message, message)
+
+    async def abandon_message(
+        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, Any] | None = None
+    ) -> None:
+        """Give a locked message back; a delivery is charged."""
+        await self._calls.call(self._receiver.abandon_message, message, properties_to_modify=properties_to_modify)
+
+    async def defer_message(
+        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, Any] | None = None
+    ) -> None:
+        """Set a locked message aside until it is fetched by its number."""
+        await self._calls.call(self._receiver.defer_message, message, properties_to_modify=properties_to_modify)
+
+    async def dead_letter_message(
+        self, message: ServiceBusReceivedMessage, reason: str | None = None, error_description: str | None = None
+    ) -> None:
+        """Move a locked message to the dead-letter queue."""
+        await self._calls.call(self._receiver.dead_letter_message, message, reason, error_description)
+
+    async def complete_messages(self, messages: list[ServiceBusReceivedMessage]) -> None:
+        """Complete several messages."""
+        await self._calls.call(self._receiver.complete_messages, messages)
+
+    async def abandon_messages(
+        self, messages: list[ServiceBusReceivedMessage], *, properties_to_modify: Mapping[str, Any] | None = None
+    ) -> None:
+        """Abandon several messages."""
+        await self._calls.call(self._receiver.abandon_messages, messages, properties_to_modify=properties_to_modify)
+
+    async def defer_messages(
+        self, messages: list[ServiceBusReceivedMessage], *, properties_to_modify: Mapping[str, Any] | None = None
+    ) -> None:
+        """Defer several messages."""
+        await self._calls.call(self._receiver.defer_messages, messages, properties_to_modify=properties_to_modify)
+
+    async def dead_letter_messages(
+        self, messages: list[ServiceBusReceivedMessage], reason: str | None = None, error_description: str | None = None
+    ) -> None:
+        """Dead-letter several messages."""
+        await self._calls.call(self._receiver.dead_letter_messages, messages, reason, error_description)
+
+    async def renew_message_lock(
+        self,
+        message: ServiceBusReceivedMessage,
+        *,
+        timeout: float | None = 60.0,  # noqa: ASYNC109
+    ) -> datetime:
+        """Move the end of a lock to one lock duration from now; the new end."""
+        return await self._calls.call(self._receiver.renew_message_lock, message, timeout=timeout)
+
+    async def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
+        """Receive messages as an Arrow table; wait for the first one as `receive_messages` does."""
+        seconds = self._max_wait_time if max_wait_time is None else max_wait_time
+        return await self._until_some(partial(self._take_table, max_message_count), seconds)
+
+    async def settle_arrow(self, batch: Any, outcome: Literal["complete", "abandon", "defer", "dead_letter"]) -> None:
+        """Settle the messages of a table."""
+        await self._calls.call(self._receiver.settle_arrow, batch, outcome)
+
+    async def close(self) -> None:
+        """Close the receiver. What it held and did not hand out goes back, and no delivery is charged."""
+        self._receiver.close()
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._receiver.closed
+
+    @property
+    def client_identifier(self) -> str:
+        """The name of this receiver in error texts."""
+        return self._receiver.client_identifier
+
+    @property
+    def session(self) -> None:
+        """None: sessions are not in this version."""
+        return None
+
+    def _now(self) -> datetime:
+        return self._receiver._now()
+
+    def __repr__(self) -> str:
+        """Show what it receives from."""
+        return f"aio.{self._receiver!r}"
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    given = [max(seconds, 0) for seconds in (one, other) if seconds is not None]
+    return min(given, default=None)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists that can be walked item by item or page by page, for asyncio."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from oxbus.aio._calls import Calls
+    from oxbus.management._paging import ItemPaged
+
+T = TypeVar("T")
+
+
+class AsyncItemPaged(Generic[T]):
+    """An asynchronous iterator over items that are fetched when the first of them is asked for."""
+
+    def __init__(self, items: ItemPaged[T], calls: Calls) -> None:
+        """Make a list of what `items` fetches."""
+        self._items = items
+        self._calls = calls
+
+    def __aiter__(self) -> Self:
+        """Return the iterator itself."""
+        return self
+
+    async def __anext__(self) -> T:
+        """Return the next item."""
+        nothing = object()
+        item = await self._calls.call(next, self._items, nothing)
+        if item is nothing:
+            raise StopAsyncIteration
+        return item  # type: ignore[return-value] # what is not `nothing` is an item
+
+    async def by_page(self, continuation_token: str | None = None) -> AsyncIterator[list[T]]:
+        """Yield pages of up to 100 items, beginning after as many as `continuation_token` says."""
+        for page in await self._calls.call(self._items.by_page, continuation_token):
+            yield list(page)

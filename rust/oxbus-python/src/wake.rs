@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How an event loop waits for messages: one socket that turns readable, whoever waits and however many.
+//!
+//! A ring notes the number of the waiter and, if nobody has since the last look, writes a byte. It runs in the thread that
+//! rings, without the interpreter.
+
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use oxbus_broker::client;
+use pyo3::prelude::*;
+
+use crate::fork::Owned;
+use crate::receiver::ServiceBusReceiver;
+
+#[derive(Debug)]
+struct Rings {
+    numbers: Mutex<Vec<u64>>,
+    /// A byte is on its way.
+    told: AtomicBool,
+    writer: UnixStream,
+}
+
+impl Rings {
+    fn ring(&self, number: u64) {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+        if !self.told.swap(true, Ordering::SeqCst) {
+            // A socket that is full is readable already.
+            let _ = (&self.writer).write(&[1]);
+        }
+    }
+}
+
+/// The rings of one event loop.
+#[pyclass(frozen, name = "_WakeUps", module = "oxbus")]
+pub(crate) struct WakeUps {
+    rings: Arc<Rings>,
+    reader: UnixStream,
+}
+
+/// A place among those who wait at a queue; gives its ring to the next one when nobody took it.
+#[pyclass(frozen, name = "_WakeTicket", module = "oxbus")]
+pub(crate) struct WakeTicket(Mutex<Option<Owned<client::WakeTicket>>>);
+
+#[pymethods]
+impl WakeUps {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        writer.set_nonblocking(true)?;
+        let rings = Rings {
+            numbers: Mutex::default(),
+            told: AtomicBool::new(false),
+            writer,
+        };
+        Ok(Self {
+            rings: Arc::new(rings),
+            reader,
+        })
+    }
+
+    /// What turns readable.
+    fn fileno(&self) -> i32 {
+        self.reader.as_raw_fd()
+    }
+
+    /// The waiters that were rung since the last call.
+    fn drain(&self) -> Vec<u64> {
+        let mut bytes = [0; 64];
+        while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
+        // After the bytes, before the numbers: a ring from here on writes another byte.
+        self.rings.told.store(false, Ordering::SeqCst);
+        std::mem::take(&mut *self.rings.numbers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl WakeTicket {
+    /// Leaves the place. True when it was rung: then look for messages.
+    fn take_ring(&self) -> bool {
+        let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        ticket.is_some_and(|ticket| ticket.with_ours(client::WakeTicket::take_ring).unwrap_or(false))
+    }
+
+    /// Leaves the place; a ring goes to the next one.
+    fn leave(&self) {
+        let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(ticket);
+    }
+}
+
+#[pymethods]
+impl ServiceBusReceiver {
+    /// Waits at the queue under a number of `wake_ups`.
+    fn _wait_at(&self, py: Python<'_>, wake_ups: &WakeUps, number: u64) -> PyResult<WakeTicket> {
+        let rings = Arc::clone(&wake_ups.rings);
+        let receiver = self.open(py)?.get().receiver()?;
+        let ticket = receiver.register(Arc::new(move || rings.ring(number)));
+        Ok(WakeTicket(Mutex::new(Some(Owned::new(ticket)))))
+    }
+
+    /// Seconds after which to look again without a ring; `None` when a ring is sure to come.
+    fn _look_again_after(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        let receiver = self.open(py)?.get().receiver()?;
+        Ok(receiver.look_again_after().map(|wait| wait.as_secs_f64()))
+    }
+}

@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The asyncio API: the same results as the other one, waiting without threads, and nothing lost by cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import oxbus
+import pytest
+from oxbus import Namespace, ServiceBusMessage, ServiceBusReceiveMode
+from oxbus.aio import AutoLockRenewer, ServiceBusClient
+from oxbus.aio.management import ServiceBusAdministrationClient
+from oxbus.exceptions import (
+    AutoLockRenewTimeout,
+    InvalidOperationError,
+    MessageLockLostError,
+    MessagingEntityNotFoundError,
+    ServiceBusError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from oxbus import ServiceBusReceivedMessage
+    from oxbus.testing import ManualClock
+
+LIVENESS_SECONDS = 60
+
+
+@pytest.fixture
+def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Run a coroutine in a loop of its own, or fail when it is stuck."""
+
+    def run(main: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(asyncio.wait_for(main, LIVENESS_SECONDS))
+
+    return run
+
+
+async def until_waiting(task: asyncio.Task[Any]) -> None:
+    """Let a task come to where it waits; a durable one has calls in the thread pool on its way."""
+    for _ in range(20):
+        await asyncio.sleep(0.002)
+    assert not task.done()
+
+
+def test_messages_go_through(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+    """Send, receive, settle in every way, defer, peek and schedule, as with the other API."""
+
+    async def main() -> None:
+        async with (
+            ServiceBusClient(namespace) as client,
+            client.get_queue_sender(queue_name) as sender,
+            client.get_queue_receiver(queue_name, max_wait_time=0) as receiver,
+        ):
+            batch = await sender.create_message_batch()
+            batch.add_message(ServiceBusMessage("3", partition_key="k"))
+            await sender.send_messages([ServiceBusMessage(str(number), partition_key="k") for number in range(3)])
+            await sender.send_messages(batch)
+            await sender.send_messages(ServiceBusMessage("4", partition_key="k"))
+            assert [str(each) for each in await receiver.peek_messages(10)] == ["0", "1", "2", "3", "4"]
+            messages = await receiver.receive_messages(10)
+            assert [str(each) for each in messages] == ["0", "1", "2", "3", "4"]
+            await receiver.complete_message(messages[0])
+            await receiver.abandon_message(messages[1], properties_to_modify={"n": 1})
+            await receiver.defer_message(messages[2])
+            await receiver.dead_letter_message(messages[3], "reason", error_description="description")
+            assert await receiver.renew_message_lock(messages[4]) == messages[4].locked_until_utc
+            (deferred,) = await receiver.receive_deferred_messages(messages[2].sequence_number)
+            await receiver.complete_messages([messages[4], deferred])
+            (again,) = [each async for each in receiver]
+            assert (str(again), again.delivery_count, again.application_properties) == ("1", 1, {"n": 1})
+            await receiver.complete_message(again)
+            async with client.get_queue_receiver(queue_name, sub_queue="deadletter", max_wait_time=0) as dead_letters:
+                (dead,) = await dead_letters.receive_messages(10)
+                assert (str(dead), dead.dead_letter_reason) == ("3", "reason")
+                await dead_letters.complete_message(dead)
+            due = receiver._now() + timedelta(days=1)
+            numbers = await sender.schedule_messages(ServiceBusMessage("later", partition_key="k"), due)
+            await sender.cancel_scheduled_messages(numbers)
+            assert await receiver.peek_messages(10, sequence_number=1) == []
+
+    run(main())
+
+
+def test_a_waiting_receive_wakes_when_a_message_comes(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+) -> None:
+    """Also when a thread that knows no event loop sends it (B-132)."""
+
+    async def main() -> None:
+        async with ServiceBusClient(namespace) as client, client.get_queue_receiver(queue_name) as receiver:
+            for number in range(20):
+                waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
+                await until_waiting(waiting)
+                with oxbus.ServiceBusClient(namespace) as other:
+                    thread = threading.Thread(
+                        target=other.get_queue_sender(queue_name).send_messages, args=(ServiceBusMessage(str(number)),)
+                    )
+                    thread.start()
+                    (message,) = await waiting
+                    thread.join()
+                assert str(message) == str(number)
+                await receiver.complete_message(message)
+
+    run(main())
+
+
+def test_a_wait_ends_without_a_message(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+    """Empty after the time, at once for 0; iteration ends; a negative wait is refused."""
+
+    async def main() -> None:
+        async with ServiceBusClient(namespace) as client:
+            receiver = client.get_queue_receiver(queue_name, max_wait_time=0.01)
+            assert await receiver.receive_messages(max_wait_time=0) == []
+            assert await receiver.receive_messages() == []
+            assert [each async for each in receiver] == []
+            with pytest.raises(ValueError, match="max_wait_time cannot be negative"):
+                await receiver.receive_messages(max_wait_time=-1)
+            with pytest.raises(ValueError, match="max_message_count"):
+                await receiver.receive_messages(0, max_wait_time=0)
+
+    run(main())
+
+
+def test_a_thousand_receivers_wait_in_one_thread(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+) -> None:
+    """Each of a thousand messages wakes one of a thousand receivers, and no thread is made for any of them."""
+    threads = threading.active_count()
+
+    async def main() -> None:
+        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+            receivers = [client.get_queue_receiver(queue_name) for _ in range(1000)]
+            waiting = [asyncio.create_task(each.receive_messages(max_wait_time=LIVENESS_SECONDS)) for each in receivers]
+            for _ in range(5):
+                await asyncio.sleep(0.01)
+            # In a directory the loop's own pool makes the calls that may wait for a disk.
+            pool_max = 0 if not namespace._waits_for_disk else 40
+            assert threading.active_count() <= threads + pool_max
+            for number in range(1000):
+                await sender.send_messages(ServiceBusMessage(str(number)))
+            received = await asyncio.gather(*waiting)
+            assert sorted(int(str(message)) for messages in received for message in messages) == list(range(1000))
+
+    run(main())
+
+
+def test_a_canceled_receive_loses_nothing(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+    """Whenever it is cancelled: each message comes once more or less late, and none is charged a delivery."""
+
+    async def main() -> None:
+        async with (
+            ServiceBusClient(namespace) as client,
+            client.get_queue_sender(queue_name) as sender,
+            client.get_queue_receiver(queue_name) as receiver,
+        ):
+            taken: list[ServiceBusReceivedMessage] = []
+            for number in range(100):
+                waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
+                for _ in range(number % 4):
+                    await asyncio.sleep(0)
+                await sender.send_messages(ServiceBusMessage(str(number)))
+                for _ in range(number % 5):
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
+                if not isinstance(outcome, BaseException):
+                    taken += outcome
+            while len(taken) < 100:
+                taken += await receiver.receive_messages(50, max_wait_time=LIVENESS_SECONDS)
+            assert sorted(int(str(message)) for message in taken) == list(range(100))
+            assert {message.delivery_count for message in taken} == {0}
+            await receiver.complete_messages(taken)
+
+    run(main())
+
+
+def test_a_ring_that_a_canceled_receive_met_goes_to_the_next(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+) -> None:
+    """One receiver is rung and cancelled before it looks; another one gets the message."""
+
+    async def main() -> None:
+        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+            first, second = (
+                asyncio.create_task(client.get_queue_receiver(queue_name).receive_messages(max_wait_time=None))
+                for _ in range(2)
+            )
+            await until_waiting(first)
+            await until_waiting(second)
+            await sender.send_messages(ServiceBusMessage("x"))
+            first.cancel()
+            await asyncio.wait((first,))
+            # It may have had the message before it was cancelled.
+            messages = await second if first.cancelled() else first.result()
+            assert [str(message) for message in messages] == ["x"]
+            second.cancel()
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", list(ServiceBusReceiveMode))
+def test_what_came_for_a_canceled_receive_is_there_for_the_next(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], mode: ServiceBusReceiveMode
+) -> None:
+    """Locked messages go back and are charged nothing; what was received and deleted is for the next call (B-177)."""
+
+    async def main() -> None:
+        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+            await sender.send_messages([ServiceBusMessage("x"), ServiceBusMessage("y")])
+            receiver = client.get_queue_receiver(queue_name, receive_mode=mode)
+            receiver._keep(await receiver.receive_messages(2, max_wait_time=0))
+            other = client.get_queue_receiver(queue_name, receive_mode=mode)
+            taker = other if mode is ServiceBusReceiveMode.PEEK_LOCK else receiver
+            messages = [(await taker.receive_messages(max_wait_time=1))[0] for _ in range(2)]
+            assert [(str(message), message.delivery_count) for message in messages] == [("x", 0), ("y", 0)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("what", ["receiver", "client", "namespace", "queue"])
+def test_a_waiting_receive_ends_when_it_cannot_succeed(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], what: str
+) -> None:
+    """Closing what it waits for, or deleting the queue, ends the wait with an error that says so."""
+
+    async def main() -> None:
+        client = ServiceBusClient(namespace)
+        receiver = client.get_queue_receiver(queue_name)
+        waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
+        await until_waiting(waiting)
+        if what == "queue":
+            await ServiceBusAdministrationClient(namespace).delete_queue(queue_name)
+        elif what == "namespace":
+            namespace.close()
+        elif what == "receiver":
+            await receiver.close()
+        else:
+            await client.close()
+        with pytest.raises((ValueError, ServiceBusError)):
+            await waiting
+
+    run(main())
+
+
+def test_an_expired_lock_and_a_due_schedule_end_a_wait(
+    namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
+) -> None:
+    """The clock moves while somebody waits (B-150, B-232)."""
+
+    async def main() -> None:
+        async with (
+            ServiceBusClient(namespace) as client,
+            client.get_queue_sender(queue_name) as sender,
+            client.get_queue_receiver(queue_name) as receiver,
+        ):
+            await sender.send_messages(ServiceBusMessage("x"))
+            (first,) = await receiver.receive_messages(max_wait_time=0)
+            waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
+            await until_waiting(waiting)
+            clock.advance(61)
+            (again,) = await waiting
+            assert again.delivery_count == 1
+            with pytest.raises(MessageLockLostError):
+                await receiver.complete_message(first)
+            await receiver.complete_message(again)
+            await sender.schedule_messages(ServiceBusMessage("due"), clock.now() + timedelta(seconds=30))
+            waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
+            await until_waiting(waiting)
+            clock.advance(30)
+            (due,) = await waiting
+            assert str(due) == "due"
+            await receiver.complete_message(due)
+
+    run(main())
+
+
+def test_receive_and_delete(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+    """What is received is gone, and has nothing to settle."""
+
+    async def main() -> None:
+        async with (
+            ServiceBusClient(namespace) as client,
+            client.get_queue_sender(queue_name) as sender,
+            client.get_queue_receiver(queue_name, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE) as receiver,
+        ):
+            await sender.send_messages([ServiceBusMessage("x"), ServiceBusMessage("y")])
+            messages = await receiver.receive_messages(5, max_wait_time=1)
+            assert [str(each) for each in messages] == ["x", "y"]
+            with pytest.raises(ValueError, match="RECEIVE_AND_DELETE"):
+                await receiver.complete_message(messages[0])
+            assert await receiver.peek_messages() == []
+
+    run(main())
+
+
+def test_tables(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+    """Arrow tables go in, are waited for, come out and are settled."""
+    pa = pytest.importorskip("pyarrow")
+
+    async def main() -> None:
+        async with (
+            ServiceBusClient(namespace) as client,
+            client.get_queue_sender(queue_name) as sender,
+            client.get_queue_receiver(queue_name) as receiver,
+        ):
+            waiting = asyncio.create_task(receiver.receive_arrow(100, max_wait_time=None))
+            await until_waiting(waiting)
+            table = pa.table({"body": [b"a", b"b"], "partition_key": ["k", "k"]})
+            assert sum((await sender.send_arrow(table)).values()) == 2
+            received = await waiting
+            assert pa.table(received)["body"].to_pylist() == [b"a", b"b"]
+            await receiver.settle_arrow(received, "complete")
+            assert len(await receiver.receive_arrow(10, max_wait_time=0)) == 0
+
+    run(main())
+
+
+def _seconds_left(message: ServiceBusReceivedMessage, clock: ManualClock) -> float:
+    """How long a lock has to go."""
+    assert message.locked_until_utc is not None
+    return (message.locked_until_utc - clock.now()).total_seconds()
+
+
+def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]) -> None:
+    """A registered lock outlives its time, until the renewer's own is over (B-154)."""
+    lost: list[tuple[str, Exception | None]] = []
+
+    async def on_failure(message: ServiceBusReceivedMessage, error: Exception | None) -> None:
+        lost.append((str(message), error))
+
+    async def settle_down(condition: Callable[[], bool]) -> None:
+        while not condition():  # noqa: ASYNC110 (the renewer tells nobody)
+            await asyncio.sleep(0.005)
+
+    async def main() -> None:
+        async with (
+            ServiceBusClient(namespace) as client,
+            client.get_queue_sender(queue_name) as sender,
+            AutoLockRenewer(max_lock_renewal_duration=130, on_lock_renew_failure=on_failure) as renewer,
+            client.get_queue_receiver(queue_name, auto_lock_renewer=renewer) as receiver,
+        ):
+            await sender.send_messages([ServiceBusMessage("x"), ServiceBusMessage("y")])
+            renewed, lapsed = await receiver.receive_messages(2, max_wait_time=1)
+            for _ in range(2):
+                clock.advance(50)
+                await settle_down(lambda: _seconds_left(renewed, clock) > 50)
+            await receiver.complete_message(renewed)
+            clock.advance(51)
+            await settle_down(lambda: lapsed.auto_renew_error is not None)
+            assert isinstance(lapsed.auto_renew_error, AutoLockRenewTimeout)
+            assert lost == []
+            with pytest.raises(TypeError, match="ServiceBusReceivedMessage"):
+                renewer.register(receiver, object())  # type: ignore[arg-type] # refused
+            with pytest.raises(ValueError, match="no lock"):
+                renewer.register(receiver, renewed)
+        with pytest.raises(ServiceBusError, match="closed"):
+            renewer.register(receiver, lapsed)
+
+    run(main())
+
+
+def test_a_lost_lock_is_told(
+    namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
+) -> None:
+    """A lock that ran out before it could be renewed is told to the callback, without an error."""
+    told = asyncio.Event()
+
+    async def on_failure(message: ServiceBusReceivedMessage, error: Exception | None) -> None:
+        assert (str(message), error) == ("x", None)
+        told.set()
+
+    async def main() -> None:
+        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+            receiver = client.get_queue_receiver(queue_name)
+            await sender.send_messages(ServiceBusMessage("x"))
+            (message,) = await receiver.receive_messages(max_wait_time=1)
+            renewer = AutoLockRenewer()
+            renewer.register(receiver, message, on_lock_renew_failure=on_failure)
+            clock.advance(70)
+            await told.wait()
+            await renewer.close()
+
+    run(main())
+
+
+def test_refusals_are_those_of_the_other_api(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+    """Unknown queues, closed handles, and what this version does not have."""
+
+    async def main() -> None:
+        client = ServiceBusClient(namespace)
+        with pytest.raises(MessagingEntityNotFoundError):
+            await client.get_queue_sender("nowhere").send_messages(ServiceBusMessage("x"))
+        with pytest.raises(MessagingEntityNotFoundError):
+            await client.get_queue_receiver("nowhere").receive_messages(max_wait_time=0)
+        refusals: tuple[Callable[[], object], ...] = (
+            lambda: client.get_topic_sender("t"),
+            lambda: client.get_subscription_receiver("t", "s"),
+            lambda: client.list_queue_sessions(queue_name),
+            lambda: client.list_subscription_sessions("t", "s"),
+            lambda: client.get_queue_receiver(queue_name, session_id="s"),
+            client.transaction,
+        )
+        for refused in refusals:
+            with pytest.raises(InvalidOperationError, match="not in this version"):
+                refused()
+        sender = client.get_queue_sender(queue_name)
+        await client.close()
+        with pytest.raises(ValueError, match="closed"):
+            await sender.send_messages(ServiceBusMessage("x"))
+        with pytest.raises(ValueError, match="closed"):
+            client.get_queue_sender(queue_name)
+
+    run(main())
+
+
+def test_queues_are_managed(namespace: Namespace, run: Callable[..., Any]) -> None:
+    """Created, listed by item and by page, changed, counted and deleted."""
+
+    async def main() -> None:
+        async with ServiceBusAdministrationClient(namespace) as admin:
+            for number in range(120):
+                await admin.create_queue(f"q{number:03}", max_delivery_count=3)
+            assert len([queue async for queue in admin.list_queues()]) == 120
+            assert [len(page) async for page in admin.list_queues().by_page()] == [100, 20]
+            queue = await admin.get_queue("q007")
+            queue.max_delivery_count = 5
+            await admin.update_queue(queue)
+            assert (await admin.get_queue("q007")).max_delivery_count == 5
+            assert (await admin.get_queue_runtime_properties("q007")).total_message_count == 0
+            assert len([each async for each in admin.list_queues_runtime_properties()]) == 120
+            await admin.delete_queue("q007")
+            with pytest.raises(MessagingEntityNotFoundError):
+                await admin.get_queue("q007")
+            assert (await admin.get_namespace_properties()).name
+
+    run(main())
+
+
+def test_connection_strings(tmp_path: Path, run: Callable[..., Any]) -> None:
+    """The clients open what a connection string names."""
+
+    async def main() -> None:
+        conn_str = f"Endpoint=file://{tmp_path / 'bus'}"
+        await ServiceBusAdministrationClient.from_connection_string(conn_str).create_queue("q")
+        async with ServiceBusClient.from_connection_string(f"{conn_str};EntityPath=q") as client:
+            await client.get_queue_sender("q").send_messages(ServiceBusMessage("x"))
+            (message,) = await client.get_queue_receiver("q").receive_messages(max_wait_time=5)
+            assert str(message) == "x"
+            with pytest.raises(ValueError, match="another entity"):
+                client.get_queue_sender("other")
+
+    run(main())
