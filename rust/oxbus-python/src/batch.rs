@@ -52,7 +52,7 @@ pub(crate) fn push<B: DerefMut<Target = Batch>>(message: &Bound<'_, PyAny>, batc
     let message = message.get();
     crate::sender::check_outgoing(message)?;
     message.set_sent();
-    message.with_fields(py, |fields| batch().push(fields).or_raise())
+    message.with_fields(py, |fields| batch().push(fields))
 }
 
 pub(crate) fn not_a_message(value: &Bound<'_, PyAny>) -> PyErr {

@@ -24,6 +24,12 @@ pub(crate) fn begin_in_child() {
     PREFIX.fetch_xor(other, Ordering::Relaxed);
 }
 
+/// False for an id that was made before a fork.
+#[inline]
+pub(crate) fn is_of_this_process(id: AssignedId) -> bool {
+    id.sender() == PREFIX.load(Ordering::Relaxed)
+}
+
 /// An id that no other message has.
 #[inline]
 pub(crate) fn next() -> AssignedId {

@@ -41,6 +41,27 @@ struct Details {
     assigned_id: Option<AssignedId>,
 }
 
+impl Details {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        let text = |text: &Option<Py<PyString>>| text.as_ref().map(|text| text.clone_ref(py));
+        Self {
+            session_id: text(&self.session_id),
+            message_id: text(&self.message_id),
+            partition_key: text(&self.partition_key),
+            subject: text(&self.subject),
+            correlation_id: text(&self.correlation_id),
+            content_type: text(&self.content_type),
+            to: text(&self.to),
+            reply_to: text(&self.reply_to),
+            reply_to_session_id: text(&self.reply_to_session_id),
+            application_properties: self.application_properties.as_ref().map(|it| it.clone_ref(py)),
+            scheduled_enqueue_time: self.scheduled_enqueue_time,
+            time_to_live_ms: self.time_to_live_ms,
+            assigned_id: self.assigned_id,
+        }
+    }
+}
+
 /// A message to send.
 struct Outgoing {
     body: OutgoingBody,
@@ -120,15 +141,25 @@ impl ServiceBusMessage {
     /// Notes that the message is sent: from now on it shows the id that was assigned to it.
     #[inline]
     pub(crate) fn set_sent(&self) {
-        if let Content::Outgoing(outgoing) = &self.content {
+        if let Content::Outgoing(outgoing) = &self.content
+            && !outgoing.sent.load(Ordering::Relaxed)
+        {
+            if !ids::is_of_this_process(outgoing.assigned_id) {
+                // Made before a fork: the parent may send it too.
+                outgoing.set(Some(ids::next()), |details| &mut details.assigned_id);
+            }
             outgoing.sent.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Runs `run`, which must not run code of Python's, on the message as fields.
-    pub(crate) fn with_fields<R>(&self, py: Python<'_>, run: impl FnOnce(&Fields<'_>) -> PyResult<R>) -> PyResult<R> {
+    /// Runs `run` on the message as fields.
+    pub(crate) fn with_fields<R>(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(&Fields<'_>) -> oxbus_model::Result<R>,
+    ) -> PyResult<R> {
         let outgoing = match &self.content {
-            Content::Stored(record) => return run(&Fields::decode(record).or_raise()?),
+            Content::Stored(record) => return Fields::decode(record).and_then(|fields| run(&fields)).or_raise(),
             Content::Outgoing(outgoing) => outgoing,
         };
         let mut fields = Fields {
@@ -140,20 +171,14 @@ impl ServiceBusMessage {
             OutgoingBody::Text(text) => Body::Data(text.to_str(py)?.as_bytes()),
             OutgoingBody::Null => Body::Null,
         };
-        if outgoing.details.get().is_none() {
-            return run(&fields);
-        }
-        // A mapping may be somebody's own class: it is read while nothing is locked.
-        let mapping = outgoing.details().and_then(|details| {
-            let mapping = details.application_properties.as_ref();
-            mapping.map(|mapping| mapping.clone_ref(py))
-        });
+        // A copy: what follows may run code of Python's, and nothing may be locked then.
+        let Some(details) = outgoing.details().map(|details| details.clone_ref(py)) else {
+            return run(&fields).or_raise();
+        };
+        let mapping = details.application_properties.as_ref();
         let encoded: Option<PropertiesBuilder> = mapping
             .map(|mapping| properties::encode(mapping.bind(py)))
             .transpose()?;
-        let Some(details) = outgoing.details() else {
-            return run(&fields);
-        };
         macro_rules! set {
             ($($name:ident),*) => { $(if let Some(text) = &details.$name { fields.$name = Some(text.to_str(py)?); })* };
         }
@@ -175,7 +200,7 @@ impl ServiceBusMessage {
         fields.time_to_live_ms = details.time_to_live_ms;
         fields.scheduled_enqueue_time = details.scheduled_enqueue_time;
         fields.application_properties = encoded.as_ref().map(PropertiesBuilder::properties);
-        run(&fields)
+        run(&fields).or_raise()
     }
 
     /// The message, to change it.
@@ -263,16 +288,14 @@ macro_rules! text_property {
                 #[setter]
                 fn $set(&self, py: Python<'_>, value: Text<'_>) -> PyResult<()> {
                     let check: fn(&str, Text<'_>) -> PyResult<Option<Py<PyString>>> = $check;
-                    let mut value = check(stringify!($name), value)?;
-                    let mut details = self.outgoing()?.details_to_set();
-                    std::mem::swap(&mut details.$name, &mut value);
-                    let checked = check_keys(py, details.session_id.as_ref(), details.partition_key.as_ref());
-                    if checked.is_err() {
-                        std::mem::swap(&mut details.$name, &mut value);
-                    }
-                    // Before `value`, which holds the old text: dropping that may run code of Python's.
-                    drop(details);
-                    checked
+                    let value = check(stringify!($name), value)?;
+                    let outgoing = self.outgoing()?;
+                    // Checked on a copy, while nothing is locked; the send checks what is set then.
+                    let mut next = outgoing.details().map(|details| details.clone_ref(py)).unwrap_or_default();
+                    next.$name = value.as_ref().map(|value| value.clone_ref(py));
+                    check_keys(py, next.session_id.as_ref(), next.partition_key.as_ref())?;
+                    outgoing.set(value, |details| &mut details.$name);
+                    Ok(())
                 }
             )*
         }

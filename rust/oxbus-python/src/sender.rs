@@ -87,7 +87,7 @@ impl ServiceBusSender {
         let message = message.get();
         check_outgoing(message)?;
         message.set_sent();
-        message.with_fields(py, |fields| sender.send(fields, durability).or_raise())?;
+        message.with_fields(py, |fields| sender.send(fields, durability))?;
         Ok(())
     }
 

@@ -153,10 +153,13 @@ impl DiskFile for LocalFile {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::Errno;
 
-        match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
-            // A file system that cannot.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => allocate_by_writing(self, bytes),
-            result => Ok(result?),
+        loop {
+            match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+                Err(Errno::INTR) => {}
+                // A file system that cannot.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return allocate_by_writing(self, bytes),
+                result => return Ok(result?),
+            }
         }
     }
 

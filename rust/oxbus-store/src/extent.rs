@@ -87,10 +87,15 @@ impl Extent {
         Ok(Self(number))
     }
 
-    /// True when nobody else counts on it: no message has a place in the file.
+    /// True when nobody else reads the file: no message has its place in it, and nobody holds it but this and its owner,
+    /// who holds it once.
     pub fn is_sole(&self) -> bool {
+        let open_file = open_file(self.0);
+        // Who reads a message takes the file under this mutex, and looks at the place again before it reads.
+        let file = open_file.file.lock().unwrap_or_else(PoisonError::into_inner);
         // Acquire: what others read from the file they read before they let go of it.
-        open_file(self.0).references.load(Ordering::Acquire) == 1
+        open_file.references.load(Ordering::Acquire) == 1
+            && file.as_ref().is_some_and(|file| Arc::strong_count(file) == 2)
     }
 
     /// A place in it.

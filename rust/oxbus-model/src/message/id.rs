@@ -25,6 +25,12 @@ impl AssignedId {
         Self((u128::from(sender) << 64 | u128::from(count)).to_be_bytes())
     }
 
+    /// The prefix it was made with.
+    #[inline]
+    pub fn sender(self) -> u64 {
+        u64::from_be_bytes(*self.0.first_chunk().expect("sixteen bytes"))
+    }
+
     /// The 32 hexadecimal digits.
     pub fn hex(self) -> [u8; 32] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -275,7 +275,7 @@ impl FileLog {
         self.commits.end(Failure::Closed);
         // Another log may go on in the place of one that failed.
         if synced.is_ok() && !had_ended {
-            self.commits.with_writer(|writer| self.commits.remove_recycled(writer));
+            self.commits.with_writer(|writer| self.commits.remove_spares(writer));
         }
         synced
     }

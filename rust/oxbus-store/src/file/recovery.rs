@@ -244,7 +244,8 @@ pub(super) fn replay(
                         return Err(damaged(detail));
                     }
                     let torn = if current.header.recycled {
-                        frame::begun(rest, next, last_crc)
+                        let begun = frame::begun(rest, next, last_crc);
+                        begun.max(end_of_frames(rest, used, current.header.salt, next))
                     } else {
                         used
                     };
@@ -289,6 +290,22 @@ fn used(bytes: &[u8]) -> usize {
         .iter()
         .rposition(|byte| *byte != 0)
         .map_or(0, |last| last + 1)
+}
+
+/// Where the last whole frame of this segment ends that stands behind a place without one: it never happened either.
+fn end_of_frames(rest: &[u8], used: usize, salt: u32, next: Lsn) -> usize {
+    let mut end = 0;
+    let mut position = 8;
+    while position < used {
+        let found = frame::look_for(&rest[position..], salt, |header| header.first >= next);
+        if let Found::Frame(_, payload) = found {
+            end = position + FRAME_HEADER_BYTES + payload.len();
+            position = end;
+        } else {
+            position += 8;
+        }
+    }
+    end
 }
 
 /// Looks behind a place without a frame, in the `used` bytes of the rest, for one that knows the entry `next` to have been

@@ -149,12 +149,6 @@ impl Segment {
         Ok(())
     }
 
-    /// True when nobody reads it any more: no message has its place in it, and no reader has its file.
-    pub(super) fn is_free(&self) -> bool {
-        // The file is known here and by its extent.
-        self.extent.is_sole() && Arc::strong_count(&self.file) == 2
-    }
-
     /// Clears a piece of the room behind `end`, up to which a frame of `len` bytes was just written and is going to be
     /// synced. The syncs that follow are cheaper.
     pub(super) fn clear_ahead(&mut self, end: u64, len: usize) -> io::Result<()> {

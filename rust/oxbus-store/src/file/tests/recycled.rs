@@ -135,6 +135,10 @@ fn a_file_that_a_message_is_read_from_is_not_used_again() {
             .filter(|path| path.ends_with("0000000001.tmp"))
             .count()
     };
+    let all_alike = FileLogOptions {
+        segment_bytes_max: 16 << 10,
+        ..options(7)
+    };
     for is_read in [true, false] {
         let disk = FaultDisk::new();
         let (log, ..) = open(&disk);
@@ -143,7 +147,7 @@ fn a_file_that_a_message_is_read_from_is_not_used_again() {
         }
         drop(log);
         let mut keeps = Keeps(None);
-        let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(7), &mut keeps).expect("opens");
+        let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), all_alike, &mut keeps).expect("opens");
         assert!(keeps.0.is_some());
         if !is_read {
             keeps.0 = None;
@@ -153,5 +157,65 @@ fn a_file_that_a_message_is_read_from_is_not_used_again() {
         opened.log.put_snapshot(at, &mut parts([Vec::new()])).expect("kept");
         opened.log.truncate_before(at.next()).expect("let go");
         assert_eq!(recycled_of(&disk), usize::from(!is_read), "read: {is_read}");
+    }
+}
+
+#[test]
+fn a_longer_spare_file_leaves_the_short_one_to_be_used() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 0..60 {
+        let last = append(&log, Level::Synced).expect("appended");
+        if last.0 % 10 == 0 {
+            log.put_snapshot(last, &mut parts([Vec::new()])).expect("kept");
+            log.truncate_before(last.next()).expect("let go");
+        }
+    }
+    for long in 0..5u64 {
+        let bytes = vec![7; (1 << 20) + long as usize * 100_000];
+        let lsn = log.next_lsn();
+        log.append(lsn, &bytes, Room::Adds, Level::Synced, None).expect("taken");
+        log.commit(lsn, Level::Synced).expect("synced");
+        append(&log, Level::Synced).expect("appended");
+    }
+    let at = Lsn(log.next_lsn().0 - 1);
+    log.put_snapshot(at, &mut parts([Vec::new()])).expect("kept");
+    log.truncate_before(at.next()).expect("let go");
+    let files = disk.paths();
+    let on_disk: usize = files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|it| it != "snapshot"))
+        .map(|path| disk.bytes(path).expect("there").len())
+        .sum();
+    assert_eq!(log.disk_bytes(), on_disk as u64, "no file is forgotten: {files:?}");
+    drop(log);
+    let left = disk.paths();
+    let temporary = left
+        .iter()
+        .filter(|path| path.extension().is_some_and(|it| it == "tmp"));
+    assert!(temporary.count() <= 1, "at most the spare file stays: {left:?}");
+}
+
+#[test]
+fn on_a_full_disk_recycled_files_are_used_and_given_up() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    let mut last = 0;
+    for _ in 0..60 {
+        last = append(&log, Level::Synced).expect("appended").0;
+    }
+    log.put_snapshot(Lsn(last), &mut parts([Vec::new()])).expect("kept");
+    log.truncate_before(Lsn(last + 1)).expect("let go");
+    disk.set_capacity(Some(0));
+    let mut taken = 0;
+    while append(&log, Level::Synced).is_ok() {
+        taken += 1;
+    }
+    assert!(taken > 20, "{taken} entries in what was there");
+    for _ in 0..100 {
+        let lsn = log.next_lsn();
+        log.append(lsn, b"complete", Room::Frees, Level::Synced, None)
+            .expect("taken");
+        log.commit(lsn, Level::Synced).expect("synced");
     }
 }
