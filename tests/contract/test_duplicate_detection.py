@@ -11,14 +11,19 @@ import oxbus
 import pyarrow as pa
 import pytest
 from oxbus import ServiceBusMessage
-from oxbus.exceptions import InvalidOperationError, MessageNotFoundError, PartitionUnavailableError
+from oxbus.exceptions import (
+    InvalidOperationError,
+    MessageNotFoundError,
+    PartitionUnavailableError,
+    ServiceBusQuotaExceededError,
+)
+from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import heal, inject_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxbus import Namespace, ServiceBusClient, ServiceBusReceivedMessage, ServiceBusSender
-    from oxbus.management import ServiceBusAdministrationClient
     from oxbus.testing import ManualClock
 
 WINDOW = timedelta(minutes=10)
@@ -347,3 +352,25 @@ def test_of_many_threads_one_brings_the_message(
     for worker in workers:
         worker.join()
     assert len(bodies()) == ids
+
+
+def test_forgotten_ids_take_no_memory(open_namespace: Callable[..., Namespace], clock: ManualClock) -> None:
+    """A memory limit that ids have reached holds only until their window is over (B-226)."""
+    namespace = open_namespace(memory_limit_bytes=4 << 20, clock=clock)
+    ServiceBusAdministrationClient(namespace).create_queue("q", requires_duplicate_detection=True)
+    client = oxbus.ServiceBusClient(namespace)
+    sent = 0
+    with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+
+        def fill() -> None:
+            nonlocal sent
+            while True:
+                sender.send_messages([message("x", f"id {sent + number}") for number in range(1000)])
+                sent += 1000
+                receiver.complete_messages(receiver.receive_messages(1000, max_wait_time=0))
+
+        for _ in range(2):
+            with pytest.raises(ServiceBusQuotaExceededError):
+                fill()
+            clock.advance(WINDOW.total_seconds())
+    assert sent > 20_000

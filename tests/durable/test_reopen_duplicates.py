@@ -6,13 +6,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import oxbus.cli
 import pytest
 from durable_bus import WAYS, bodies
-from oxbus import ServiceBusMessage
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import ServiceBusError
+from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import heal, inject_fault
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from durable_bus import Bus
     from oxbus.testing import ManualClock
 
@@ -82,6 +86,36 @@ def test_a_changed_window_survives(detecting: Bus, clock: ManualClock, way: str)
     clock.advance(1)
     send(detecting, "second", ["1"])
     assert bodies(detecting.peek()) == ["first 1", "second 1"]
+
+
+def test_a_copy_is_as_safe_as_it_asks(tmp_path: Path) -> None:
+    """What a dropped copy acknowledges is the earlier message, at the level of the copy (B-219)."""
+    with Namespace(str(tmp_path / "bus"), durability="os") as namespace:
+        ServiceBusAdministrationClient(namespace).create_queue("q", requires_duplicate_detection=True)
+        with ServiceBusClient(namespace).get_queue_sender("q") as sender:
+            sender.send_messages(ServiceBusMessage("first", message_id="m"))
+            assert sender.last_durability == "os"
+            sender.send_messages(ServiceBusMessage("copy", message_id="m"), durability="fsync")
+            assert sender.last_durability == "fsync"
+            inject_fault(namespace, 0, "eio-fsync")
+            for partition in range(1, 16):
+                inject_fault(namespace, partition, "eio-fsync")
+            sender.send_messages(ServiceBusMessage("second", message_id="n"))
+            with pytest.raises(ServiceBusError):
+                sender.send_messages(ServiceBusMessage("copy", message_id="n"), durability="fsync")
+
+
+def test_a_salvaged_namespace_knows_what_was_seen(detecting: Bus, tmp_path: Path) -> None:
+    """Its store has another id; the ids of messages mean the same (B-226)."""
+    send(detecting, "first")
+    detecting.receiver().complete_messages(detecting.take()[:10])
+    left = sorted(bodies(detecting.peek()))
+    detecting.close()
+    oxbus.cli.main(["salvage", str(detecting.path), str(tmp_path / "salvaged")])
+    detecting.path = tmp_path / "salvaged"
+    detecting.open()
+    send(detecting, "copy")
+    assert sorted(bodies(detecting.peek())) == left
 
 
 def test_a_message_whose_store_failed_was_never_seen(detecting: Bus) -> None:

@@ -95,11 +95,15 @@ impl Sender {
         let cell = self.admit_to(index, bytes, entries.len())?;
         let history = cell.history().expect("a queue with identities remembers them");
         let admission = history.admit(identities, now, self.queue.duplicate_window_ms());
+        let durability = cell.durability(durability);
+        if admission.fresh().contains(&false) {
+            cell.wait_for_earlier(durability)?;
+            self.reach(durability);
+        }
         let mut is_fresh = admission.fresh().iter();
         entries.retain(|_| *is_fresh.next().expect("one for each"));
         let mut first = Counter::MAX;
         if !entries.is_empty() {
-            let durability = cell.durability(durability);
             let mut outgoing = self.outgoing(entries, now);
             let (number, ready) = outgoing.append_to(cell, now, durability, Some(&admission))?;
             self.reach(durability);

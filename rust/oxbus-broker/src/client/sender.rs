@@ -10,7 +10,7 @@ use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
 use oxbus_model::message::{AssignedId, Fields};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
+use oxbus_model::{Counter, Error, ErrorKind, Moment, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Record};
 
 use super::batch::{Batch, Entry};
@@ -328,8 +328,11 @@ impl Sender {
         self.queue.core().check_memory(bytes + messages * SLOT_BYTES)?;
         let cell = self.queue.cell_for_append(index);
         if cell.has_schedule() {
-            // What became active before this message comes before it.
-            self.queue.tick(self.queue.core().clock().moment());
+            // What became active before this message comes before it: by the exact time, which stamps this one.
+            let clock = self.queue.core().clock();
+            let moment = clock.moment();
+            let now = moment.now.max(clock.now());
+            self.queue.tick(Moment { now, ..moment });
         }
         if let Some(max) = self.queue.size_bytes_max()
             && !cell.has_room(bytes as u64, max)

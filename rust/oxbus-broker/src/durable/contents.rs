@@ -4,7 +4,7 @@
 //! JSON, so that a person can read it; the file around it has the check (docs/format.md).
 
 use oxbus_model::options::QueueSettings;
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::shard::journal::EntityId;
@@ -17,6 +17,10 @@ pub struct Contents {
     pub partitions: u16,
     /// Number of the next entity; no two ever have the same.
     pub next_entity: u64,
+    /// What identities of messages are hashed with, as 32 hexadecimal digits, when that is not the store id: a salvaged
+    /// namespace has another store id and remembers the same identities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_key: Option<String>,
     /// The queues.
     pub queues: Vec<QueueEntry>,
 }
@@ -45,8 +49,16 @@ impl Contents {
         Self {
             partitions,
             next_entity: 1,
+            identity_key: None,
             queues: Vec::new(),
         }
+    }
+
+    /// The key of identities in a store.
+    pub fn identity_key(&self, store: [u8; 16]) -> IdentityKey {
+        let digits = self.identity_key.as_ref();
+        let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        IdentityKey(number.map_or(store, u128::to_be_bytes))
     }
 
     /// The bytes of the catalog.

@@ -48,7 +48,12 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         return Err(Error::new(ErrorKind::InvalidOperation, detail));
     }
     let known = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
-    let contents = known.and_then(|catalog| Contents::decode(&catalog.content).ok());
+    let contents = known.and_then(|catalog| {
+        let mut contents = Contents::decode(&catalog.content).ok()?;
+        let key = u128::from_be_bytes(contents.identity_key(catalog.store).0);
+        contents.identity_key = Some(format!("{key:032x}"));
+        Some(contents)
+    });
     let store = random_bytes()?;
     let failed = |error: std::io::Error| storage(to, "written", &error);
     let mut found = Vec::new();

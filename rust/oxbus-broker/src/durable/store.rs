@@ -76,9 +76,10 @@ impl Stores {
         self.shards.get(usize::from(partition))?.as_ref()
     }
 
-    /// What identities are hashed with: the id of the store, which is random and stands in the catalog.
+    /// What identities are hashed with.
     pub fn identity_key(&self) -> IdentityKey {
-        IdentityKey(guard(&self.catalog).0.store)
+        let held = guard(&self.catalog);
+        held.1.identity_key(held.0.store)
     }
 
     /// Bytes of all journals on disk.

@@ -107,6 +107,17 @@ impl Queue {
             }
         }
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
+        self.forget_seen();
+    }
+
+    /// Forgets the identities whose window is over.
+    pub(crate) fn forget_seen(&self) {
+        if !self.detects_duplicates {
+            return;
+        }
+        for history in self.cells().filter_map(|(_, cell)| cell.history()) {
+            history.forget(self.now(), self.duplicate_window_ms());
+        }
     }
 
     /// Names this life of the queue.

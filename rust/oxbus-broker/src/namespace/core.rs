@@ -112,6 +112,10 @@ impl Core {
 
     fn sum_of_cells(&self, bytes: impl Fn(&Cell) -> u64) -> u64 {
         let queues: Vec<Arc<Queue>> = self.queues().values().cloned().collect();
+        // What is over takes nobody's room.
+        for queue in &queues {
+            queue.forget_seen();
+        }
         let cells = queues.iter().flat_map(|queue| queue.cells());
         cells.map(|(_, cell)| bytes(cell)).sum()
     }

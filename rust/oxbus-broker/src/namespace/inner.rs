@@ -199,6 +199,10 @@ impl Inner {
     /// The cells of a shard. Call it under the order of the shard's journal: a cell made later has no entry yet.
     pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
         let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        // Not to be written down any more.
+        for queue in &queues {
+            queue.forget_seen();
+        }
         let cells = queues.iter().flat_map(|queue| {
             let here = queue
                 .cells()

@@ -166,6 +166,15 @@ impl Cell {
         }
     }
 
+    /// Waits until what came in before is as safe as a call asks: its copy is acknowledged by it.
+    pub fn wait_for_earlier(&self, durability: Durability) -> Result<(), Error> {
+        let Some(journal) = self.shard.journal() else {
+            return Ok(());
+        };
+        let last = journal.order().pending();
+        self.shard.wait_until(&last, durability)
+    }
+
     /// Adds what is to be remembered of the messages of an entry.
     fn push_seen(&self, admitted: Option<&Admission<'_>>, entry: &mut Vec<u8>) {
         let Some(admitted) = admitted.filter(|it| !it.identities().is_empty()) else {

@@ -16,6 +16,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::{Identity, Timestamp};
 
+/// Room for so few is not worth giving back.
+const SPARE_MIN: usize = 64;
+
 /// The identities of one cell.
 #[derive(Debug, Default)]
 pub struct History {
@@ -119,6 +122,19 @@ impl History {
         }
     }
 
+    /// Forgets what was seen a window ago, and gives back the memory.
+    pub fn forget(&self, now: Timestamp, window_ms: u64) {
+        let mut seen = self.guard();
+        seen.forget(now, window_ms);
+        let (known, order) = (seen.known.len(), seen.order.len());
+        if seen.known.capacity() > 4 * known.max(SPARE_MIN) {
+            seen.known.shrink_to(2 * known);
+        }
+        if seen.order.capacity() > 4 * order.max(SPARE_MIN) {
+            seen.order.shrink_to(2 * order);
+        }
+    }
+
     /// All that is remembered, with the time since when; more of it may be over.
     pub fn remembered(&self) -> Vec<(Timestamp, Identity)> {
         self.guard().order.iter().copied().collect()
@@ -217,6 +233,19 @@ mod tests {
         }
         assert!(admit(&history, 1, 100));
         assert!(!admit(&history, 1, 199));
+    }
+
+    #[test]
+    fn memory_is_given_back() {
+        let history = History::default();
+        for number in 0..10_000 {
+            assert!(admit(&history, number, 0));
+        }
+        let most = history.bytes();
+        history.forget(Timestamp(99), 100);
+        assert_eq!(history.bytes(), most, "all are known still");
+        history.forget(Timestamp(100), 100);
+        assert!(history.bytes() < most / 20, "{} of {most}", history.bytes());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
-use oxbus_store::shard_log::{Chunk, Chunks, ShardLog};
+use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
 
 use super::journal::{EntityId, Event, Rest, SEEN_MAX};
@@ -57,8 +57,10 @@ impl Shard {
         drop(order);
         until_settled(&noted);
         let mut chunks = Walk::over(&noted);
+        // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.
+        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| sync_all(&*log).err().map(Err)));
         let saved = log
-            .put_snapshot(at, &mut chunks)
+            .put_snapshot(at, &mut with_end)
             .and_then(|()| log.truncate_before(at.next()));
         saved.map_err(|error| self.not_saved(&error))?;
         journal.saved(unsaved, chunks.bytes);
@@ -107,6 +109,12 @@ impl Shard {
         );
         Error::new(ErrorKind::PartitionUnavailable, detail)
     }
+}
+
+fn sync_all(log: &dyn ShardLog) -> io::Result<()> {
+    let last = Lsn(log.next_lsn().0 - 1);
+    log.commit(last, Level::Synced)
+        .map_err(|error| io::Error::other(format!("{error:?}")))
 }
 
 /// Waits until every number that was given out is a message or given up. A log that fails lets everybody give up.

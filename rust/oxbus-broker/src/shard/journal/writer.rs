@@ -130,6 +130,15 @@ impl Order<'_> {
         Arc::clone(&self.log)
     }
 
+    /// The last entry that was appended, to be waited for.
+    pub fn pending(&self) -> Pending {
+        Pending {
+            log: Arc::clone(&self.log),
+            lsn: self.last(),
+            place: None,
+        }
+    }
+
     /// The last entry that was appended.
     pub fn last(&self) -> Lsn {
         Lsn(self.log.next_lsn().0 - 1)

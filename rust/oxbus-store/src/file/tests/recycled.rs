@@ -166,7 +166,7 @@ fn a_longer_spare_file_leaves_the_short_one_to_be_used() {
     let (log, ..) = open(&disk);
     for _ in 0..60 {
         let last = append(&log, Level::Synced).expect("appended");
-        if last.0 % 10 == 0 {
+        if last.0.is_multiple_of(10) {
             log.put_snapshot(last, &mut parts([Vec::new()])).expect("kept");
             log.truncate_before(last.next()).expect("let go");
         }
