@@ -171,6 +171,9 @@ impl ServiceBusMessage {
             OutgoingBody::Text(text) => Body::Data(text.to_str(py)?.as_bytes()),
             OutgoingBody::Null => Body::Null,
         };
+        if outgoing.details.get().is_none() {
+            return run(&fields).or_raise();
+        }
         // A copy: what follows may run code of Python's, and nothing may be locked then.
         let Some(details) = outgoing.details().map(|details| details.clone_ref(py)) else {
             return run(&fields).or_raise();

@@ -71,6 +71,7 @@ impl Sender {
     }
 
     /// Stores those of some messages that are no copies of earlier ones, all or none. Without identities all are new.
+    #[inline(never)]
     pub(super) fn store_new(
         &self,
         route: Route,

@@ -107,6 +107,7 @@ impl Receiver {
     }
 
     /// Gives messages back that were never used: nothing is charged. Those whose locks are lost are somebody else's already.
+    #[cold]
     pub fn release(&self, at: &[SettleKey]) {
         let ticks = self.queue.core().clock().ticks();
         for at in at {

@@ -127,6 +127,7 @@ impl MessageStore for SlotLog {
         self.append_batch(batch, enqueued_at)
     }
 
+    #[inline]
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
         self.append_single(message, enqueued_at, slot::READY)
     }

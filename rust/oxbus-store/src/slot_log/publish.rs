@@ -25,6 +25,7 @@ impl SlotLog {
         self.tail.fetch_add(count, Ordering::SeqCst)
     }
 
+    #[inline]
     pub(super) fn append_single(&self, message: NewMessage, enqueued_at: Timestamp, phase: u64) -> Counter {
         let index = self.reserve_indexes(1);
         self.publish_single(index, message, enqueued_at, phase);
