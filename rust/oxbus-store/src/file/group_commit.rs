@@ -28,20 +28,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use super::FileLogOptions;
 use super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use super::header::{HEADER_BYTES, Header, Kind};
-use super::segment::{self, Segment, Spare};
+use super::segment::{Segment, Spare};
 use crate::disk::{Disk, DiskFile};
 use crate::extent::{Extent, Place};
 use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room};
 
 /// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
 const FRAME_BYTES_MAX: usize = 512 << 10;
-/// Files that are kept to be segments again: as many as fill until the next snapshot, with small snapshots.
-const RECYCLED_MAX: usize = 3;
 /// A buffer with more room is given back after its frame is written.
 const KEPT_BYTES_MAX: usize = 128 << 10;
 
 /// Entries that wait to be written.
-struct Buffer {
+pub(super) struct Buffer {
     next: Lsn,
     /// Room for a frame's header, then the entries.
     frame: Vec<u8>,
@@ -52,16 +50,16 @@ struct Buffer {
     extent: Option<Extent>,
     position: u64,
     /// Bytes of the spare file; 0 without one, and when it is promised.
-    spare_bytes: u64,
+    pub(super) spare_bytes: u64,
     /// The spare file, unless it is promised.
-    spare: Option<Extent>,
+    pub(super) spare: Option<Extent>,
     /// What a sync has to sync, and the last entry in it.
     unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
     waiting: Vec<Waiting>,
     /// Callbacks to run, and with what.
     ended: Vec<(Done, Appended)>,
     /// Set once, when the log goes out of service.
-    failure: Option<Failure>,
+    pub(super) failure: Option<Failure>,
 }
 
 struct Waiting {
@@ -79,9 +77,9 @@ pub(super) struct Writer {
     last_crc: u32,
     next_segment: u64,
     next_salt: u32,
-    spare: Option<Spare>,
+    pub(super) spare: Option<Spare>,
     /// Files of segments that a snapshot replaced, to be spare files.
-    recycled: Vec<Spare>,
+    pub(super) recycled: Vec<Spare>,
     /// A buffer that is not in use.
     empty: Vec<u8>,
 }
@@ -106,11 +104,11 @@ pub(super) struct Start {
 
 /// Appends and their commits.
 pub(super) struct GroupCommit {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-    options: FileLogOptions,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
+    pub(super) options: FileLogOptions,
     epoch: u64,
-    buffer: Mutex<Buffer>,
+    pub(super) buffer: Mutex<Buffer>,
     /// Notified when `written` or `failure` changed, or somebody stopped writing: for those who need no sync.
     write_ended: Condvar,
     /// Notified when `synced` or `failure` changed, or somebody stopped syncing, or stopped writing and is not going to
@@ -121,11 +119,11 @@ pub(super) struct GroupCommit {
     written: AtomicU64,
     synced: AtomicU64,
     /// The spare file could not be made: the disk is full.
-    full: AtomicBool,
-    disk_bytes: AtomicU64,
+    pub(super) full: AtomicBool,
+    pub(super) disk_bytes: AtomicU64,
 }
 
-fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -453,7 +451,7 @@ impl GroupCommit {
     }
 
     /// Writes the buffer as one frame; at the level `Synced` the caller is going to sync it.
-    fn write_pending(&self, writer: &mut Writer, level: Level) {
+    pub(super) fn write_pending(&self, writer: &mut Writer, level: Level) {
         let (mut frame, entries, last) = {
             let mut buffer = guard(&self.buffer);
             if buffer.failure.is_some() || buffer.entries == 0 {
@@ -536,150 +534,6 @@ impl GroupCommit {
         writer.next_salt = writer.next_salt.wrapping_add(0x9E37_79B9);
         writer.position = HEADER_BYTES as u64;
         Ok(())
-    }
-
-    /// Makes the spare file if there is none. A log that ended touches no file: another may go on in its place.
-    pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
-        if writer.spare.is_some() || guard(&self.buffer).failure.is_some() {
-            return Ok(());
-        }
-        self.make_spare(writer, 0)
-    }
-
-    /// Makes sure that the spare file has `needed` bytes, unless it is promised already.
-    fn ensure_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        // What is buffered may be promised the spare file: writing it uses that up.
-        self.write_pending(writer, Level::Written);
-        if let Some(spare) = &writer.spare {
-            let promised = guard(&self.buffer).spare_bytes == 0;
-            if promised || spare.bytes() >= needed {
-                return Ok(());
-            }
-            // From now on nobody is promised the small one.
-            guard(&self.buffer).spare_bytes = 0;
-        }
-        self.make_spare(writer, needed).inspect_err(|_| {
-            if let Some(small) = &writer.spare {
-                self.offer(small);
-            }
-        })
-    }
-
-    /// Makes the spare file, or a larger one in its place.
-    fn make_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        let wanted = self.usual_bytes(writer).max(needed);
-        let made = match Self::take_recycled(writer, needed.max(wanted / 2)) {
-            Some(spare) => Ok(spare),
-            None => self.make_file(writer, wanted, needed),
-        };
-        let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
-        self.full.store(full, Ordering::Release);
-        let spare = made?;
-        // `Spare::make` takes the file of that name and makes it longer; one of another name is still there.
-        match writer.spare.take() {
-            Some(small) if small.is_named_spare() && spare.is_named_spare() => {
-                self.disk_bytes.fetch_sub(small.bytes(), Ordering::Relaxed);
-            }
-            small => writer.recycled.extend(small),
-        }
-        self.offer(&spare);
-        writer.spare = Some(spare);
-        Ok(())
-    }
-
-    /// Lets entries be promised the room of the spare file.
-    fn offer(&self, spare: &Spare) {
-        let mut buffer = guard(&self.buffer);
-        buffer.spare_bytes = spare.bytes();
-        buffer.spare = Some(spare.extent().clone());
-    }
-
-    /// Makes a new file. On a full disk a recycled one that is long enough will do, and others give their room up.
-    fn make_file(&self, writer: &mut Writer, wanted: u64, needed: u64) -> io::Result<Spare> {
-        let made = self.try_make_file(writer, wanted);
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && !writer.recycled.is_empty() => {
-                if let Some(spare) = Self::take_recycled(writer, needed) {
-                    return Ok(spare);
-                }
-                self.remove_recycled(writer, |_| true);
-                self.try_make_file(writer, wanted)
-            }
-            made => made,
-        }
-    }
-
-    fn try_make_file(&self, writer: &mut Writer, wanted: u64) -> io::Result<Spare> {
-        // What has the name of the spare file becomes the new one.
-        for spare in writer.recycled.extract_if(.., |spare| spare.is_named_spare()) {
-            self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
-        }
-        let spare = Spare::make(&*self.disk, &self.dir, wanted)?;
-        self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed);
-        Ok(spare)
-    }
-
-    /// Bytes of the segment after the current one, unless an entry needs more.
-    fn usual_bytes(&self, writer: &Writer) -> u64 {
-        let last = writer.current.as_ref().or(writer.finished.last());
-        let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
-        last.map_or(min, |segment| (segment.bytes * 2).clamp(min, max))
-    }
-
-    fn take_recycled(writer: &mut Writer, bytes_min: u64) -> Option<Spare> {
-        // An entry may need the whole of it, behind the header.
-        let bytes_min = bytes_min.max(2 * HEADER_BYTES as u64);
-        let at = writer.recycled.iter().position(|spare| spare.bytes() >= bytes_min)?;
-        Some(writer.recycled.swap_remove(at))
-    }
-
-    /// Lets go of the segments whose entries all come before `lsn`: keeps the files of a few for later segments, and removes
-    /// the others. The current one stays.
-    pub(super) fn remove_before(&self, writer: &mut Writer, lsn: Lsn) -> io::Result<()> {
-        let first_needed = writer.first_needed(lsn);
-        if writer
-            .finished
-            .first()
-            .is_none_or(|oldest| oldest.header.segment >= first_needed)
-        {
-            return Ok(());
-        }
-        // Those that are too short for what comes make room for longer ones.
-        let bytes_min = self.usual_bytes(writer) / 2;
-        self.remove_recycled(writer, |spare| spare.bytes() < bytes_min);
-        while writer
-            .finished
-            .first()
-            .is_some_and(|oldest| oldest.header.segment < first_needed)
-        {
-            let oldest = &writer.finished[0];
-            let is_usual = (bytes_min..=self.options.segment_bytes_max).contains(&oldest.bytes);
-            if is_usual && writer.recycled.len() < RECYCLED_MAX && !self.is_full() && oldest.extent.is_sole() {
-                // Should the new name be lost with the power, the old one is below every segment that the snapshot needs.
-                let spare = Spare::recycle(&*self.disk, &self.dir, oldest)?;
-                writer.recycled.push(spare);
-            } else {
-                self.disk.remove(&segment::path_of(&self.dir, oldest.header.segment))?;
-                self.disk_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
-            }
-            writer.finished.remove(0);
-        }
-        self.disk.sync_dir(&self.dir)
-    }
-
-    /// Removes files that were kept for later segments. One that cannot be removed is removed at the next open.
-    fn remove_recycled(&self, writer: &mut Writer, which: impl Fn(&Spare) -> bool) {
-        for spare in writer.recycled.extract_if(.., |spare| which(spare)) {
-            self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
-            let _ = self.disk.remove(spare.path());
-        }
-    }
-
-    /// Removes all of them, but for the spare file that the next owner takes.
-    pub(super) fn remove_spares(&self, writer: &mut Writer) {
-        let spare = writer.spare.take_if(|spare| !spare.is_named_spare());
-        writer.recycled.extend(spare);
-        self.remove_recycled(writer, |_| true);
     }
 
     /// Syncs what is written.

@@ -2,7 +2,7 @@
 //! The journal in files: one directory per shard, nothing shared with other shards.
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
-//! `recovery` (reading them back), `group_commit` (who writes and who waits), `flusher` (what nobody waits for),
+//! `recovery` (reading them back), `group_commit` (who writes and who waits), `room` (files for the segments to come), `flusher` (what nobody waits for),
 //! `committers` (several logs at once), `snapshot`,
 //! and here what ties them; `catalog` and `owner` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
@@ -16,6 +16,7 @@ mod header;
 mod owner;
 mod read_only;
 mod recovery;
+mod room;
 mod salvage;
 mod segment;
 mod snapshot;

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Room for the segments to come: the spare file, the files of segments that were replaced, and letting go of those.
+//!
+//! Holds always
+//! - a file here has a name that ends with `.tmp`, and is counted in the bytes of the log;
+//! - one file at most has the name of the spare file;
+//! - what was promised to entries stays: the spare file is replaced only while nobody is promised it.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::group_commit::{GroupCommit, Writer, guard};
+use super::header::HEADER_BYTES;
+use super::segment::{self, Spare};
+use crate::shard_log::{Level, Lsn};
+
+/// Files that are kept to be segments again: as many as fill until the next snapshot, with small snapshots.
+const RECYCLED_MAX: usize = 3;
+
+impl GroupCommit {
+    /// Makes the spare file if there is none. A log that ended touches no file: another may go on in its place.
+    pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
+        if writer.spare.is_some() || guard(&self.buffer).failure.is_some() {
+            return Ok(());
+        }
+        self.make_spare(writer, 0)
+    }
+
+    /// Makes sure that the spare file has `needed` bytes, unless it is promised already.
+    pub(super) fn ensure_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
+        // What is buffered may be promised the spare file: writing it uses that up.
+        self.write_pending(writer, Level::Written);
+        if let Some(spare) = &writer.spare {
+            let promised = guard(&self.buffer).spare_bytes == 0;
+            if promised || spare.bytes() >= needed {
+                return Ok(());
+            }
+            // From now on nobody is promised the small one.
+            guard(&self.buffer).spare_bytes = 0;
+        }
+        self.make_spare(writer, needed).inspect_err(|_| {
+            if let Some(small) = &writer.spare {
+                self.offer(small);
+            }
+        })
+    }
+
+    /// Makes the spare file, or a larger one in its place.
+    fn make_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
+        let wanted = self.usual_bytes(writer).max(needed);
+        let made = match Self::take_recycled(writer, needed.max(wanted / 2)) {
+            Some(spare) => Ok(spare),
+            None => self.make_file(writer, wanted, needed),
+        };
+        let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
+        self.full.store(full, Ordering::Release);
+        let spare = made?;
+        // `Spare::make` takes the file of that name and makes it longer; one of another name is still there.
+        match writer.spare.take() {
+            Some(small) if small.is_named_spare() && spare.is_named_spare() => {
+                self.disk_bytes.fetch_sub(small.bytes(), Ordering::Relaxed);
+            }
+            small => writer.recycled.extend(small),
+        }
+        self.offer(&spare);
+        writer.spare = Some(spare);
+        Ok(())
+    }
+
+    /// Lets entries be promised the room of the spare file.
+    fn offer(&self, spare: &Spare) {
+        let mut buffer = guard(&self.buffer);
+        buffer.spare_bytes = spare.bytes();
+        buffer.spare = Some(spare.extent().clone());
+    }
+
+    /// Makes a new file. On a full disk a recycled one that is long enough will do, and others give their room up.
+    fn make_file(&self, writer: &mut Writer, wanted: u64, needed: u64) -> io::Result<Spare> {
+        let made = self.try_make_file(writer, wanted);
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && !writer.recycled.is_empty() => {
+                if let Some(spare) = Self::take_recycled(writer, needed) {
+                    return Ok(spare);
+                }
+                self.remove_recycled(writer, |_| true);
+                self.try_make_file(writer, wanted)
+            }
+            made => made,
+        }
+    }
+
+    fn try_make_file(&self, writer: &mut Writer, wanted: u64) -> io::Result<Spare> {
+        // What has the name of the spare file becomes the new one.
+        for spare in writer.recycled.extract_if(.., |spare| spare.is_named_spare()) {
+            self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
+        }
+        let spare = Spare::make(&*self.disk, &self.dir, wanted)?;
+        self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed);
+        Ok(spare)
+    }
+
+    /// Bytes of the segment after the current one, unless an entry needs more.
+    fn usual_bytes(&self, writer: &Writer) -> u64 {
+        let last = writer.current.as_ref().or(writer.finished.last());
+        let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
+        last.map_or(min, |segment| (segment.bytes * 2).clamp(min, max))
+    }
+
+    fn take_recycled(writer: &mut Writer, bytes_min: u64) -> Option<Spare> {
+        // An entry may need the whole of it, behind the header.
+        let bytes_min = bytes_min.max(2 * HEADER_BYTES as u64);
+        let at = writer.recycled.iter().position(|spare| spare.bytes() >= bytes_min)?;
+        Some(writer.recycled.swap_remove(at))
+    }
+
+    /// Lets go of the segments whose entries all come before `lsn`: keeps the files of a few for later segments, and removes
+    /// the others. The current one stays.
+    pub(super) fn remove_before(&self, writer: &mut Writer, lsn: Lsn) -> io::Result<()> {
+        let first_needed = writer.first_needed(lsn);
+        if writer
+            .finished
+            .first()
+            .is_none_or(|oldest| oldest.header.segment >= first_needed)
+        {
+            return Ok(());
+        }
+        // Those that are too short for what comes make room for longer ones.
+        let bytes_min = self.usual_bytes(writer) / 2;
+        self.remove_recycled(writer, |spare| spare.bytes() < bytes_min);
+        while writer
+            .finished
+            .first()
+            .is_some_and(|oldest| oldest.header.segment < first_needed)
+        {
+            let oldest = &writer.finished[0];
+            let is_usual = (bytes_min..=self.options.segment_bytes_max).contains(&oldest.bytes);
+            if is_usual && writer.recycled.len() < RECYCLED_MAX && !self.is_full() && oldest.extent.is_sole() {
+                // Should the new name be lost with the power, the old one is below every segment that the snapshot needs.
+                let spare = Spare::recycle(&*self.disk, &self.dir, oldest)?;
+                writer.recycled.push(spare);
+            } else {
+                self.disk.remove(&segment::path_of(&self.dir, oldest.header.segment))?;
+                self.disk_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+            }
+            writer.finished.remove(0);
+        }
+        self.disk.sync_dir(&self.dir)
+    }
+
+    /// Removes files that were kept for later segments. One that cannot be removed is removed at the next open.
+    fn remove_recycled(&self, writer: &mut Writer, which: impl Fn(&Spare) -> bool) {
+        for spare in writer.recycled.extract_if(.., |spare| which(spare)) {
+            self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
+            let _ = self.disk.remove(spare.path());
+        }
+    }
+
+    /// Removes all of them, but for the spare file that the next owner takes.
+    pub(super) fn remove_spares(&self, writer: &mut Writer) {
+        let spare = writer.spare.take_if(|spare| !spare.is_named_spare());
+        writer.recycled.extend(spare);
+        self.remove_recycled(writer, |_| true);
+    }
+}
