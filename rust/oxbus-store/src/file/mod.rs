@@ -2,9 +2,9 @@
 //! The journal in files: one directory per shard, nothing shared with other shards.
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
-//! `recovery` (reading them back), `group_commit` (who writes and who waits), `room` (files for the segments to come), `flusher` (what nobody waits for),
-//! `committers` (several logs at once), `snapshot`,
-//! and here what ties them; `catalog` and `owner` stand beside the shards of a namespace.
+//! `recovery` (reading them back), `group_commit` (who writes and who waits), `room` (files for the segments to come),
+//! `flusher` (what nobody waits for), `committers` (several logs at once), `snapshot`, and here what ties them; `catalog`
+//! and `owner` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
 
 mod catalog;

@@ -240,12 +240,12 @@ pub(super) fn replay(
                 _ if until.is_some() => return Err(damaged("an entry is missing in a finished segment")),
                 found => {
                     let used = used(rest);
-                    if let Some(detail) = proof_of_loss(rest, used, current.header.salt, next) {
-                        return Err(damaged(detail));
+                    let behind = behind(rest, used, current.header.salt, next);
+                    if behind.proves_loss {
+                        return Err(damaged("a synced entry is damaged"));
                     }
                     let torn = if current.header.recycled {
-                        let begun = frame::begun(rest, next, last_crc);
-                        begun.max(end_of_frames(rest, used, current.header.salt, next))
+                        frame::begun(rest, next, last_crc).max(behind.end)
                     } else {
                         used
                     };
@@ -292,34 +292,32 @@ fn used(bytes: &[u8]) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-/// Where the last whole frame of this segment ends that stands behind a place without one: it never happened either.
-fn end_of_frames(rest: &[u8], used: usize, salt: u32, next: Lsn) -> usize {
-    let mut end = 0;
-    let mut position = 8;
-    while position < used {
-        let found = frame::look_for(&rest[position..], salt, |header| header.first >= next);
-        if let Found::Frame(_, payload) = found {
-            end = position + FRAME_HEADER_BYTES + payload.len();
-            position = end;
-        } else {
-            position += 8;
-        }
-    }
-    end
+/// The whole frames behind a place without one, which never happened.
+#[derive(Default)]
+struct Behind {
+    /// Where the last of them ends.
+    end: usize,
+    /// One of them knows the entry `next` to have been synced: it was there.
+    proves_loss: bool,
 }
 
-/// Looks behind a place without a frame, in the `used` bytes of the rest, for one that knows the entry `next` to have been
-/// synced. Its last bytes may be zeros.
-fn proof_of_loss(rest: &[u8], used: usize, salt: u32, next: Lsn) -> Option<&'static str> {
-    (8..used).step_by(8).find_map(|position| {
+/// Looks behind a place without a frame, in the `used` bytes of the rest, for frames from the entry `next` on. The last bytes
+/// of a frame may be zeros.
+fn behind(rest: &[u8], used: usize, salt: u32, next: Lsn) -> Behind {
+    let mut found = Behind::default();
+    let mut position = 8;
+    while position < used {
+        let here = &rest[position..];
+        position += 8;
         // Zeros are most of it; a header without a payload is none.
-        if rest[position..].first_chunk::<4>() == Some(&[0; 4]) {
-            return None;
+        if here.first_chunk::<4>() == Some(&[0; 4]) {
+            continue;
         }
-        let proves = |header: &frame::FrameHeader| header.synced >= next && header.first > next;
-        match frame::look_for(&rest[position..], salt, proves) {
-            Found::Frame(..) => Some("a synced entry is damaged"),
-            _ => None,
+        if let Found::Frame(header, payload) = frame::look_for(here, salt, |header| header.first >= next) {
+            position += FRAME_HEADER_BYTES + payload.len() - 8;
+            found.end = position;
+            found.proves_loss |= header.synced >= next && header.first > next;
         }
-    })
+    }
+    found
 }

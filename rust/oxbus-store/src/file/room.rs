@@ -10,7 +10,6 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::group_commit::{GroupCommit, Writer, guard};
-use super::header::HEADER_BYTES;
 use super::segment::{self, Spare};
 use crate::shard_log::{Level, Lsn};
 
@@ -107,8 +106,6 @@ impl GroupCommit {
     }
 
     fn take_recycled(writer: &mut Writer, bytes_min: u64) -> Option<Spare> {
-        // An entry may need the whole of it, behind the header.
-        let bytes_min = bytes_min.max(2 * HEADER_BYTES as u64);
         let at = writer.recycled.iter().position(|spare| spare.bytes() >= bytes_min)?;
         Some(writer.recycled.swap_remove(at))
     }
