@@ -12,7 +12,7 @@ use crate::routing::{Route, route};
 use crate::shard::Refusal;
 
 /// What became of the messages of a call.
-pub(super) struct Stored {
+pub(super) struct Sent {
     index: usize,
     /// The number of the first new one.
     first: Counter,
@@ -20,7 +20,7 @@ pub(super) struct Stored {
     fresh: Option<Vec<bool>>,
 }
 
-impl Stored {
+impl Sent {
     /// The numbers of so many messages; that of a copy names no message (B-227).
     pub(super) fn numbers(&self, count: usize) -> Vec<SequenceNumber> {
         let mut next = self.first;
@@ -37,37 +37,36 @@ impl Stored {
 }
 
 impl Sender {
-    /// Where a batch goes, and the identities of its messages where copies are dropped.
-    pub(super) fn check_batch(&self, batch: &Batch) -> Result<(Route, Vec<Option<Identity>>)> {
+    /// Where a batch goes: in a partitioned entity all its messages have one key (B-080).
+    pub(super) fn route_batch(&self, batch: &Batch) -> Result<Route> {
         let partitions = self.queue.partitions();
-        if !self.queue.detects_duplicates() {
-            // Only a partitioned entity needs one key for all (B-084).
-            let key = if self.queue.is_partitioned() {
-                batch.key()?
-            } else {
-                None
-            };
-            return Ok((route(key, partitions), Vec::new()));
+        if !self.queue.is_partitioned() {
+            return Ok(route(None, partitions));
         }
-        let mut first: Option<Route> = None;
-        let mut key: Option<String> = None;
-        let mut identities = Vec::with_capacity(batch.len());
+        if !self.queue.detects_duplicates() {
+            return Ok(route(batch.key()?, partitions));
+        }
+        let mut all: Option<String> = None;
         for entry in &batch.entries {
             let fields = Fields::decode(&entry.record)?;
-            let own = self.queue.key_of(&fields)?;
-            if self.queue.is_partitioned() && first.is_some() && key.as_deref() != own {
+            let own = self.queue.key_of(&fields)?.unwrap_or_default();
+            if all.get_or_insert_with(|| own.to_owned()) != own {
                 // The service's words, both spaces included (B-068, B-082).
                 let detail = "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported for an \
                               entity with partitioning and duplicate detection enabled. Send one batch per key, or use send_arrow.";
                 return Err(Error::new(ErrorKind::InvalidOperation, detail));
             }
-            if first.is_none() {
-                first = Some(route(own, partitions));
-                key = own.map(str::to_owned);
-            }
-            identities.push(self.queue.identity_of(&fields)?);
         }
-        Ok((first.unwrap_or(Route::Keyless), identities))
+        Ok(route(all.as_deref(), partitions))
+    }
+
+    /// What copies of these messages would have in common with them; nothing where nobody asks.
+    pub(super) fn identities(&self, entries: &[Entry]) -> Result<Vec<Option<Identity>>> {
+        if !self.queue.detects_duplicates() {
+            return Ok(Vec::new());
+        }
+        let identity = |entry: &Entry| self.queue.identity_of(&Fields::decode(&entry.record)?);
+        entries.iter().map(identity).collect()
     }
 
     /// Stores those of some messages that are no copies of earlier ones, all or none. Without identities all are new.
@@ -80,13 +79,13 @@ impl Sender {
         identities: &[Option<Identity>],
         now: Timestamp,
         durability: Option<Durability>,
-    ) -> std::result::Result<Stored, Refusal> {
+    ) -> std::result::Result<Sent, Refusal> {
         if identities.iter().all(Option::is_none) {
             let count = entries.len();
             let outgoing = self.outgoing(entries, now);
             let (index, first) = self.store(route, bytes, count, outgoing, now, durability)?;
             let fresh = None;
-            return Ok(Stored { index, first, fresh });
+            return Ok(Sent { index, first, fresh });
         }
         // A message with an identity has one place: that of its key, or the only one there is.
         let index = match route {
@@ -113,6 +112,6 @@ impl Sender {
         }
         self.queue.touch(now);
         let fresh = Some(admission.fresh().to_vec());
-        Ok(Stored { index, first, fresh })
+        Ok(Sent { index, first, fresh })
     }
 }

@@ -221,7 +221,7 @@ impl Receiver {
             if cancelled() {
                 return Ok(Received::Slice);
             }
-            let sleep = [remaining, slice_end.remaining(), self.until_next_event()]
+            let sleep = [remaining, slice_end.remaining(), self.look_again_after()]
                 .into_iter()
                 .flatten()
                 .min();
@@ -233,9 +233,10 @@ impl Receiver {
         }
     }
 
-    /// How long to sleep at most so as not to miss the end of a lock or the time of a schedule. A lock taken later
+    /// How long to wait for a ring at most so as not to miss the end of a lock or the time of a schedule; `None` under a clock
+    /// that is moved by hand, which rings. A lock taken later
     /// ends a lock duration later at the earliest, so one lock duration is always early enough.
-    pub(super) fn until_next_event(&self) -> Option<Duration> {
+    pub fn look_again_after(&self) -> Option<Duration> {
         let clock = self.queue.core().clock();
         if !clock.is_real_time() {
             return None;

@@ -4,17 +4,16 @@
 //! Everything that can refuse a message is checked before its number is taken, so numbers have no gaps (B-105).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
-use oxbus_model::message::{AssignedId, Fields};
+use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Record};
 
 use super::batch::{Batch, Entry};
-use crate::clock::random_bytes;
 use crate::entity::Queue;
 use crate::record;
 use crate::routing::{RoundRobin, Route, route};
@@ -27,8 +26,6 @@ const SLOT_BYTES: usize = 40;
 pub struct Sender {
     pub(super) queue: Arc<Queue>,
     turn: RoundRobin,
-    id_prefix: u64,
-    id_count: AtomicU64,
     /// What the last send got: 0 before the first, or 1 + durability.
     reached: AtomicU8,
     closed: AtomicBool,
@@ -42,16 +39,14 @@ pub(super) enum Outgoing {
 }
 
 impl Sender {
-    pub(crate) fn new(queue: Arc<Queue>) -> Result<Self> {
+    pub(crate) fn new(queue: Arc<Queue>) -> Self {
         let first = queue.core().next_turn();
-        Ok(Self {
+        Self {
             queue,
             turn: RoundRobin::starting_at(first),
-            id_prefix: u64::from_ne_bytes(random_bytes()?),
-            id_count: AtomicU64::new(0),
             reached: AtomicU8::new(0),
             closed: AtomicBool::new(false),
-        })
+        }
     }
 
     /// The queue it sends to.
@@ -69,12 +64,6 @@ impl Sender {
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-
-    /// A message id that no other message has (B-067).
-    #[inline]
-    pub fn assign_id(&self) -> AssignedId {
-        AssignedId::new(self.id_prefix, self.id_count.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Refuses when the sender or the queue cannot send now.
@@ -119,8 +108,8 @@ impl Sender {
                 time_to_live_ms: fields.time_to_live_ms,
                 due: fields.scheduled_enqueue_time,
             };
-            let stored = self.store_new(route, len, vec![entry], &[identity], now, durability)?;
-            return Ok(stored.numbers(1)[0]);
+            let sent = self.store_new(route, len, vec![entry], &[identity], now, durability)?;
+            return Ok(sent.numbers(1)[0]);
         }
         let (index, cell) = self.admit(route, len, 1)?;
         let message = self.new_message(record::encode_sized(len, fields), fields.time_to_live_ms, now);
@@ -139,10 +128,11 @@ impl Sender {
         }
         self.check_size(batch.largest_message_bytes())?;
         let (count, bytes) = (batch.len(), batch.size_bytes());
-        let (route, identities) = self.check_batch(&batch)?;
+        let route = self.route_batch(&batch)?;
+        let identities = self.identities(&batch.entries)?;
         let now = self.queue.core().clock().now();
-        let stored = self.store_new(route, bytes, batch.entries, &identities, now, durability)?;
-        Ok(stored.numbers(count))
+        let sent = self.store_new(route, bytes, batch.entries, &identities, now, durability)?;
+        Ok(sent.numbers(count))
     }
 
     /// Where a row of a table goes (B-061 … B-073).
@@ -160,19 +150,11 @@ impl Sender {
         self.check_sends()?;
         let bytes = rows.iter().map(|row| row.0.record.len()).sum();
         let (count, now) = (rows.len(), self.queue.core().clock().now());
-        if self.queue.detects_duplicates() {
-            let identity = |Row(entry): &Row| self.queue.identity_of(&Fields::decode(&entry.record)?);
-            let identities: Vec<_> = rows.iter().map(identity).collect::<Result<_>>()?;
-            let entries = rows.iter().map(|Row(entry)| entry.clone()).collect();
-            self.store_new(Route::Keyed(partition), bytes, entries, &identities, now, None)?;
-            rows.clear();
-            return Ok(());
-        }
-        if self.queue.core().is_durable() {
+        if self.queue.core().is_durable() || self.queue.detects_duplicates() {
             // The rows stay whole until all are stored: they may go elsewhere when this fails.
-            let entries = rows.iter().map(|Row(entry)| entry.clone()).collect();
-            let outgoing = self.outgoing(entries, now);
-            self.store(Route::Keyed(partition), bytes, count, outgoing, now, None)?;
+            let entries: Vec<Entry> = rows.iter().map(|Row(entry)| entry.clone()).collect();
+            let identities = self.identities(&entries)?;
+            self.store_new(Route::Keyed(partition), bytes, entries, &identities, now, None)?;
             rows.clear();
             return Ok(());
         }

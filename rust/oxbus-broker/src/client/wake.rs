@@ -5,7 +5,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use oxbus_model::name::SubQueue;
 use oxbus_store::Doorbell;
@@ -46,11 +45,5 @@ impl Receiver {
             sub_queue: self.sub_queue,
         };
         WakeTicket(Ticket::with_callback(stream, callback))
-    }
-
-    /// How long to wait for a ring at most before looking again: locks end and schedules come due without one. `None`
-    /// under a clock that is moved by hand, which rings.
-    pub fn look_again_after(&self) -> Option<Duration> {
-        self.until_next_event()
     }
 }

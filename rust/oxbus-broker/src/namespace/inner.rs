@@ -196,13 +196,16 @@ impl Inner {
         }
     }
 
+    /// What is over is not written down any more.
+    pub(super) fn forget_seen(&self) {
+        for queue in self.core.queues().values() {
+            queue.forget_seen();
+        }
+    }
+
     /// The cells of a shard. Call it under the order of the shard's journal: a cell made later has no entry yet.
     pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
         let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
-        // Not to be written down any more.
-        for queue in &queues {
-            queue.forget_seen();
-        }
         let cells = queues.iter().flat_map(|queue| {
             let here = queue
                 .cells()
@@ -223,6 +226,7 @@ impl Inner {
     }
 
     pub(super) fn heal(&self, shard: &Arc<Shard>) -> Result<()> {
+        self.forget_seen();
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
         match store.filter(|store| store.log().has_ended()) {
@@ -244,6 +248,7 @@ impl Inner {
         if !self.core.shut() {
             return;
         }
+        self.forget_seen();
         if let Some(stores) = &self.stores {
             for shard in &*self.shards {
                 if let Some(store) = stores.shard(shard.id().0) {
@@ -275,6 +280,7 @@ impl durable::Kept for Inner {
     }
 
     fn save(&self, shard: &Arc<Shard>) {
+        self.forget_seen();
         // It is tried again; until then the journal grows.
         let _ = shard.save(|| self.cells_of(shard), false);
     }

@@ -121,6 +121,7 @@ impl Namespace {
     /// Writes a snapshot of every healthy partition and lets go of the journals before it.
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.core.check_open()?;
+        self.inner.forget_seen();
         let healthy = |shard: &&Arc<Shard>| shard.health().serves();
         self.inner
             .shards
@@ -246,7 +247,7 @@ impl Namespace {
 
     /// A sender to a queue.
     pub fn sender(&self, queue: &str) -> Result<Sender> {
-        Sender::new(self.queue(queue)?)
+        Ok(Sender::new(self.queue(queue)?))
     }
 
     /// A receiver from a queue or its dead-letter queue.

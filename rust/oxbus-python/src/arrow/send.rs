@@ -22,6 +22,7 @@ use pyo3::types::PyDict;
 use super::capsule::{failed, import};
 use super::column::{Bytes, Kind, TextMap, Times, wrong_type};
 use crate::error::{named, raise};
+use crate::ids;
 use crate::waiting;
 
 /// The columns of one chunk.
@@ -231,7 +232,7 @@ fn encode(sender: &Sender, chunks: &[Columns]) -> Result<Vec<Group>> {
         for row in 0..chunk.rows {
             let encoded = chunk.with_row(row, &mut properties, |fields| {
                 if fields.message_id.is_none() {
-                    fields.message_id = Some(MessageId::Assigned(sender.assign_id()));
+                    fields.message_id = Some(MessageId::Assigned(ids::next()));
                 }
                 Ok((sender.route(fields)?, Row::new(fields, max)?))
             });
