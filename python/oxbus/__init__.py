@@ -30,11 +30,13 @@ from oxbus._oxbus import (
     ServiceBusReceivedMessage,
     ServiceBusReceiver,
     ServiceBusSender,
+    ServiceBusSession,
     _close_durable,
     _wake_waiting,
     partition_id,
     partition_ids,
 )
+from oxbus._sessions import ServiceBusSessionInfo
 
 __all__ = [
     "NEXT_AVAILABLE_SESSION",
@@ -52,7 +54,9 @@ __all__ = [
     "ServiceBusReceivedMessage",
     "ServiceBusReceiver",
     "ServiceBusSender",
+    "ServiceBusSession",
     "ServiceBusSessionFilter",
+    "ServiceBusSessionInfo",
     "ServiceBusSubQueue",
     "parse_connection_string",
     "partition_id",

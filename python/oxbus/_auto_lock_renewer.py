@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from oxbus._exit_hook import run_before_pools_join
-from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver
-from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout, ServiceBusError
+from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_settled, lock_end, renew_at, timed_out
+from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSession
+from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    LockRenewFailureCallback = Callable[[ServiceBusReceivedMessage, Exception | None], None]
-
-_RENEW_BEFORE_END = timedelta(seconds=10)
-LOOK_EVERY_SECONDS = 0.25
+    LockRenewFailureCallback = Callable[[ServiceBusReceivedMessage | ServiceBusSession, Exception | None], None]
 
 _open_renewers: WeakSet[AutoLockRenewer] = WeakSet()
 
@@ -37,7 +35,7 @@ class _Renewal:
     """A registered lock."""
 
     receiver: ServiceBusReceiver
-    message: ServiceBusReceivedMessage
+    renewable: ServiceBusReceivedMessage | ServiceBusSession
     due: datetime
     """When to renew next."""
     last: datetime
@@ -47,10 +45,11 @@ class _Renewal:
 
 
 class AutoLockRenewer:
-    """Renews message locks until the message is settled, its receiver closes, or the allowed time is over.
+    """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 
     A lock is renewed 10 seconds before it ends, a short one when half of it is over.
-    Give it to `ServiceBusClient.get_queue_receiver` to register every message, or call `register` for some.
+    Give it to `ServiceBusClient.get_queue_receiver` to register every message, or its session, or call `register`
+    for some.
     May be shared by threads and receivers; usable as a context manager.
 
     Source: Service Bus client libraries; differences in docs/compat.md.
@@ -67,7 +66,7 @@ class AutoLockRenewer:
 
         Args:
             max_lock_renewal_duration: Seconds to keep a lock alive, counted from its registration.
-            on_lock_renew_failure: Called with the message and the error when a lock was lost;
+            on_lock_renew_failure: Called with the message or session and the error when a lock was lost;
                 the error is None when the lock ran out before it could be renewed.
             executor: The thread pool that renews; one is made when missing. `close` shuts it down, as in the SDK.
             max_workers: Size of the thread pool that is made.
@@ -104,38 +103,32 @@ class AutoLockRenewer:
     def register(
         self,
         receiver: ServiceBusReceiver,
-        renewable: ServiceBusReceivedMessage,
+        renewable: ServiceBusReceivedMessage | ServiceBusSession,
         max_lock_renewal_duration: float | None = None,
         on_lock_renew_failure: LockRenewFailureCallback | None = None,
     ) -> None:
-        """Keep the lock of a message alive.
+        """Keep the lock of a message or session alive.
 
-        When renewal ends with an error, that error is also the message's `auto_renew_error`.
+        When renewal ends with an error, that error is also its `auto_renew_error`.
 
         Args:
-            receiver: The receiver that the message came from.
-            renewable: The locked message.
+            receiver: The receiver that the message came from, or that holds the session.
+            renewable: The locked message, or the session of the receiver.
             max_lock_renewal_duration: Seconds to keep it alive; the renewer's own when missing.
             on_lock_renew_failure: Called when the lock was lost; the renewer's own when missing.
 
         Raises:
-            TypeError: `renewable` is not a received message.
-            ValueError: The message has no lock: it was settled, peeked, or received in receive-and-delete mode.
+            TypeError: `renewable` is something else.
+            ValueError: The message has no lock: it was settled, peeked, received in receive-and-delete mode, or is one of
+                a session.
             ServiceBusError: The renewer is closed.
         """
-        if not isinstance(renewable, ServiceBusReceivedMessage):
-            raise TypeError(f"renewable must be a ServiceBusReceivedMessage, not {type(renewable).__name__}")
-        locked_until = renewable.locked_until_utc
-        if locked_until is None:
-            raise ValueError(
-                "the message has no lock to renew: it was settled, peeked, or received in RECEIVE_AND_DELETE mode. "
-                "Receive it in PEEK_LOCK mode, and register it before it is settled."
-            )
+        locked_until = lock_end(renewable, ServiceBusSession)
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
         renewal = _Renewal(
             receiver=receiver,
-            message=renewable,
+            renewable=renewable,
             due=renew_at(locked_until, now),
             last=now + timedelta(seconds=duration),
             duration=duration,
@@ -199,7 +192,7 @@ class AutoLockRenewer:
                 else:
                     watched.append(renewal)
                     wait = min(wait, seconds)
-            elif renewal.message._lock_expired:
+            elif renewal.renewable._lock_expired:
                 self._submit(self._report, renewal)
         self._renewals = watched
         return wait
@@ -222,25 +215,22 @@ class AutoLockRenewer:
 
     def _renew(self, renewal: _Renewal) -> None:
         """Renew one lock and watch it again, or tell why not."""
-        message = renewal.message
+        renewable = renewal.renewable
         # Read before the lock is renewed: what happens to the clock afterwards does not make the lock shorter.
         now = renewal.receiver._now()
         if now >= renewal.last:
-            message.auto_renew_error = AutoLockRenewTimeout(
-                f"the {renewal.duration} seconds allowed for renewing the lock are over: "
-                "use a longer max_lock_renewal_duration, or settle the message sooner"
-            )
+            renewable.auto_renew_error = timed_out(renewal.duration)
             return
         try:
-            locked_until = renewal.receiver.renew_message_lock(message)
+            if isinstance(renewable, ServiceBusSession):
+                locked_until = renewable.renew_lock()
+            else:
+                locked_until = renewal.receiver.renew_message_lock(renewable)
         except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
-            if message._settled or renewal.receiver.closed:
+            if is_settled(renewable) or renewal.receiver.closed:
                 return  # While the renewal was under way.
-            failed = AutoLockRenewFailed(
-                f"the lock could not be renewed: {error}. Receive the message again.", error=error
-            )
-            message.auto_renew_error = failed
-            self._call_back(renewal, failed)
+            renewable.auto_renew_error = failed(error)
+            self._call_back(renewal, renewable.auto_renew_error)
             return
         with self._changed:
             if not self._closed:
@@ -256,21 +246,16 @@ class AutoLockRenewer:
         if renewal.on_failure is None:
             return
         try:
-            renewal.on_failure(renewal.message, error)
+            renewal.on_failure(renewal.renewable, error)
         except Exception:  # A broken callback must not end the renewals of other locks.
             import logging  # noqa: PLC0415 (only needed here)
 
             logging.getLogger("oxbus").exception("on_lock_renew_failure raised")
 
 
-def renew_at(locked_until: datetime, now: datetime) -> datetime:
-    """When to renew a lock that ends then."""
-    return locked_until - min(_RENEW_BEFORE_END, (locked_until - now) / 2)
-
-
 def _is_live(renewal: _Renewal) -> bool:
-    message = renewal.message
-    return not (message._settled or message._lock_expired or renewal.receiver.closed)
+    renewable = renewal.renewable
+    return not (renewal.receiver.closed or is_settled(renewable) or renewable._lock_expired)
 
 
 def _stop_all() -> None:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn, Self
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, overload
 
 from oxbus._connection import open_namespace, parse_connection_string
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus._exit_hook import run_before_pools_join
 from oxbus._oxbus import Namespace, ServiceBusReceiver, ServiceBusSender, _wake_waiting
+from oxbus._paging import ItemPaged
+from oxbus._sessions import list_sessions
 from oxbus.exceptions import InvalidOperationError
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from oxbus._auto_lock_renewer import AutoLockRenewer
+    from oxbus._sessions import ServiceBusSessionInfo
 
 
 class ServiceBusClient:
@@ -147,12 +151,14 @@ class ServiceBusClient:
             queue_name: The queue.
             client_identifier: A name for this receiver in error texts; one is made when missing.
             socket_timeout: Seconds to wait on a socket; checked, and without effect in this process.
-            session_id: The session to accept. Refused: sessions are not in this version.
+            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is accepted
+                when the receiver is entered or first used; the next one is waited for as long as `max_wait_time`, or a
+                minute.
             sub_queue: The dead-letter queue of the queue, or its transfer dead-letter queue.
             receive_mode: Lock each message until it is settled, or remove it as it is handed out.
             max_wait_time: Seconds that iteration waits for a next message before it ends. `None` waits for ever;
                 0 does not wait.
-            auto_lock_renewer: Every message that is received in peek-lock mode is registered with it.
+            auto_lock_renewer: Every message that is received in peek-lock mode is registered with it, or the session.
             prefetch_count: Messages to hold ready beyond those asked for; 0 holds none.
             lock_policy: ``"fresh"``: the lock's time starts when a message is handed out.
                 ``"faithful"``: it starts when the message is taken from its partition, as in Service Bus.
@@ -160,18 +166,15 @@ class ServiceBusClient:
             partition_id: Take messages from this partition only.
 
         Raises:
-            InvalidOperationError: `session_id` is given.
             MessagingEntityNotFoundError: There is no such queue; raised here or at the first receive.
-            ValueError: An option is out of its range, the client is closed, or its connection string is for another
+            ValueError: An option is out of its range, `session_id` comes with `sub_queue`, the client is closed, or its connection string is for another
                 entity.
 
-        Source: docs/behaviour.md B-125 to B-149; differences in docs/compat.md#receive.
+        Source: docs/behaviour.md B-125 to B-149, B-192 to B-199; differences in docs/compat.md#receive.
         """
         self._check(queue_name, socket_timeout)
-        if session_id is not None:
-            if sub_queue is not None:
-                raise ValueError("session_id and sub_queue cannot both be given: a sub-queue has no sessions")
-            _refuse("sessions")
+        if session_id is not None and sub_queue is not None:
+            raise ValueError("session_id and sub_queue cannot both be given: a sub-queue has no sessions")
         run_before_pools_join(_wake_waiting)
         receiver = self._namespace._receiver(
             queue_name,
@@ -183,6 +186,7 @@ class ServiceBusClient:
             lock_policy=lock_policy,
             partition_id=partition_id,
             client_identifier=client_identifier,
+            session=_wanted(session_id),
         )
         self._keep(receiver)
         return receiver
@@ -221,16 +225,60 @@ class ServiceBusClient:
         del receive_mode, max_wait_time, auto_lock_renewer, prefetch_count
         _refuse("topics and subscriptions")
 
+    @overload
     def list_queue_sessions(
-        self, queue_name: str, *, state_updated_after: datetime | None = None, timeout: float | None = None
-    ) -> NoReturn:
-        """Refuse: sessions are not in this version.
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[False] = False,
+    ) -> ItemPaged[str]: ...
+
+    @overload
+    def list_queue_sessions(
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[True],
+    ) -> ItemPaged[ServiceBusSessionInfo]: ...
+
+    def list_queue_sessions(
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: bool = False,
+    ) -> ItemPaged[str] | ItemPaged[ServiceBusSessionInfo]:
+        """List the sessions of a queue that have active messages or a state, by id.
+
+        Args:
+            queue_name: A queue that requires sessions.
+            state_updated_after: Only those whose state was set after this time; without a time zone it counts as UTC.
+            timeout: More than 0, or None. It does not end a call.
+            details: Return a `ServiceBusSessionInfo` for each in place of its id.
+
+        Returns:
+            Ids, or details. Sessions of partitions that are out of service are missing.
 
         Raises:
-            InvalidOperationError: Always.
+            MessagingEntityNotFoundError: There is no such queue; raised at the first item, like the next one.
+            InvalidOperationError: The queue does not require sessions.
+            ValueError: `timeout` is not more than 0, the client is closed, or its connection string is for another
+                entity.
+
+        Source: docs/behaviour.md B-214 to B-216.
         """
-        del queue_name, state_updated_after, timeout
-        _refuse("sessions")
+        self._check(queue_name, None)
+        if timeout is not None and timeout <= 0:
+            raise ValueError(f"timeout must be greater than 0; leave it out for the default: {timeout}")
+        fetch = partial(list_sessions, self._namespace, queue_name, state_updated_after)
+        if details:
+            return ItemPaged(fetch)
+        return ItemPaged(lambda: [session.session_id for session in fetch()])
 
     def list_subscription_sessions(
         self,
@@ -283,6 +331,19 @@ class ServiceBusClient:
             )
         if socket_timeout is not None and socket_timeout <= 0:
             raise ValueError(f"socket_timeout must be more than 0 seconds: socket_timeout={socket_timeout}")
+
+
+def _wanted(
+    session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None,
+) -> tuple[str | None] | None:
+    """The session to accept as the native part takes it: none, any, or one."""
+    if session_id is None:
+        return None
+    if session_id is ServiceBusSessionFilter.NEXT_AVAILABLE:
+        return (None,)
+    if isinstance(session_id, str):
+        return (session_id,)
+    raise TypeError(f"session_id must be a str or NEXT_AVAILABLE_SESSION, not {type(session_id).__name__}")
 
 
 def _refuse(feature: str) -> NoReturn:

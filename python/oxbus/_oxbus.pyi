@@ -301,7 +301,9 @@ class Namespace:
         lock_policy: str | None,
         partition_id: int | None,
         client_identifier: str | None,
+        session: tuple[str | None] | None = None,
     ) -> ServiceBusReceiver: ...
+    def _list_sessions(self, queue_name: str) -> list[dict[str, Any]]: ...
 
 @disjoint_base
 class ServiceBusMessage:
@@ -646,6 +648,68 @@ class ServiceBusSender:
         """
 
 @final
+class ServiceBusSession:
+    """The session that a receiver has accepted. `ServiceBusReceiver.session` makes it.
+
+    Its lock covers all messages of the session, those that come later included.
+
+    Source: docs/behaviour.md B-200 to B-217.
+    """
+
+    @property
+    def session_id(self) -> str | None:
+        """The session."""
+
+    @property
+    def locked_until_utc(self) -> datetime | None:
+        """When its lock ends."""
+
+    @property
+    def auto_renew_error(self) -> Exception | None:
+        """Why an `AutoLockRenewer` stopped renewing its lock."""
+
+    @auto_renew_error.setter
+    def auto_renew_error(self, value: Exception | None) -> None: ...
+    def get_state(self, *, timeout: float | None = None) -> bytes | None:
+        """Return the state that was kept with the session; None when none was set.
+
+        Raises:
+            SessionLockLostError: The lock ended.
+            ValueError: The receiver is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-210 to B-212.
+        """
+
+    def set_state(self, state: str | bytes | bytearray | None, *, timeout: float | None = None) -> None:
+        """Keep a state with the session, or clear it with None. It outlives the session's messages.
+
+        Args:
+            state: Bytes, or text that is kept as UTF-8; no larger than a message of the queue.
+            timeout: More than 0, or None. It does not end a call.
+
+        Raises:
+            SessionLockLostError: The lock ended.
+            ServiceBusQuotaExceededError: The queue or the namespace is full.
+            ValueError: The state is too large, the receiver is closed, or `timeout` is not more than 0.
+            TypeError: `state` is something else.
+
+        Source: docs/behaviour.md B-210 to B-213.
+        """
+
+    def renew_lock(self, *, timeout: float | None = None) -> datetime:
+        """Move the end of the lock to one lock duration from now and return it.
+
+        Raises:
+            SessionLockLostError: The lock ended.
+            ValueError: The receiver is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-202.
+        """
+
+    @property
+    def _lock_expired(self) -> bool: ...
+
+@final
 class ServiceBusReceiver:
     """Takes messages from a queue, fanned in from all its partitions.
 
@@ -687,8 +751,8 @@ class ServiceBusReceiver:
         """The name of this receiver in error texts."""
 
     @property
-    def session(self) -> None:
-        """The session; None on a queue without sessions."""
+    def session(self) -> ServiceBusSession | None:
+        """The session; None for a receiver that was made without one. Accepted now if it was not before."""
 
     def receive_messages(
         self, max_message_count: int | None = 1, max_wait_time: float | None = None
@@ -895,4 +959,8 @@ class ServiceBusReceiver:
     def _now(self) -> datetime: ...
     def _release(self, messages: list[ServiceBusReceivedMessage]) -> None: ...
     def _wait_at(self, wake_ups: _WakeUps, number: int) -> _WakeTicket: ...
+    def _try_open(self) -> bool: ...
+    def _raise_timed_out(self) -> None: ...
+    @property
+    def _wants_session(self) -> bool: ...
     def _look_again_after(self) -> float | None: ...

@@ -19,7 +19,7 @@ from oxbus.management import (
     ServiceBusAdministrationClient,
 )
 from oxbus.management._durations import NEVER, NEVER_MS, to_milliseconds, to_timedelta
-from oxbus.management._paging import ITEMS_PER_PAGE, ItemPaged
+from oxbus._paging import ITEMS_PER_PAGE, ItemPaged
 
 if TYPE_CHECKING:
     from oxbus import Namespace

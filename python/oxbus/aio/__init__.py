@@ -11,5 +11,6 @@ from oxbus.aio._auto_lock_renewer import AutoLockRenewer
 from oxbus.aio._client import ServiceBusClient
 from oxbus.aio._receiver import ServiceBusReceiver
 from oxbus.aio._sender import ServiceBusSender
+from oxbus.aio._session import ServiceBusSession
 
-__all__ = ["AutoLockRenewer", "ServiceBusClient", "ServiceBusReceiver", "ServiceBusSender"]
+__all__ = ["AutoLockRenewer", "ServiceBusClient", "ServiceBusReceiver", "ServiceBusSender", "ServiceBusSession"]

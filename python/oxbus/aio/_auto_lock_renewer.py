@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from oxbus._auto_lock_renewer import LOOK_EVERY_SECONDS, renew_at
-from oxbus._oxbus import ServiceBusReceivedMessage
-from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout, ServiceBusError
+from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_settled, lock_end, renew_at, timed_out
+from oxbus.aio._session import ServiceBusSession
+from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
     from types import TracebackType
 
+    from oxbus._oxbus import ServiceBusReceivedMessage
     from oxbus.aio._receiver import ServiceBusReceiver
 
-    AsyncLockRenewFailureCallback = Callable[[ServiceBusReceivedMessage, Exception | None], Awaitable[None]]
+    AsyncLockRenewFailureCallback = Callable[
+        [ServiceBusReceivedMessage | ServiceBusSession, Exception | None], Awaitable[None]
+    ]
 
 
 @dataclass(slots=True)
@@ -28,7 +31,7 @@ class _Renewal:
     """A registered lock."""
 
     receiver: ServiceBusReceiver
-    message: ServiceBusReceivedMessage
+    renewable: ServiceBusReceivedMessage | ServiceBusSession
     due: datetime
     last: datetime
     duration: float
@@ -36,7 +39,7 @@ class _Renewal:
 
 
 class AutoLockRenewer:
-    """Renews message locks until the message is settled, its receiver closes, or the allowed time is over.
+    """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 
     A lock is renewed 10 seconds before it ends, a short one when half of it is over. Times are those of the namespace.
     For one event loop; usable as an asynchronous context manager.
@@ -54,7 +57,7 @@ class AutoLockRenewer:
 
         Args:
             max_lock_renewal_duration: Seconds to keep a lock alive, counted from its registration.
-            on_lock_renew_failure: Awaited with the message and the error when a lock was lost;
+            on_lock_renew_failure: Awaited with the message or session and the error when a lock was lost;
                 the error is None when the lock ran out before it could be renewed.
             loop: The event loop to work in; the running one when missing.
 
@@ -84,38 +87,31 @@ class AutoLockRenewer:
     def register(
         self,
         receiver: ServiceBusReceiver,
-        renewable: ServiceBusReceivedMessage,
+        renewable: ServiceBusReceivedMessage | ServiceBusSession,
         max_lock_renewal_duration: float | None = None,
         on_lock_renew_failure: AsyncLockRenewFailureCallback | None = None,
     ) -> None:
-        """Keep the lock of a message alive; an error that ends this is also the message's `auto_renew_error`.
+        """Keep the lock of a message or session alive; an error that ends this is also its `auto_renew_error`.
 
         Args:
-            receiver: The receiver that the message came from.
-            renewable: The locked message.
+            receiver: The receiver that the message came from, or that holds the session.
+            renewable: The locked message, or the session of the receiver.
             max_lock_renewal_duration: Seconds to keep it alive; the renewer's own when missing.
             on_lock_renew_failure: Awaited when the lock was lost; the renewer's own when missing.
 
         Raises:
-            TypeError: `renewable` is not a received message.
+            TypeError: `renewable` is something else.
             ValueError: The message has no lock.
             ServiceBusError: The renewer is closed.
         """
-        if not isinstance(renewable, ServiceBusReceivedMessage):
-            raise TypeError(f"renewable must be a ServiceBusReceivedMessage, not {type(renewable).__name__}")
         self._check_open()
-        locked_until = renewable.locked_until_utc
-        if locked_until is None:
-            raise ValueError(
-                "the message has no lock to renew: it was settled, peeked, or received in RECEIVE_AND_DELETE mode. "
-                "Receive it in PEEK_LOCK mode, and register it before it is settled."
-            )
+        locked_until = lock_end(renewable, ServiceBusSession)
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
         self._renewals.append(
             _Renewal(
                 receiver=receiver,
-                message=renewable,
+                renewable=renewable,
                 due=renew_at(locked_until, now),
                 last=now + timedelta(seconds=duration),
                 duration=duration,
@@ -151,23 +147,23 @@ class AutoLockRenewer:
 
     async def _look(self, renewal: _Renewal) -> bool:
         """Renew a lock that is due; whether to go on with it."""
-        message = renewal.message
-        if message._settled or renewal.receiver.closed or self._closed:
+        renewable = renewal.renewable
+        if is_settled(renewable) or renewal.receiver.closed or self._closed:
             return False
-        if message._lock_expired:
+        if renewable._lock_expired:
             await _call_back(renewal, None)
             return False
         if _seconds_left(renewal) > 0:
             return True
         now = renewal.receiver._now()
         if now >= renewal.last:
-            message.auto_renew_error = AutoLockRenewTimeout(
-                f"the {renewal.duration} seconds allowed for renewing the lock are over: "
-                "use a longer max_lock_renewal_duration, or settle the message sooner"
-            )
+            renewable.auto_renew_error = timed_out(renewal.duration)
             return False
         try:
-            locked_until = await renewal.receiver.renew_message_lock(message)
+            if isinstance(renewable, ServiceBusSession):
+                locked_until = await renewable.renew_lock()
+            else:
+                locked_until = await renewal.receiver.renew_message_lock(renewable)
         except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
             await _tell(renewal, error)
             return False
@@ -181,18 +177,17 @@ def _seconds_left(renewal: _Renewal) -> float:
 
 async def _tell(renewal: _Renewal, error: Exception) -> None:
     """Tell why a lock could not be renewed, unless that is over: while the renewal was under way."""
-    message = renewal.message
-    if message._settled or renewal.receiver.closed:
+    renewable = renewal.renewable
+    if is_settled(renewable) or renewal.receiver.closed:
         return
-    failed = AutoLockRenewFailed(f"the lock could not be renewed: {error}. Receive the message again.", error=error)
-    message.auto_renew_error = failed
-    await _call_back(renewal, failed)
+    renewable.auto_renew_error = failed(error)
+    await _call_back(renewal, renewable.auto_renew_error)
 
 
 async def _call_back(renewal: _Renewal, error: Exception | None) -> None:
     if renewal.on_failure is None:
         return
     try:
-        await renewal.on_failure(renewal.message, error)
+        await renewal.on_failure(renewal.renewable, error)
     except Exception:  # A broken callback must not end the renewals of other locks.
         logging.getLogger("oxbus").exception("on_lock_renew_failure raised")

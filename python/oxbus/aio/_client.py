@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, overload
 
 from oxbus import _client
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus.aio._calls import Calls
+from oxbus.aio._paging import AsyncItemPaged
 from oxbus.aio._receiver import ServiceBusReceiver
 from oxbus.aio._sender import ServiceBusSender
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from oxbus._oxbus import Namespace
+    from oxbus._sessions import ServiceBusSessionInfo
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
 
 
@@ -158,15 +160,41 @@ class ServiceBusClient:
         del max_wait_time, auto_lock_renewer, prefetch_count
         self._client.get_subscription_receiver(topic_name, subscription_name)
 
+    @overload
     def list_queue_sessions(
-        self, queue_name: str, *, state_updated_after: datetime | None = None, timeout: float | None = None
-    ) -> NoReturn:
-        """Refuse: sessions are not in this version.
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[False] = False,
+    ) -> AsyncItemPaged[str]: ...
 
-        Raises:
-            InvalidOperationError: Always.
-        """
-        self._client.list_queue_sessions(queue_name, state_updated_after=state_updated_after, timeout=timeout)
+    @overload
+    def list_queue_sessions(
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[True],
+    ) -> AsyncItemPaged[ServiceBusSessionInfo]: ...
+
+    def list_queue_sessions(
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: bool = False,
+    ) -> AsyncItemPaged[str] | AsyncItemPaged[ServiceBusSessionInfo]:
+        """List the sessions of a queue; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        found = self._client.list_queue_sessions
+        if details:
+            infos = found(queue_name, state_updated_after=state_updated_after, timeout=timeout, details=True)
+            return AsyncItemPaged(infos, self._calls)
+        ids = found(queue_name, state_updated_after=state_updated_after, timeout=timeout)
+        return AsyncItemPaged(ids, self._calls)
 
     def list_subscription_sessions(
         self,

@@ -6,13 +6,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
+from oxbus.aio._session import ServiceBusSession
 from oxbus.aio._wake_ups import wake_ups
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sized
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
     from types import TracebackType
 
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
     from oxbus.aio._calls import Calls
 
-Found = TypeVar("Found", bound="Sized")
+Found = TypeVar("Found")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ACCEPT_WAIT_SECONDS = 60.0
+"""How long to wait for a session when the caller says nothing. Source: docs/behaviour.md B-196."""
 
 
 class ServiceBusReceiver:
@@ -45,12 +51,15 @@ class ServiceBusReceiver:
         self._max_message_count = max_message_count
         self._locks = locks
         self._auto_lock_renewer = auto_lock_renewer if locks else None
+        self._session = ServiceBusSession(receiver, calls, self._accept) if receiver._wants_session else None
+        self._is_open = self._session is None
         self._kept: list[ServiceBusReceivedMessage] = []
         """Received and deleted for a call that was cancelled; for the next one."""
         self._kept_tables: list[ArrowTable] = []
 
     async def __aenter__(self) -> Self:
         """Return the receiver, open."""
+        await self._accept()
         await self._calls.call(self._receiver.__enter__)
         return self
 
@@ -90,9 +99,28 @@ class ServiceBusReceiver:
         count = self._max_message_count if max_message_count is None else max_message_count
         return await self._receive(count, self._max_wait_time if max_wait_time is None else max_wait_time)
 
+    async def _accept(self) -> None:
+        """Accept the session, if there is one to accept: wait for it as long as the receiver waits, or a minute."""
+        if self._is_open:
+            return
+        seconds = ACCEPT_WAIT_SECONDS if self._max_wait_time is None else self._max_wait_time
+        if not await self._until_some(partial(self._calls.call, self._receiver._try_open), seconds):
+            self._receiver._raise_timed_out()
+        self._is_open = True
+        if self._session is not None:
+            self._session._note_accepted()
+            if self._auto_lock_renewer is not None:
+                self._auto_lock_renewer.register(self, self._session)
+
+    async def _call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+        """Make a call on the receiver, open."""
+        await self._accept()
+        return await self._calls.call(function, *args, **options)
+
     async def _receive(self, count: int, seconds: float | None) -> list[ServiceBusReceivedMessage]:
+        await self._accept()
         messages = await self._until_some(partial(self._take, count), seconds)
-        if self._auto_lock_renewer is not None:
+        if self._auto_lock_renewer is not None and self._session is None:
             for message in messages:
                 self._auto_lock_renewer.register(self, message)
         return messages
@@ -104,18 +132,18 @@ class ServiceBusReceiver:
         found = await take()
         loop = asyncio.get_running_loop()
         end = None if seconds is None else loop.time() + seconds
-        while not len(found) and (end is None or loop.time() < end):
+        while not found and (end is None or loop.time() < end):
             place = wake_ups().register(self._receiver)
             try:
                 # Registered first, looked again second: what came in between is found here or rings.
                 found = await take()
-                if not len(found):
+                if not found:
                     left = None if end is None else end - loop.time()
                     await place.wait(_sooner(self._receiver._look_again_after(), left))
             except BaseException:
                 place.leave()
                 raise
-            if len(found):
+            if found:
                 place.leave()
             else:
                 # Whoever takes a ring looks for what it announced.
@@ -153,10 +181,11 @@ class ServiceBusReceiver:
         timeout: float | None = 60.0,  # noqa: ASYNC109 (the SDK's name)
     ) -> list[ServiceBusReceivedMessage]:
         """Fetch deferred messages by number: all of them, or none."""
+        await self._accept()
         messages = await self._calls.call_keeping(
             self._keep, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
         )
-        if self._auto_lock_renewer is not None:
+        if self._auto_lock_renewer is not None and self._session is None:
             for message in messages:
                 self._auto_lock_renewer.register(self, message)
         return messages
@@ -169,53 +198,53 @@ class ServiceBusReceiver:
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> list[ServiceBusReceivedMessage]:
         """Look at messages without locking them; without a number go on where the last call ended."""
-        return await self._calls.call(
+        return await self._call(
             self._receiver.peek_messages, max_message_count, sequence_number=sequence_number, timeout=timeout
         )
 
     async def complete_message(self, message: ServiceBusReceivedMessage) -> None:
         """Remove a locked message for good."""
-        await self._calls.call(self._receiver.complete_message, message)
+        await self._call(self._receiver.complete_message, message)
 
     async def abandon_message(
         self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, Any] | None = None
     ) -> None:
         """Give a locked message back; a delivery is charged."""
-        await self._calls.call(self._receiver.abandon_message, message, properties_to_modify=properties_to_modify)
+        await self._call(self._receiver.abandon_message, message, properties_to_modify=properties_to_modify)
 
     async def defer_message(
         self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, Any] | None = None
     ) -> None:
         """Set a locked message aside until it is fetched by its number."""
-        await self._calls.call(self._receiver.defer_message, message, properties_to_modify=properties_to_modify)
+        await self._call(self._receiver.defer_message, message, properties_to_modify=properties_to_modify)
 
     async def dead_letter_message(
         self, message: ServiceBusReceivedMessage, reason: str | None = None, error_description: str | None = None
     ) -> None:
         """Move a locked message to the dead-letter queue."""
-        await self._calls.call(self._receiver.dead_letter_message, message, reason, error_description)
+        await self._call(self._receiver.dead_letter_message, message, reason, error_description)
 
     async def complete_messages(self, messages: list[ServiceBusReceivedMessage]) -> None:
         """Complete several messages."""
-        await self._calls.call(self._receiver.complete_messages, messages)
+        await self._call(self._receiver.complete_messages, messages)
 
     async def abandon_messages(
         self, messages: list[ServiceBusReceivedMessage], *, properties_to_modify: Mapping[str, Any] | None = None
     ) -> None:
         """Abandon several messages."""
-        await self._calls.call(self._receiver.abandon_messages, messages, properties_to_modify=properties_to_modify)
+        await self._call(self._receiver.abandon_messages, messages, properties_to_modify=properties_to_modify)
 
     async def defer_messages(
         self, messages: list[ServiceBusReceivedMessage], *, properties_to_modify: Mapping[str, Any] | None = None
     ) -> None:
         """Defer several messages."""
-        await self._calls.call(self._receiver.defer_messages, messages, properties_to_modify=properties_to_modify)
+        await self._call(self._receiver.defer_messages, messages, properties_to_modify=properties_to_modify)
 
     async def dead_letter_messages(
         self, messages: list[ServiceBusReceivedMessage], reason: str | None = None, error_description: str | None = None
     ) -> None:
         """Dead-letter several messages."""
-        await self._calls.call(self._receiver.dead_letter_messages, messages, reason, error_description)
+        await self._call(self._receiver.dead_letter_messages, messages, reason, error_description)
 
     async def renew_message_lock(
         self,
@@ -224,16 +253,17 @@ class ServiceBusReceiver:
         timeout: float | None = 60.0,  # noqa: ASYNC109
     ) -> datetime:
         """Move the end of a lock to one lock duration from now; the new end."""
-        return await self._calls.call(self._receiver.renew_message_lock, message, timeout=timeout)
+        return await self._call(self._receiver.renew_message_lock, message, timeout=timeout)
 
     async def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
         """Receive messages as an Arrow table; wait for the first one as `receive_messages` does."""
         seconds = self._max_wait_time if max_wait_time is None else max_wait_time
+        await self._accept()
         return await self._until_some(partial(self._take_table, max_message_count), seconds)
 
     async def settle_arrow(self, batch: Any, outcome: Literal["complete", "abandon", "defer", "dead_letter"]) -> None:
         """Settle the messages of a table."""
-        await self._calls.call(self._receiver.settle_arrow, batch, outcome)
+        await self._call(self._receiver.settle_arrow, batch, outcome)
 
     async def close(self) -> None:
         """Close the receiver. What it held and did not hand out goes back, and no delivery is charged."""
@@ -250,9 +280,9 @@ class ServiceBusReceiver:
         return self._receiver.client_identifier
 
     @property
-    def session(self) -> None:
-        """None: sessions are not in this version."""
-        return None
+    def session(self) -> ServiceBusSession | None:
+        """The session; None for a receiver that was made without one."""
+        return self._session
 
     def _now(self) -> datetime:
         return self._receiver._now()

@@ -18,7 +18,7 @@ from oxbus.management._models import (
     QueueProperties,
     QueueRuntimeProperties,
 )
-from oxbus.management._paging import ItemPaged
+from oxbus._paging import ItemPaged
 
 __all__ = [
     "AccessRights",

@@ -18,7 +18,7 @@ from oxbus.management._models import (
     queue_properties,
     queue_runtime_properties,
 )
-from oxbus.management._paging import ItemPaged
+from oxbus._paging import ItemPaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,7 +127,7 @@ class ServiceBusAdministrationClient:
             max_delivery_count: Deliveries before a message goes to the dead-letter queue. Default 10.
             max_size_in_megabytes: Most megabytes per partition.
             requires_duplicate_detection: Drop a message whose id was seen; fixed at creation.
-            requires_session: Refused when True: sessions are not in this version.
+            requires_session: Receive by session; fixed at creation.
             forward_to: Refused: forwarding is not in this version.
             user_metadata: A text of your own, up to 1,024 characters.
             forward_dead_lettered_messages_to: Refused: forwarding is not in this version.

@@ -15,6 +15,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// The lock expired, was released, or belongs to another entity. Receive the message again.
     MessageLockLost,
+    /// The lock on the session expired or was released. Accept the session again.
+    SessionLockLost,
+    /// Another receiver holds the session. Wait for it, or accept another one.
+    SessionCannotBeLocked,
     /// No message answers to that number. Peek to see which do.
     MessageNotFound,
     /// This message object was settled before. Receive the next one.
@@ -57,8 +61,10 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::MessageLockLost,
+        Self::SessionLockLost,
+        Self::SessionCannotBeLocked,
         Self::MessageNotFound,
         Self::MessageAlreadySettled,
         Self::EntityNotFound,
@@ -84,7 +90,11 @@ impl ErrorKind {
     pub fn is_transient(self) -> bool {
         matches!(
             self,
-            Self::QuotaExceeded | Self::ServerBusy | Self::PartitionUnavailable | Self::Timeout
+            Self::QuotaExceeded
+                | Self::ServerBusy
+                | Self::PartitionUnavailable
+                | Self::Timeout
+                | Self::SessionCannotBeLocked
         )
     }
 }

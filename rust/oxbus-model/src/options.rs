@@ -115,6 +115,9 @@ pub struct QueueSettings {
     /// Milliseconds for which the id of a message is remembered (B-223).
     #[serde(default = "duplicate_window_default")]
     pub duplicate_window_ms: u64,
+    /// Messages are received by session. Fixed at creation (B-181).
+    #[serde(default)]
+    pub requires_session: bool,
 }
 
 fn duplicate_window_default() -> u64 {
@@ -137,6 +140,7 @@ impl Default for QueueSettings {
             enable_express: false,
             requires_duplicate_detection: false,
             duplicate_window_ms: DUPLICATE_WINDOW_MS_DEFAULT,
+            requires_session: false,
         }
     }
 }
@@ -206,6 +210,10 @@ impl QueueSettings {
         if self.requires_duplicate_detection != next.requires_duplicate_detection {
             let detail = "requires_duplicate_detection can't be changed for Queue/Topic. Create a queue of another name and move the \
                           messages.";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        if self.requires_session != next.requires_session {
+            let detail = "requires_session can't be changed for Queue/Topic. Create a queue of another name and move the messages.";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         next.check()

@@ -142,9 +142,8 @@ impl Wishes {
                     wishes.push(Box::new(move |it| it.requires_duplicate_detection = on));
                 }
                 "requires_session" => {
-                    if boolean(&name, &value)? {
-                        return Err(not_yet(&name, "leave it out")).or_raise();
-                    }
+                    let on = boolean(&name, &value)?;
+                    wishes.push(Box::new(move |it| it.requires_session = on));
                 }
                 "forward_to" | "forward_dead_lettered_messages_to" => {
                     if !text(&name, &value)?.is_empty() {
@@ -198,7 +197,7 @@ fn describe<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<Bound<'p
             .unwrap_or(MESSAGE_SIZE_KILOBYTES_MAX),
     )?;
     dict.set_item("enable_partitioning", settings.enable_partitioning)?;
-    dict.set_item("requires_session", false)?;
+    dict.set_item("requires_session", settings.requires_session)?;
     dict.set_item("requires_duplicate_detection", settings.requires_duplicate_detection)?;
     dict.set_item("duplicate_detection_history_time_window", settings.duplicate_window_ms)?;
     dict.set_item(

@@ -12,6 +12,8 @@ use crate::imports;
 pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::MessageLockLost => "MessageLockLostError",
+        ErrorKind::SessionLockLost => "SessionLockLostError",
+        ErrorKind::SessionCannotBeLocked => "SessionCannotBeLockedError",
         ErrorKind::MessageNotFound => "MessageNotFoundError",
         ErrorKind::MessageAlreadySettled => "MessageAlreadySettled",
         ErrorKind::EntityNotFound => "MessagingEntityNotFoundError",

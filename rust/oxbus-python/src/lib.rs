@@ -29,6 +29,7 @@ mod received;
 mod receiver;
 mod salvage;
 mod sender;
+mod session;
 mod settle;
 mod waiting;
 mod wake;
@@ -64,6 +65,8 @@ mod _oxbus {
     use super::salvage::_salvage;
     #[pymodule_export]
     use super::sender::ServiceBusSender;
+    #[pymodule_export]
+    use super::session::ServiceBusSession;
     #[pymodule_export]
     use super::waiting::{_close_durable, _wake_waiting};
     #[pymodule_export]

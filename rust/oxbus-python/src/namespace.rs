@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use oxbus_broker::client::Wanted;
 use oxbus_broker::shard::{Fault, Injected};
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
 use oxbus_model::PartitionId;
@@ -238,7 +239,7 @@ impl Namespace {
     }
 
     #[pyo3(signature = (
-        queue_name, *, sub_queue, receive_mode, max_wait_time, prefetch_count, auto_lock_renewer, lock_policy, partition_id, client_identifier,
+        queue_name, *, sub_queue, receive_mode, max_wait_time, prefetch_count, auto_lock_renewer, lock_policy, partition_id, client_identifier, session=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn _receiver(
@@ -252,6 +253,7 @@ impl Namespace {
         lock_policy: Option<&str>,
         partition_id: Option<i64>,
         client_identifier: Option<String>,
+        session: Option<(Option<String>,)>,
     ) -> PyResult<ServiceBusReceiver> {
         let mode = options::receive_mode(receive_mode)?;
         if let Some(seconds) = max_wait_time {
@@ -277,6 +279,7 @@ impl Namespace {
             options,
             max_wait_time,
             auto_lock_renewer,
+            session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
         ))
     }
 

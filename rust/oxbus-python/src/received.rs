@@ -276,8 +276,13 @@ impl ServiceBusReceivedMessage {
     /// False for a message without a lock, as in the SDK: it has none to lose.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
-        let now = self.receiver.get().receiver()?.queue().now();
-        Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= now.0)
+        let receiver = self.receiver.get().receiver()?;
+        if receiver.session_id().is_some() {
+            return Err(pyo3::exceptions::PyTypeError::new_err(
+                "Session messages do not expire. Please use the Session expiry instead.",
+            ));
+        }
+        Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= receiver.queue().now().0)
     }
 
     #[getter]

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use oxbus_broker::client::{Deliveries, Delivery};
+use oxbus_broker::client::{Acceptor, Deliveries, Delivery, Wanted};
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
 use oxbus_model::SequenceNumber;
 use oxbus_model::{Error, ErrorKind};
@@ -17,6 +17,7 @@ use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
+use crate::session::ServiceBusSession;
 use crate::waiting;
 
 /// What a handle and the messages it received share. An object of Python's: its references are counted under the
@@ -41,9 +42,18 @@ pub(crate) struct ServiceBusReceiver {
     options: ReceiverOptions,
     max_wait_time: Option<f64>,
     auto_lock_renewer: Option<Py<PyAny>>,
+    /// The session it is to accept, where messages are received by session.
+    wanted: Option<Wanted>,
+    acceptor: OnceLock<Owned<Acceptor>>,
+    session: OnceLock<Py<ServiceBusSession>>,
+    /// The session's lock is being renewed.
+    renews_session: AtomicBool,
     shared: OnceLock<Py<SharedReceiver>>,
     closed: AtomicBool,
 }
+
+/// Seconds to wait for a session when the caller says nothing (B-196).
+const ACCEPT_WAIT_SECONDS: f64 = 60.0;
 
 impl ServiceBusReceiver {
     pub(crate) fn new(
@@ -53,6 +63,7 @@ impl ServiceBusReceiver {
         options: ReceiverOptions,
         max_wait_time: Option<f64>,
         auto_lock_renewer: Option<Py<PyAny>>,
+        wanted: Option<Wanted>,
     ) -> Self {
         Self {
             namespace,
@@ -61,6 +72,10 @@ impl ServiceBusReceiver {
             options,
             max_wait_time,
             auto_lock_renewer,
+            wanted,
+            acceptor: OnceLock::new(),
+            session: OnceLock::new(),
+            renews_session: AtomicBool::new(false),
             shared: OnceLock::new(),
             closed: AtomicBool::new(false),
         }
@@ -70,6 +85,22 @@ impl ServiceBusReceiver {
     #[inline]
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<&Py<SharedReceiver>> {
         let namespace = self.namespace.get()?;
+        self.check_open()?;
+        if let Some(shared) = self.shared.get() {
+            return Ok(shared);
+        }
+        let receiver = match self.acceptor()? {
+            None => namespace.receiver(&self.queue_name, self.options).or_raise()?,
+            Some(acceptor) => {
+                let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
+                let accepted = waiting::accept(py, acceptor, convert::alarm("max_wait_time", Some(seconds))?)?;
+                accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?
+            }
+        };
+        self.keep(py, receiver)
+    }
+
+    fn check_open(&self) -> PyResult<()> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
                 ErrorKind::Closed,
@@ -77,12 +108,58 @@ impl ServiceBusReceiver {
             ))
             .or_raise();
         }
-        if let Some(shared) = self.shared.get() {
-            return Ok(shared);
-        }
-        let receiver = namespace.receiver(&self.queue_name, self.options).or_raise()?;
+        Ok(())
+    }
+
+    fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver(self.namespace.sibling(receiver)))?;
         Ok(self.shared.get_or_init(|| shared))
+    }
+
+    /// True when it receives from a session.
+    pub(crate) fn wants_session(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// What accepts its session, until it has.
+    pub(crate) fn acceptor(&self) -> PyResult<Option<&Acceptor>> {
+        let Some(wanted) = self.wanted.as_ref().filter(|_| self.shared.get().is_none()) else {
+            return Ok(None);
+        };
+        if let Some(acceptor) = self.acceptor.get() {
+            return acceptor.get().map(Some);
+        }
+        let namespace = self.namespace.get()?;
+        let owner = self.client_identifier.clone();
+        let acceptor = namespace.acceptor(&self.queue_name, wanted.clone(), self.options, owner);
+        let acceptor = self.namespace.sibling(acceptor.or_raise()?);
+        self.acceptor.get_or_init(|| acceptor).get().map(Some)
+    }
+
+    /// The session that it has accepted, as an object; `None` when it wants none.
+    fn session_object(&self, py: Python<'_>) -> PyResult<Option<&Py<ServiceBusSession>>> {
+        if !self.wants_session() {
+            return Ok(None);
+        }
+        let shared = self.open(py)?;
+        if let Some(session) = self.session.get() {
+            return Ok(Some(session));
+        }
+        let session = Py::new(py, ServiceBusSession::new(shared.clone_ref(py)))?;
+        Ok(Some(self.session.get_or_init(|| session)))
+    }
+
+    /// Has the lock of the session renewed, once, when that was asked for.
+    fn renew_session(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let this = slf.get();
+        let Some(renewer) = this.auto_lock_renewer.as_ref().filter(|_| this.wants_session()) else {
+            return Ok(());
+        };
+        let session = this.session_object(slf.py())?;
+        if !this.renews_session.swap(true, Ordering::AcqRel) {
+            renewer.bind(slf.py()).call_method1("register", (slf, session))?;
+        }
+        Ok(())
     }
 
     /// Receives into an empty list; by whom.
@@ -120,7 +197,12 @@ impl ServiceBusReceiver {
         delivery: Delivery,
     ) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
         let message = ServiceBusReceivedMessage::of_delivery(slf.py(), shared, delivery)?;
-        if let Some(renewer) = &slf.get().auto_lock_renewer {
+        if let Some(renewer) = slf
+            .get()
+            .auto_lock_renewer
+            .as_ref()
+            .filter(|_| !slf.get().wants_session())
+        {
             renewer.bind(slf.py()).call_method1("register", (slf, &message))?;
         }
         Ok(message)
@@ -164,6 +246,7 @@ impl ServiceBusReceiver {
         let this = slf.get();
         let max = this.max_count(max_message_count)?;
         let mut deliveries = Deliveries::new();
+        Self::renew_session(slf)?;
         let shared = this.receive(slf.py(), max, max_wait_time.map(|wait| wait.0), &mut deliveries)?;
         Self::hand_over_all(slf, shared, &mut deliveries)
     }
@@ -174,6 +257,7 @@ impl ServiceBusReceiver {
 
     fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, ServiceBusReceivedMessage>>> {
         let mut deliveries = Deliveries::new();
+        Self::renew_session(slf)?;
         let shared = slf.get().receive(slf.py(), 1, None, &mut deliveries)?;
         let delivery = deliveries.pop();
         delivery
@@ -259,8 +343,36 @@ impl ServiceBusReceiver {
     }
 
     #[getter]
-    fn session<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
-        py.None().into_bound(py)
+    fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, ServiceBusSession>>> {
+        Ok(self.session_object(py)?.map(|session| session.bind(py).clone()))
+    }
+
+    /// Accepts the session if that takes no wait; true when it is there, or none is wanted.
+    fn _try_open(&self, py: Python<'_>) -> PyResult<bool> {
+        self.namespace.get()?;
+        self.check_open()?;
+        let Some(acceptor) = self.acceptor()? else {
+            self.open(py)?;
+            return Ok(true);
+        };
+        let Some(receiver) = py.detach(|| acceptor.accept_now()).or_raise()? else {
+            return Ok(false);
+        };
+        self.keep(py, receiver)?;
+        Ok(true)
+    }
+
+    /// The error of a wait for a session that ended without one.
+    fn _raise_timed_out(&self) -> PyResult<()> {
+        match self.acceptor()? {
+            Some(acceptor) => Err(acceptor.timed_out()).or_raise(),
+            None => Ok(()),
+        }
+    }
+
+    #[getter]
+    fn _wants_session(&self) -> bool {
+        self.wants_session()
     }
 
     fn _now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -269,6 +381,7 @@ impl ServiceBusReceiver {
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         slf.get().open(slf.py())?;
+        Self::renew_session(&slf)?;
         Ok(slf)
     }
 

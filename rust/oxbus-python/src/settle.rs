@@ -214,6 +214,11 @@ impl ServiceBusReceiver {
         message: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        if self.wants_session() {
+            return Err(PyTypeError::new_err(
+                "Renewing message lock is an invalid operation when working with sessions. Use receiver.session.renew_lock().",
+            ));
+        }
         convert::check_timeout(timeout)?;
         let receiver = self.open(py)?.get().receiver()?;
         let message = self::message(message)?.get();

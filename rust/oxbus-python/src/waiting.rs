@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Deliveries, Received};
+use oxbus_broker::client::{Acceptor, Deliveries, Waited};
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use pyo3::prelude::*;
@@ -124,6 +124,27 @@ pub(crate) fn receive(
         }
     }
     let alarm = alarm()?;
+    let received = in_slices(py, |slice| receiver.receive_until(max, alarm, slice, is_exiting))?;
+    if let Some(deliveries) = received {
+        *out = deliveries;
+    }
+    Ok(())
+}
+
+/// Waits for a session until `alarm`; `None` when none came.
+pub(crate) fn accept(py: Python<'_>, acceptor: &Acceptor, alarm: Alarm) -> PyResult<Option<Receiver>> {
+    in_slices(py, |slice| acceptor.accept_until(alarm, slice, is_exiting))
+}
+
+fn is_exiting() -> bool {
+    EXITING.load(Ordering::SeqCst)
+}
+
+/// Waits outside the interpreter, slice by slice; `None` when the wait is over or the interpreter exits.
+fn in_slices<T: Send>(
+    py: Python<'_>,
+    wait: impl Fn(Duration) -> oxbus_model::Result<Waited<T>> + Sync,
+) -> PyResult<Option<T>> {
     let waiter = waiter(py)?;
     let slice = if waiter == Waiter::Main {
         SIGNAL_SLICE
@@ -131,21 +152,18 @@ pub(crate) fn receive(
         ONE_PIECE
     };
     loop {
-        let received = py.detach(|| {
-            let received = receiver.receive_until(max, alarm, slice, || EXITING.load(Ordering::SeqCst));
+        let waited = py.detach(|| {
+            let waited = wait(slice);
             stay_out(waiter);
-            received
+            waited
         });
-        match received.or_raise()? {
-            Received::Messages(deliveries) => {
-                *out = deliveries;
-                return Ok(());
-            }
-            Received::Nothing => return Ok(()),
-            Received::Slice => {
+        match waited.or_raise()? {
+            Waited::Found(found) => return Ok(Some(found)),
+            Waited::Nothing => return Ok(None),
+            Waited::Slice => {
                 py.check_signals()?;
-                if EXITING.load(Ordering::SeqCst) {
-                    return Ok(());
+                if is_exiting() {
+                    return Ok(None);
                 }
             }
         }

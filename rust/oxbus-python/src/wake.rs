@@ -98,14 +98,20 @@ impl ServiceBusReceiver {
     /// Waits at the queue under a number of `wake_ups`.
     fn _wait_at(&self, py: Python<'_>, wake_ups: &WakeUps, number: u64) -> PyResult<WakeTicket> {
         let rings = Arc::clone(&wake_ups.rings);
-        let receiver = self.open(py)?.get().receiver()?;
-        let ticket = receiver.register(Arc::new(move || rings.ring(number)));
+        let callback = Arc::new(move || rings.ring(number));
+        let ticket = match self.acceptor()? {
+            Some(acceptor) => acceptor.register(callback),
+            None => self.open(py)?.get().receiver()?.register(callback),
+        };
         Ok(WakeTicket(Mutex::new(Some(Owned::new(ticket)))))
     }
 
     /// Seconds after which to look again without a ring; `None` when a ring is sure to come.
     fn _look_again_after(&self, py: Python<'_>) -> PyResult<Option<f64>> {
-        let receiver = self.open(py)?.get().receiver()?;
-        Ok(receiver.look_again_after().map(|wait| wait.as_secs_f64()))
+        let wait = match self.acceptor()? {
+            Some(acceptor) => acceptor.look_again_after(),
+            None => self.open(py)?.get().receiver()?.look_again_after(),
+        };
+        Ok(wait.map(|wait| wait.as_secs_f64()))
     }
 }

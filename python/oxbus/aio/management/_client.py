@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from oxbus import management
 from oxbus.aio._calls import Calls
-from oxbus.aio.management._paging import AsyncItemPaged
+from oxbus.aio._paging import AsyncItemPaged
 from oxbus.management._enums import ApiVersion
 
 if TYPE_CHECKING:

@@ -40,6 +40,11 @@ impl Sender {
     /// Where a batch goes: in a partitioned entity all its messages have one key (B-080).
     pub(super) fn route_batch(&self, batch: &Batch) -> Result<Route> {
         let partitions = self.queue.partitions();
+        if self.queue.requires_session() {
+            for entry in &batch.entries {
+                self.queue.check_session(Fields::decode(&entry.record)?.session_id)?;
+            }
+        }
         if !self.queue.is_partitioned() {
             return Ok(route(None, partitions));
         }

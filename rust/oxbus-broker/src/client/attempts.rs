@@ -10,6 +10,7 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_store::Outcome;
 
 use super::receiver::{Deliveries, Receiver};
+use super::settlement::SettleKey;
 use crate::entity::receive_cache::Cached;
 
 impl Receiver {
@@ -83,6 +84,8 @@ impl Receiver {
                 && let Some(cell) = self.queue.cell(delivery.index)
             {
                 let _ = cell.settle(self.sub_queue, delivery.claimed.key, Outcome::Release, ticks);
+                let (index, key) = (delivery.index, delivery.claimed.key);
+                self.note_settled(&[SettleKey { index, key }]);
             }
             keep
         });

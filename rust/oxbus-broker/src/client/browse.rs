@@ -86,14 +86,23 @@ impl Receiver {
             return;
         }
         let Some(cell) = self.queue.cell(index) else { return };
-        let mut messages = Vec::new();
-        cell.store(self.sub_queue).peek(from, max, &mut messages);
-        for mut message in messages {
-            if cell.load_in_place(&mut message.record).is_err() {
-                // Out of service from here on: like a partition that was so before.
-                return;
+        let end = found.len() + max;
+        let mut from = from;
+        while found.len() < end {
+            let mut messages = Vec::new();
+            cell.store(self.sub_queue).peek(from, end - found.len(), &mut messages);
+            let Some(last) = messages.last() else { return };
+            from = last.counter.next();
+            for mut message in messages {
+                if cell.load_in_place(&mut message.record).is_err() {
+                    // Out of service from here on: like a partition that was so before.
+                    return;
+                }
+                let record = message.record.in_memory();
+                if record.is_some_and(|record| self.is_of_session(record)) {
+                    found.push(Browsed { index, message });
+                }
             }
-            found.push(Browsed { index, message });
         }
     }
 }

@@ -7,11 +7,16 @@ use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
 use oxbus_store::Hold;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
+use crate::shard::Cell;
 
 impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
     pub fn receive_deferred(&self, numbers: &[SequenceNumber]) -> Result<Deliveries> {
         self.check_receives()?;
+        if self.session.is_some() {
+            // A session that is lost is not the caller's to fetch from.
+            self.session_state()?;
+        }
         let Some(first) = numbers.first() else {
             return Ok(Deliveries::new());
         };
@@ -21,6 +26,7 @@ impl Receiver {
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         let hold = match self.mode {
+            ReceiveMode::PeekLock if self.session.is_some() => self.session_hold(),
             ReceiveMode::PeekLock => {
                 let ticks = self.queue.core().clock().ticks();
                 Hold::Lock {
@@ -56,6 +62,13 @@ impl Receiver {
         let moment = self.moment();
         self.queue.tick(moment);
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
+        if self.session.is_some() {
+            for &number in numbers {
+                if !self.has_in_session(cell, number.counter())? {
+                    return Err(not_found(number));
+                }
+            }
+        }
         let mut claims = Vec::with_capacity(counters.len());
         cell.store(self.sub_queue)
             .lock_deferred(&counters, hold, moment.now, moment.ticks, &mut claims)
@@ -69,6 +82,7 @@ impl Receiver {
             }
         };
         let mut deliveries: Deliveries = claims.into_iter().map(deliver).collect();
+        self.note_fetched(&deliveries, moment.ticks)?;
         if self.queue.core().is_durable() {
             self.record(&mut deliveries, moment.ticks);
             if deliveries.is_empty() {
@@ -76,5 +90,13 @@ impl Receiver {
             }
         }
         Ok(deliveries)
+    }
+
+    /// True when the session has a message of that number.
+    fn has_in_session(&self, cell: &Cell, counter: Counter) -> Result<bool> {
+        let Some(message) = cell.peek_one(counter) else {
+            return Ok(false);
+        };
+        Ok(self.is_of_session(&cell.load(&message.record)?))
     }
 }

@@ -71,7 +71,7 @@ impl Receiver {
     }
 
     /// Once per tick and stream: ends locks, activates schedules, sends back what lies idle in caches.
-    fn sweep(&self, moment: Moment) {
+    pub(super) fn sweep(&self, moment: Moment) {
         let receivable = self.queue.receivable(self.sub_queue);
         if !receivable.wants_sweep(moment.ticks) {
             return;
@@ -134,7 +134,7 @@ impl Receiver {
             if claimed.expires_at <= moment.now && self.sub_queue == oxbus_model::name::SubQueue::Main {
                 // Expired while cached: back to its cell, where the next claim disposes of it (B-138).
                 store.release_cached(&[claimed.key]);
-                self.queue.receivable(self.sub_queue).publish(index, 1);
+                self.queue.publish(self.sub_queue, index, 1);
                 continue;
             }
             let hold = self.hold_for_caller(moment.ticks);

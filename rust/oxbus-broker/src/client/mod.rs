@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Handles of a program: a sender, a receiver with its cache.
 
+mod acceptor;
 mod admission;
 mod attempts;
 mod batch;
@@ -9,12 +10,16 @@ mod deferred;
 mod fan_in;
 mod receiver;
 mod sender;
+mod session;
 mod settlement;
+mod wait;
 mod wake;
 
+pub use acceptor::{Acceptor, Wanted};
 pub use batch::Batch;
 pub use browse::Browsed;
-pub use receiver::{Deliveries, Delivery, Received, Receiver, ReceiverOptions};
+pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
 pub use sender::{Row, Sender};
 pub use settlement::{SettleKey, Settlement};
+pub use wait::Waited;
 pub use wake::WakeTicket;

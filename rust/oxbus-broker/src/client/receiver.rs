@@ -9,10 +9,12 @@ use oxbus_model::caps::{PREFETCH_COUNT_MAX, RECEIVE_MESSAGES_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestamp};
-use oxbus_store::Claimed;
+use oxbus_store::{Claimed, Doorbell};
 use smallvec::SmallVec;
 
 use super::browse::Cursor;
+use super::session::Held;
+use super::wait::{Patience, Waited, until_found};
 use crate::clock::Alarm;
 use crate::entity::Queue;
 use crate::entity::receive_cache::{ReceiveCache, send_back};
@@ -58,17 +60,6 @@ pub struct Delivery {
 /// Messages handed out together. Most receives bring one, which takes no list.
 pub type Deliveries = SmallVec<[Delivery; 1]>;
 
-/// What a receive brought.
-#[derive(Debug)]
-pub enum Received {
-    /// At least one message.
-    Messages(Deliveries),
-    /// The wait is over.
-    Nothing,
-    /// The slice is over, not the wait: the caller looks for signals and calls again.
-    Slice,
-}
-
 /// A receiver of one message stream.
 pub struct Receiver {
     pub(super) queue: Arc<Queue>,
@@ -84,11 +75,13 @@ pub struct Receiver {
     lag_ms: u64,
     /// The cell at which the last round began.
     rotation: AtomicU64,
+    /// The session that it receives from, where messages are received by session.
+    pub(super) session: Option<Held>,
     closed: AtomicBool,
 }
 
 impl Receiver {
-    pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions) -> Result<Self> {
+    pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions, session: Option<Held>) -> Result<Self> {
         in_range(
             "prefetch_count",
             options.prefetch as u64,
@@ -122,6 +115,7 @@ impl Receiver {
             cursor: Cursor::default(),
             cache,
             allowed,
+            session,
             lag_ms: queue.core().clock().lag_ms(),
             closed: AtomicBool::new(false),
             queue,
@@ -156,7 +150,17 @@ impl Receiver {
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
-        self.queue.check_receives()
+        self.queue.check_receives()?;
+        self.check_has_session()
+    }
+
+    /// Refuses a receiver without a session where messages are received by session (B-187). It may browse (B-217).
+    #[inline]
+    pub(super) fn check_has_session(&self) -> Result<()> {
+        if self.queue.requires_session() && self.session.is_none() && self.sub_queue == SubQueue::Main {
+            return Err(self.queue.is_sessionful());
+        }
+        Ok(())
     }
 
     #[inline]
@@ -187,6 +191,9 @@ impl Receiver {
             "messages",
         )?;
         self.check_receives()?;
+        if let Some(held) = &self.session {
+            return self.take_from_session(held, max, deliveries);
+        }
         self.take(max, deliveries);
         Ok(())
     }
@@ -199,58 +206,31 @@ impl Receiver {
         alarm: Alarm,
         slice: Duration,
         cancelled: impl Fn() -> bool,
-    ) -> Result<Received> {
-        if let Some(deliveries) = self.receive_now(max)? {
-            return Ok(Received::Messages(deliveries));
-        }
-        let doorbell = &self.queue.receivable(self.sub_queue).doorbell;
-        let slice_end = Alarm::after(Some(slice));
-        loop {
-            let remaining = alarm.remaining();
-            if remaining == Some(Duration::ZERO) {
-                return Ok(Received::Nothing);
-            }
-            if cancelled() || slice_end.remaining() == Some(Duration::ZERO) {
-                return Ok(Received::Slice);
-            }
-            let mut ticket = doorbell.register();
-            // Registered first, looked again second: what arrived in between is found here or rings the ticket.
-            if let Some(deliveries) = self.receive_now(max)? {
-                return Ok(Received::Messages(deliveries));
-            }
-            if cancelled() {
-                return Ok(Received::Slice);
-            }
-            let sleep = [remaining, slice_end.remaining(), self.look_again_after()]
-                .into_iter()
-                .flatten()
-                .min();
-            ticket.wait(sleep);
-            drop(ticket);
-            if let Some(deliveries) = self.receive_now(max)? {
-                return Ok(Received::Messages(deliveries));
-            }
+    ) -> Result<Waited<Deliveries>> {
+        let patience = Patience {
+            alarm,
+            slice,
+            cancelled,
+        };
+        until_found(
+            self.doorbell(),
+            &patience,
+            || self.receive_now(max),
+            || self.look_again_after(),
+        )
+    }
+
+    /// Where it waits: for its session, or with all who receive from the queue.
+    pub(super) fn doorbell(&self) -> &Doorbell {
+        match &self.session {
+            Some(held) => held.accepted.doorbell(),
+            None => &self.queue.receivable(self.sub_queue).doorbell,
         }
     }
 
-    /// How long to wait for a ring at most so as not to miss the end of a lock or the time of a schedule; `None` under a clock
-    /// that is moved by hand, which rings. A lock taken later
-    /// ends a lock duration later at the earliest, so one lock duration is always early enough.
+    /// How long to wait for a ring at most; `None` when a ring is sure to come.
     pub fn look_again_after(&self) -> Option<Duration> {
-        let clock = self.queue.core().clock();
-        if !clock.is_real_time() {
-            return None;
-        }
-        let Moment { now, ticks } = clock.moment();
-        let mut ms = self.queue.lock_duration_ms();
-        for (_, cell) in self.queue.cells() {
-            let (lock_end, due) = cell.next_event();
-            ms = ms
-                .min(lock_end.0.saturating_sub(ticks.0))
-                .min(due.0.saturating_sub(now.0));
-        }
-        // Rounded up: waking a moment early would find nothing and sleep again.
-        Some(Duration::from_millis(ms + 1))
+        look_again_after(&self.queue)
     }
 
     /// The cells this receiver may look at now, one bit each: allowed, ready, and in a shard that works.
@@ -293,10 +273,31 @@ impl Receiver {
         if self.closed.swap(true, Ordering::SeqCst) {
             return;
         }
+        self.close_session();
         let messages = self.cache.close();
         send_back(&self.queue, self.sub_queue, messages);
         self.queue.receivable(self.sub_queue).doorbell.ring_all();
     }
+}
+
+/// How long to wait for a ring at most so as not to miss the end of a lock or the time of a schedule; `None` under a clock
+/// that is moved by hand, which rings. A lock taken later ends a lock duration later at the earliest, so one lock duration
+/// is always early enough.
+pub(super) fn look_again_after(queue: &Queue) -> Option<Duration> {
+    let clock = queue.core().clock();
+    if !clock.is_real_time() {
+        return None;
+    }
+    let Moment { now, ticks } = clock.moment();
+    let mut ms = queue.lock_duration_ms();
+    for (_, cell) in queue.cells() {
+        let (lock_end, due) = cell.next_event();
+        ms = ms
+            .min(lock_end.0.saturating_sub(ticks.0))
+            .min(due.0.saturating_sub(now.0));
+    }
+    // Rounded up: waking a moment early would find nothing and sleep again.
+    Some(Duration::from_millis(ms + 1))
 }
 
 impl Drop for Receiver {

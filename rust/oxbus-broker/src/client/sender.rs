@@ -116,7 +116,7 @@ impl Sender {
         let counter = cell.main().append_one(message, now);
         self.reach(Durability::Memory);
         self.queue.touch(now);
-        self.queue.receivable(SubQueue::Main).publish_after_fence(index, 1);
+        self.queue.publish_after_fence(index);
         Ok(Queue::sequence_number(index, counter))
     }
 
@@ -261,11 +261,10 @@ impl Sender {
 
     /// Rings for what is ready; a schedule changes when the sleepers must look again, so it rings too.
     pub(super) fn announce(&self, index: usize, ready: usize) {
-        let receivable = self.queue.receivable(SubQueue::Main);
         if ready > 0 {
-            receivable.publish(index, ready);
+            self.queue.publish(SubQueue::Main, index, ready);
         } else {
-            receivable.doorbell.ring_all();
+            self.queue.receivable(SubQueue::Main).doorbell.ring_all();
         }
     }
 

@@ -5,7 +5,7 @@ use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Error, ErrorKind, LockToken, Result, Timestamp};
+use oxbus_model::{Error, ErrorKind, LockToken, Result, Ticks, Timestamp};
 use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored};
 
 use super::receiver::Receiver;
@@ -114,6 +114,7 @@ impl Receiver {
             let Ok(cell) = self.cell_of(*at) else { continue };
             // Not waited for: if it is lost, the delivery counts as one that ended with the process.
             if let Ok((ended, _)) = cell.settle(self.sub_queue, at.key, Outcome::Release, ticks) {
+                self.note_settled(std::slice::from_ref(at));
                 self.queue.announce(at.index, ended);
             }
         }
@@ -137,6 +138,9 @@ impl Receiver {
     fn begin(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Begun<'_>> {
         let ticks = self.queue.core().clock().ticks();
         let cell = self.cell_of(at)?;
+        if !self.may_settle(at, ticks)? {
+            return Err(self.lock_lost(at));
+        }
         let failed = |error| self.settle_error(at, error);
         let outcome = match settlement {
             Settlement::Complete => Outcome::Complete,
@@ -162,6 +166,7 @@ impl Receiver {
                 let stored = self.stored(cell, at)?;
                 let record = with_dead_letter(&stored, reason, description, changes)?;
                 let pending = cell.dead_letter(at.key, record, ticks).map_err(failed)?;
+                self.note_settled(&[at]);
                 let ended = Ended {
                     dead_letters: 1,
                     ..Ended::default()
@@ -170,6 +175,7 @@ impl Receiver {
             }
         };
         let (ended, pending) = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;
+        self.note_settled(&[at]);
         Ok(Begun::new(cell, ended, pending))
     }
 
@@ -189,6 +195,28 @@ impl Receiver {
         self.check_settles()?;
         self.check_serves(at)?;
         let ticks = self.queue.core().clock().ticks();
+        if self.session.is_none() {
+            return self.complete_all(at, ticks);
+        }
+        let mut mine = Vec::with_capacity(at.len());
+        let mut positions = Vec::with_capacity(at.len());
+        let mut lost = Vec::new();
+        for (position, at) in at.iter().enumerate() {
+            if self.may_settle(*at, ticks)? {
+                mine.push(*at);
+                positions.push(position);
+            } else {
+                lost.push(position);
+            }
+        }
+        let lost_here = self.complete_all(&mine, ticks)?;
+        self.note_settled(&mine);
+        lost.extend(lost_here.into_iter().map(|position| positions[position]));
+        lost.sort_unstable();
+        Ok(lost)
+    }
+
+    fn complete_all(&self, at: &[SettleKey], ticks: Ticks) -> Result<Vec<usize>> {
         let mut lost = Vec::new();
         let mut lost_here = Vec::new();
         let mut pending = Vec::new();
@@ -219,6 +247,10 @@ impl Receiver {
     /// Moves the end of a lock to one lock duration from now and returns it (B-154).
     pub fn renew(&self, at: SettleKey) -> Result<Timestamp> {
         self.check_settles()?;
+        if self.session.is_some() {
+            let detail = "a message of a session has no lock of its own; renew the session's lock: receiver.session.renew_lock()";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
         let moment = self.moment();
         let deadline = moment.ticks.plus_ms(self.lock_ms());
         let cell = self.cell_of(at)?;
@@ -260,6 +292,7 @@ impl Receiver {
     fn check_settles(&self) -> Result<()> {
         self.check_open()?;
         self.queue.check_alive()?;
+        self.check_has_session()?;
         match self.mode {
             ReceiveMode::PeekLock => Ok(()),
             ReceiveMode::ReceiveAndDelete => {

@@ -12,25 +12,34 @@ use oxbus_store::doorbell::{Callback, Ticket};
 
 use super::receiver::Receiver;
 use crate::entity::Queue;
+use crate::shard::Accepted;
 
-/// The doorbell of a message stream, kept alive with its queue.
-struct Stream {
-    queue: Arc<Queue>,
-    sub_queue: SubQueue,
+/// Where somebody waits, kept alive.
+enum Bell {
+    Queue(Arc<Queue>, SubQueue),
+    Session(Arc<Accepted>),
 }
 
-impl Deref for Stream {
+impl Deref for Bell {
     type Target = Doorbell;
 
     fn deref(&self) -> &Doorbell {
-        &self.queue.receivable(self.sub_queue).doorbell
+        match self {
+            Self::Queue(queue, sub_queue) => &queue.receivable(*sub_queue).doorbell,
+            Self::Session(accepted) => accepted.doorbell(),
+        }
     }
 }
 
 /// A place among those who wait at a message stream. Dropped, it hands a ring that was not taken to the next one.
-pub struct WakeTicket(Ticket<Stream>);
+pub struct WakeTicket(Ticket<Bell>);
 
 impl WakeTicket {
+    /// A place among those who wait at a queue.
+    pub(super) fn at_queue(queue: Arc<Queue>, sub_queue: SubQueue, callback: Callback) -> Self {
+        Self(Ticket::with_callback(Bell::Queue(queue, sub_queue), callback))
+    }
+
     /// Takes the ring, if it was rung. Whoever does so looks for messages afterwards.
     pub fn take_ring(&mut self) -> bool {
         self.0.try_wait()
@@ -40,10 +49,12 @@ impl WakeTicket {
 impl Receiver {
     /// Joins those who wait. `callback` is called once, by whichever thread rings; it must be short and must not receive.
     pub fn register(&self, callback: Callback) -> WakeTicket {
-        let stream = Stream {
-            queue: Arc::clone(&self.queue),
-            sub_queue: self.sub_queue,
-        };
-        WakeTicket(Ticket::with_callback(stream, callback))
+        match &self.session {
+            Some(held) => WakeTicket(Ticket::with_callback(
+                Bell::Session(Arc::clone(&held.accepted)),
+                callback,
+            )),
+            None => WakeTicket::at_queue(Arc::clone(&self.queue), self.sub_queue, callback),
+        }
     }
 }

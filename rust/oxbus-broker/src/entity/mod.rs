@@ -2,9 +2,11 @@
 //! Entities: what has a name, settings and cells in the shards of its namespace.
 
 pub mod counts;
+mod keys;
 pub mod queue;
 pub mod receivable;
 pub mod receive_cache;
+mod sessions;
 
 pub use counts::{PartitionCounts, QueueCounts};
 pub use queue::{Queue, QueueDescription};

@@ -8,19 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use oxbus_model::lock::TokenFields;
-use oxbus_model::message::Fields;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::{EntityStatus, QueueSettings};
-use oxbus_model::{
-    Counter, Error, ErrorKind, Identity, LockToken, Moment, PartitionId, Result, SequenceNumber, Timestamp,
-};
+use oxbus_model::{Counter, Error, ErrorKind, LockToken, Moment, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::LockKey;
 
 use super::Receivable;
 use super::receive_cache::send_back;
 use crate::namespace::Core;
 use crate::shard::journal::{EntityId, Queues};
-use crate::shard::{Cell, Shard};
+use crate::shard::{Cell, Ended, Features, Rules, Sessions, Shard};
 
 /// A queue of a namespace.
 pub struct Queue {
@@ -34,8 +31,8 @@ pub struct Queue {
     dead_letters: Receivable,
     settings: RwLock<Arc<QueueSettings>>,
     partitioned: bool,
-    detects_duplicates: bool,
-    duplicate_window_ms: AtomicU64,
+    pub(super) features: Features,
+    pub(super) duplicate_window_ms: AtomicU64,
     lock_duration_ms: AtomicU64,
     time_to_live_ms: AtomicU64,
     max_delivery_count: AtomicU32,
@@ -78,7 +75,10 @@ impl Queue {
             main: Receivable::default(),
             dead_letters: Receivable::default(),
             partitioned: settings.enable_partitioning,
-            detects_duplicates: settings.requires_duplicate_detection,
+            features: Features {
+                detects_duplicates: settings.requires_duplicate_detection,
+                requires_session: settings.requires_session,
+            },
             duplicate_window_ms: AtomicU64::new(0),
             settings: RwLock::default(),
             lock_duration_ms: AtomicU64::new(0),
@@ -99,25 +99,22 @@ impl Queue {
 
     /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the queue.
     pub(crate) fn restore(&self, index: usize, queues: Queues) {
-        let (max, detects) = (self.max_delivery_count(), self.detects_duplicates);
-        let cell = Cell::restore(&self.shards[index], self.id, queues, max, detects);
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-            if cell.store(sub_queue).has_ready() {
-                self.receivable(sub_queue).publish(index, 1);
-            }
-        }
+        let cell = Cell::restore(
+            &self.shards[index],
+            self.id,
+            queues,
+            self.max_delivery_count(),
+            self.features,
+        );
+        let ready = |sub_queue| usize::from(cell.store(sub_queue).has_ready());
+        let found = Ended {
+            main: ready(SubQueue::Main),
+            dead_letters: ready(SubQueue::DeadLetter),
+            sessions: 0,
+        };
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
+        self.announce(index, found);
         self.forget_seen();
-    }
-
-    /// Forgets the identities whose window is over.
-    pub(crate) fn forget_seen(&self) {
-        if !self.detects_duplicates {
-            return;
-        }
-        for history in self.cells().filter_map(|(_, cell)| cell.history()) {
-            history.forget(self.now(), self.duplicate_window_ms());
-        }
     }
 
     /// Names this life of the queue.
@@ -151,43 +148,6 @@ impl Queue {
     /// True with a cell in each partition of the namespace.
     pub fn is_partitioned(&self) -> bool {
         self.partitioned
-    }
-
-    /// True when copies of a message are dropped (B-219).
-    #[inline]
-    pub fn detects_duplicates(&self) -> bool {
-        self.detects_duplicates
-    }
-
-    /// Milliseconds for which the id of a message is remembered.
-    pub fn duplicate_window_ms(&self) -> u64 {
-        self.duplicate_window_ms.load(Ordering::Acquire)
-    }
-
-    /// The key that chooses the partition of a message (B-063). Its id is one only here (B-066), and then one there must
-    /// be (B-068).
-    #[inline]
-    pub fn key_of<'a>(&self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
-        let key = fields.key()?;
-        if !(self.detects_duplicates && self.partitioned) {
-            return Ok(key);
-        }
-        let key = key.or(fields.given_id());
-        if key.is_some() {
-            return Ok(key);
-        }
-        let detail = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId. \
-                      Set message_id, partition_key or session_id.";
-        Err(Error::new(ErrorKind::InvalidOperation, detail))
-    }
-
-    /// What copies of a message have in common (B-220, B-222); `None` without an id, and where nobody asks (B-229).
-    pub fn identity_of(&self, fields: &Fields<'_>) -> Result<Option<Identity>> {
-        let Some(id) = fields.given_id().filter(|_| self.detects_duplicates) else {
-            return Ok(None);
-        };
-        let key = if self.partitioned { self.key_of(fields)? } else { None };
-        Ok(Some(self.core.identity_key().identity(key, id)))
     }
 
     /// Number of cells it can have.
@@ -235,6 +195,8 @@ impl Queue {
     pub fn wake_all(&self) {
         self.main.doorbell.ring_all();
         self.dead_letters.doorbell.ring_all();
+        let sessions = self.cells().filter_map(|(_, cell)| cell.sessions());
+        sessions.for_each(Sessions::wake_holders);
     }
 
     /// Refuses when the queue or its namespace is gone.
@@ -316,7 +278,7 @@ impl Queue {
     /// The cell with that index.
     #[inline]
     pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
-        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], self.id, self.detects_duplicates))
+        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], self.id, self.features))
     }
 
     /// The cells that exist, with their index.
@@ -416,7 +378,7 @@ impl Queue {
             if !self.shards[index].health().serves() {
                 continue;
             }
-            let ended = cell.tick(moment, self.max_delivery_count());
+            let ended = cell.tick(moment, self.rules());
             self.announce(index, ended);
         }
     }
@@ -424,12 +386,34 @@ impl Queue {
     /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
     /// not overtake.
     #[inline]
-    pub fn announce(&self, index: usize, ended: crate::shard::Ended) {
+    pub fn announce(&self, index: usize, ended: Ended) {
         for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
             if ready > 0 {
-                self.receivable(sub_queue).publish(index, ready);
+                self.publish(sub_queue, index, ready);
                 self.recall(sub_queue, index);
             }
+        }
+        if ended.sessions > 0 {
+            self.main.publish(index, ended.sessions);
+        }
+    }
+
+    /// Tells that so many messages are ready in a cell.
+    #[inline]
+    pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize) {
+        if self.features.requires_session && sub_queue == SubQueue::Main {
+            self.sort_sessions(index);
+        } else {
+            self.receivable(sub_queue).publish(index, ready);
+        }
+    }
+
+    /// The settings by which its cells dispose of messages.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            max_delivery_count: self.max_delivery_count(),
+            bury_expired: self.buries_expired(),
+            sessions_expire_whole: true,
         }
     }
 
@@ -445,8 +429,11 @@ impl Queue {
         for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
                 if cell.store(sub_queue).has_ready() {
-                    self.receivable(sub_queue).publish(index, usize::from(u16::MAX));
+                    self.publish(sub_queue, index, usize::from(u16::MAX));
                 }
+            }
+            if cell.sessions().is_some_and(Sessions::has_available) {
+                self.main.publish(index, usize::from(u16::MAX));
             }
         }
         self.wake_all();

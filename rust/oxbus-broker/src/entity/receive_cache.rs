@@ -105,7 +105,7 @@ pub(crate) fn send_back(queue: &Queue, sub_queue: SubQueue, mut messages: Vec<Ca
         let keys: Vec<LockKey> = run.iter().map(|cached| cached.claimed.key).collect();
         let ready = cell.store(sub_queue).release_cached(&keys);
         if ready > 0 {
-            queue.receivable(sub_queue).publish(index, ready);
+            queue.publish(sub_queue, index, ready);
         }
         returned += ready;
     }

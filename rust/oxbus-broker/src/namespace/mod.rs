@@ -19,7 +19,7 @@ use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
 pub use self::core::{Core, WakeHandle};
 pub use self::inner::CloseHandle;
 use self::inner::Inner;
-use crate::client::{Receiver, ReceiverOptions, Sender};
+use crate::client::{Acceptor, Receiver, ReceiverOptions, Sender, Wanted};
 use crate::clock::ManualClock;
 use crate::durable::{QueueEntry, Recovery, StoreOptions, Stores};
 use crate::entity::{Queue, QueueCounts, QueueDescription};
@@ -252,7 +252,12 @@ impl Namespace {
 
     /// A receiver from a queue or its dead-letter queue.
     pub fn receiver(&self, queue: &str, options: ReceiverOptions) -> Result<Receiver> {
-        Receiver::new(self.queue(queue)?, options)
+        Receiver::new(self.queue(queue)?, options, None)
+    }
+
+    /// Accepts a session of a queue. `owner` names the receiver.
+    pub fn acceptor(&self, queue: &str, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Acceptor> {
+        Acceptor::new(self.queue(queue)?, wanted, options, owner)
     }
 
     /// Health of every partition.

@@ -16,7 +16,7 @@ use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase
 
 use super::journal::{EntityId, Queues, Rest};
 use super::settle::Burial;
-use super::{CellNo, CellState, DeadLetters, History, Shard};
+use super::{CellNo, CellState, DeadLetters, History, Sessions, Shard, State};
 
 /// What became ready when locks ended or a schedule came due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,6 +25,40 @@ pub struct Ended {
     pub main: usize,
     /// Messages ready in its dead-letter queue.
     pub dead_letters: usize,
+    /// Sessions that became available.
+    pub sessions: usize,
+}
+
+impl Ended {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            main: self.main + other.main,
+            dead_letters: self.dead_letters + other.dead_letters,
+            sessions: self.sessions + other.sessions,
+        }
+    }
+}
+
+/// What a cell keeps beside messages; fixed for the life of its entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Features {
+    /// Copies of a message are dropped.
+    pub detects_duplicates: bool,
+    /// Messages are received by session.
+    pub requires_session: bool,
+}
+
+/// The settings of an entity by which its cells dispose of messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Deliveries allowed.
+    pub max_delivery_count: u32,
+    /// Expired messages go to the dead-letter queue.
+    pub bury_expired: bool,
+    /// One expired message of a session that is received from expires them all (B-209).
+    pub sessions_expire_whole: bool,
 }
 
 /// One entity's part of one shard.
@@ -42,15 +76,18 @@ pub struct Cell {
     pub(super) promise_lsn: AtomicU64,
     /// The identities of what came in, when copies are to be dropped.
     history: Option<History>,
+    /// Who holds which session, when messages are received by session.
+    pub(super) sessions: Option<Sessions>,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
 
 impl Cell {
-    /// An empty cell of a shard. It `detects` duplicates or not.
-    pub fn new(shard: &Arc<Shard>, entity: EntityId, detects: bool) -> Self {
-        let history = detects.then(History::default);
-        Self::with(shard, entity, CellStore::new(), CellState::default(), history)
+    /// An empty cell of a shard.
+    pub fn new(shard: &Arc<Shard>, entity: EntityId, features: Features) -> Self {
+        let history = features.detects_duplicates.then(History::default);
+        let sessions = features.requires_session.then(Sessions::default);
+        Self::with(shard, entity, CellStore::new(), CellState::default(), history, sessions)
     }
 
     /// A cell with the messages that recovery found. A message whose deliveries were used up when the process ended is
@@ -60,9 +97,18 @@ impl Cell {
         entity: EntityId,
         queues: Queues,
         max_delivery_count: u32,
-        detects: bool,
+        features: Features,
     ) -> Self {
-        let history = detects.then(|| History::restore(queues.seen.into_iter()));
+        let history = features
+            .detects_duplicates
+            .then(|| History::restore(queues.seen.into_iter()));
+        let state = |(id, (set_at, bytes)): (String, (Timestamp, Vec<u8>))| {
+            let bytes = bytes.into();
+            (id.into(), State { bytes, set_at })
+        };
+        let sessions = features
+            .requires_session
+            .then(|| Sessions::restore(queues.states.into_iter().map(state)));
         let mut state = CellState::default();
         for (counter, kept) in queues.dead_letters {
             let generation = kept.generation;
@@ -97,14 +143,21 @@ impl Cell {
         }
         let next_due = state.schedule.next_due();
         let main = CellStore::restore(queues.next, restored.into_iter());
-        let cell = Self::with(shard, entity, main, state, history);
+        let cell = Self::with(shard, entity, main, state, history, sessions);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
         cell.promised.store(queues.next.0, Ordering::Relaxed);
         cell.bury(exhausted, Burial::DeliveriesExhausted);
         cell
     }
 
-    fn with(shard: &Arc<Shard>, entity: EntityId, main: CellStore, state: CellState, history: Option<History>) -> Self {
+    fn with(
+        shard: &Arc<Shard>,
+        entity: EntityId,
+        main: CellStore,
+        state: CellState,
+        history: Option<History>,
+        sessions: Option<Sessions>,
+    ) -> Self {
         let no = shard.add_cell(state);
         Self {
             shard: Arc::clone(shard),
@@ -119,6 +172,7 @@ impl Cell {
             promised: AtomicU64::new(0),
             promise_lsn: AtomicU64::new(0),
             history,
+            sessions,
             stored_bytes_bound: AtomicU64::new(0),
         }
     }
@@ -170,10 +224,18 @@ impl Cell {
         records + self.overhead_bytes()
     }
 
-    /// Bytes of slots, segments, maps and remembered identities beyond the records.
+    /// Bytes of slots, segments, maps, sessions and remembered identities beyond the records.
     pub fn overhead_bytes(&self) -> u64 {
         let remembered = self.history.as_ref().map_or(0, History::bytes);
-        (self.main.overhead_bytes() + self.dead_letters.overhead_bytes() + remembered) as u64
+        let sessions = self.sessions.as_ref();
+        let sessions = sessions.map_or(0, |it| it.overhead_bytes() + it.state_bytes());
+        (self.main.overhead_bytes() + self.dead_letters.overhead_bytes() + remembered + sessions) as u64
+    }
+
+    /// Bytes of all records and session states: what counts against the entity's size (B-211).
+    fn counted_bytes(&self) -> u64 {
+        let records = self.main.counts().record_bytes + self.dead_letters.counts().record_bytes;
+        records + self.sessions.as_ref().map_or(0, Sessions::state_bytes) as u64
     }
 
     /// True when `bytes` more keep the records of this cell within `max`. Counts exactly only near the bound.
@@ -183,7 +245,7 @@ impl Cell {
         if bound <= max {
             return true;
         }
-        let exact = self.main.counts().record_bytes + self.dead_letters.counts().record_bytes;
+        let exact = self.counted_bytes();
         let fits = exact + bytes <= max;
         self.stored_bytes_bound
             .store(if fits { exact + bytes } else { exact }, Ordering::Relaxed);
@@ -218,12 +280,12 @@ impl Cell {
     }
 
     /// Ends the locks that are over and activates what is due.
-    pub fn tick(&self, moment: Moment, max_delivery_count: u32) -> Ended {
+    pub fn tick(&self, moment: Moment, rules: Rules) -> Ended {
         let Moment { now, ticks } = moment;
         let mut ended = Ended::default();
         if self.main.next_expiry() <= ticks {
             let mut exhausted = Vec::new();
-            ended.main += self.main.expire(ticks, max_delivery_count, &mut exhausted);
+            ended.main += self.main.expire(ticks, rules.max_delivery_count, &mut exhausted);
             ended.dead_letters += self.bury(exhausted, Burial::DeliveriesExhausted);
         }
         if self.dead_letters.next_expiry() <= ticks {
@@ -232,13 +294,14 @@ impl Cell {
         if self.has_due(now) {
             ended.main += self.activate_due(now);
         }
-        ended
+        ended.and(self.end_lapsed(moment, rules))
     }
 
     /// The earliest tick and the earliest wall time at which [`Cell::tick`] may have something to do.
     pub fn next_event(&self) -> (Ticks, Timestamp) {
         let locks = self.main.next_expiry().min(self.dead_letters.next_expiry());
-        (locks, Timestamp(self.next_due.load(Ordering::SeqCst)))
+        let sessions = self.sessions.as_ref().map_or(Ticks::NEVER, Sessions::next_deadline);
+        (locks.min(sessions), Timestamp(self.next_due.load(Ordering::SeqCst)))
     }
 
     /// When a scheduled message comes due; `None` when there is no such message.
@@ -249,7 +312,7 @@ impl Cell {
     }
 
     /// A message of the entity, whatever its phase.
-    pub(super) fn peek_one(&self, counter: Counter) -> Option<Peeked> {
+    pub(crate) fn peek_one(&self, counter: Counter) -> Option<Peeked> {
         let mut found = Vec::new();
         self.main.peek(counter, 1, &mut found);
         found.pop().filter(|message| message.counter == counter)

@@ -45,6 +45,8 @@ pub(super) enum Burial {
     DeliveriesExhausted,
     /// Its time to live is over.
     Expired,
+    /// Its entity is received by session, and it has none (B-185).
+    SessionIdNull,
 }
 
 impl Cell {
@@ -270,6 +272,10 @@ fn mark(record: Record, delivery_count: u32, burial: Burial) -> Record {
         Burial::Expired => (
             "TTLExpiredException",
             "The message expired and was dead lettered.".to_owned(),
+        ),
+        Burial::SessionIdNull => (
+            "Session id is null.",
+            "The entity is received by session, and the message has no session id.".to_owned(),
         ),
     };
     let marked = with_dead_letter(&record, Some(reason), Some(&description), &[]);

@@ -21,7 +21,7 @@ use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
 
 use super::journal::{EntityId, Event, Rest, SEEN_MAX};
-use super::{Cell, Fault, History, Shard};
+use super::{Cell, Fault, History, Sessions, Shard, State};
 
 /// Bytes of a chunk; one message may make it longer.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -150,6 +150,8 @@ struct Walk<'a, C> {
     at: Option<(&'a Cell, SubQueue, Counter)>,
     /// What it remembers and did not give out yet.
     remembered: VecDeque<(Timestamp, Identity)>,
+    /// The states of its sessions, likewise.
+    states: Vec<(Arc<str>, State)>,
     page: VecDeque<Peeked>,
     /// Bytes given out so far.
     bytes: u64,
@@ -161,6 +163,7 @@ impl<'a, C: CellHandle> Walk<'a, C> {
             left: noted.iter().collect(),
             at: None,
             remembered: VecDeque::new(),
+            states: Vec::new(),
             page: VecDeque::new(),
             bytes: 0,
         }
@@ -177,12 +180,18 @@ impl<'a, C: CellHandle> Walk<'a, C> {
             Event::Number { next }.encode(cell.entity(), &mut chunk.bytes);
             self.at = Some((cell, SubQueue::Main, Counter(0)));
             self.remembered = cell.history().map(History::remembered).unwrap_or_default().into();
+            self.states = cell.sessions().map(Sessions::states).unwrap_or_default();
             return Ok(true);
         };
         if !self.remembered.is_empty() {
             let count = self.remembered.len().min(SEEN_MAX);
             let identities = self.remembered.drain(..count).collect();
             Event::Seen { identities }.encode(cell.entity(), &mut chunk.bytes);
+            return Ok(true);
+        }
+        if let Some((id, State { bytes, set_at })) = self.states.pop() {
+            let (id, state) = (&*id, Some(&*bytes));
+            Event::SessionState { id, set_at, state }.encode(cell.entity(), &mut chunk.bytes);
             return Ok(true);
         }
         if let Some(message) = self.page.pop_front() {

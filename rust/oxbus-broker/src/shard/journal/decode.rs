@@ -122,6 +122,11 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
                 Some((at, Identity(u128::from_le_bytes(bytes.try_into().ok()?))))
             })?,
         },
+        11 => Event::SessionState {
+            id: from.text()?,
+            set_at: time(from)?,
+            state: if flag(from)? { Some(from.bytes()?) } else { None },
+        },
         _ => return None,
     };
     Some((entity, event))

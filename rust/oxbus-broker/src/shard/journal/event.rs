@@ -17,6 +17,7 @@
 //!               varint generation of the bytes, u8 state, varint due ms when it is scheduled, bytes
 //! 9 Number      varint next number
 //! 10 Seen       varint count, each: varint ms, 16 bytes
+//! 11 SessionState  bytes of the session id, varint ms, u8 has a state, its bytes
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
@@ -178,6 +179,15 @@ pub enum Event<'a> {
         /// When, and which.
         identities: Vec<(Timestamp, Identity)>,
     },
+    /// The state of a session was set or cleared.
+    SessionState {
+        /// Which session.
+        id: &'a str,
+        /// When.
+        set_at: Timestamp,
+        /// The state from now on.
+        state: Option<&'a [u8]>,
+    },
 }
 
 /// Adds the event of messages that come in, without a list of them.
@@ -230,6 +240,15 @@ fn push_seen(out: &mut Vec<u8>, identities: &[(Timestamp, Identity)]) {
     for (at, identity) in identities {
         varint::push(out, at.0);
         out.extend_from_slice(&identity.0.to_le_bytes());
+    }
+}
+
+fn push_state(out: &mut Vec<u8>, id: &str, set_at: Timestamp, state: Option<&[u8]>) {
+    varint::push_bytes(out, id.as_bytes());
+    varint::push(out, set_at.0);
+    out.push(state.is_some().into());
+    if let Some(state) = state {
+        varint::push_bytes(out, state);
     }
 }
 
@@ -336,6 +355,7 @@ impl Event<'_> {
             }
             Self::Number { next } => varint::push(out, next.0),
             Self::Seen { identities } => push_seen(out, identities),
+            Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
         }
     }
 
@@ -351,6 +371,7 @@ impl Event<'_> {
             Self::Keep { .. } => 8,
             Self::Number { .. } => 9,
             Self::Seen { .. } => 10,
+            Self::SessionState { .. } => 11,
         }
     }
 }

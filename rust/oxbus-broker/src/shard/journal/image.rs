@@ -25,7 +25,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
-use super::event::{EntityId, Event, HandedOut, Rest, SEEN_MAX};
+use super::event::{Appended, EntityId, Event, HandedOut, Rest, SEEN_MAX};
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub struct Queues {
     pub next: Counter,
     /// When messages came in whose copies are to be dropped.
     pub seen: BTreeMap<Identity, Timestamp>,
+    /// What applications keep with sessions, and since when.
+    pub states: BTreeMap<String, (Timestamp, Vec<u8>)>,
 }
 
 /// The messages of a shard.
@@ -89,6 +91,7 @@ impl Default for Queues {
             dead_letters: BTreeMap::new(),
             next: Counter::FIRST,
             seen: BTreeMap::new(),
+            states: BTreeMap::new(),
         }
     }
 }
@@ -115,12 +118,34 @@ impl Queues {
         Ok(())
     }
 
+    fn append(
+        &mut self,
+        first: Counter,
+        enqueued_at: Timestamp,
+        messages: &[Appended<'_>],
+        keep: Keeper<'_>,
+    ) -> Result<(), Wrong> {
+        for (offset, message) in (0u64..).zip(messages) {
+            let counter = Counter(first.0.saturating_add(offset));
+            let kept = || fresh(keep(message.bytes), enqueued_at, message.expires_at, Rest::Ready);
+            self.insert(SubQueue::Main, counter, kept)?;
+        }
+        Ok(())
+    }
+
     fn see(&mut self, identities: &[(Timestamp, Identity)]) {
         for (at, identity) in identities {
             // Once forgotten it may come again: the last time counts.
             let since = self.seen.entry(*identity).or_insert(*at);
             *since = (*since).max(*at);
         }
+    }
+
+    fn set_state(&mut self, id: &str, set_at: Timestamp, state: Option<&[u8]>) {
+        match state {
+            Some(state) => self.states.insert(id.to_owned(), (set_at, state.to_vec())),
+            None => self.states.remove(id),
+        };
     }
 
     fn hold_all(&mut self, sub_queue: SubQueue, messages: &[HandedOut]) {
@@ -138,11 +163,7 @@ impl Queues {
                 first,
                 enqueued_at,
                 messages,
-            } => (0u64..).zip(messages).try_for_each(|(offset, message)| {
-                let counter = Counter(first.0.saturating_add(offset));
-                let kept = || fresh(keep(message.bytes), *enqueued_at, message.expires_at, Rest::Ready);
-                self.insert(SubQueue::Main, counter, kept)
-            }),
+            } => self.append(*first, *enqueued_at, messages, keep),
             Event::Schedule {
                 counter,
                 due,
@@ -234,6 +255,10 @@ impl Queues {
                 self.see(identities);
                 Ok(())
             }
+            Event::SessionState { id, set_at, state } => {
+                self.set_state(id, *set_at, *state);
+                Ok(())
+            }
         }
     }
 }
@@ -289,6 +314,10 @@ impl Image {
                 for identities in seen.chunks(SEEN_MAX) {
                     let identities = identities.to_vec();
                     Event::Seen { identities }.encode(entity, &mut chunk);
+                }
+                for (id, (set_at, state)) in &queues.states {
+                    let (set_at, state) = (*set_at, Some(&state[..]));
+                    Event::SessionState { id, set_at, state }.encode(entity, &mut chunk);
                 }
                 let all = [
                     (SubQueue::Main, &queues.main),

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from oxbus.aio._calls import Calls
-    from oxbus.management._paging import ItemPaged
+    from oxbus._paging import ItemPaged
 
 T = TypeVar("T")
 
@@ -28,11 +29,10 @@ class AsyncItemPaged(Generic[T]):
 
     async def __anext__(self) -> T:
         """Return the next item."""
-        nothing = object()
-        item = await self._calls.call(next, self._items, nothing)
-        if item is nothing:
+        item = await self._calls.call(list, islice(self._items, 1))
+        if not item:
             raise StopAsyncIteration
-        return item  # type: ignore[return-value] # what is not `nothing` is an item
+        return item[0]
 
     async def by_page(self, continuation_token: str | None = None) -> AsyncIterator[list[T]]:
         """Yield pages of up to 100 items, beginning after as many as `continuation_token` says."""

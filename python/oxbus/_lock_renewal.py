@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both lock renewers know about locks: which can be renewed, when, and what to say when that ends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from oxbus._oxbus import ServiceBusReceivedMessage
+from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_RENEW_BEFORE_END = timedelta(seconds=10)
+LOOK_EVERY_SECONDS = 0.25
+
+
+def renew_at(locked_until: datetime, now: datetime) -> datetime:
+    """When to renew a lock that ends then."""
+    return locked_until - min(_RENEW_BEFORE_END, (locked_until - now) / 2)
+
+
+def lock_end(renewable: object, session_class: type) -> datetime:
+    """When the lock of a message or session ends.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: It has no lock.
+    """
+    if not isinstance(renewable, (ServiceBusReceivedMessage, session_class)):
+        raise TypeError(
+            f"renewable must be a ServiceBusReceivedMessage or a ServiceBusSession, not {type(renewable).__name__}"
+        )
+    locked_until: datetime | None = renewable.locked_until_utc  # type: ignore[attr-defined] # both classes have it
+    if locked_until is None:
+        raise ValueError(
+            "there is no lock to renew: the message was settled, peeked, or received in RECEIVE_AND_DELETE mode, or it is "
+            "one of a session. Receive it in PEEK_LOCK mode and register it before it is settled; of a session, register "
+            "receiver.session."
+        )
+    return locked_until
+
+
+def is_settled(renewable: object) -> bool:
+    """True for a settled message; a session is never settled."""
+    return isinstance(renewable, ServiceBusReceivedMessage) and renewable._settled
+
+
+def timed_out(seconds: float) -> AutoLockRenewTimeout:
+    """The error of a lock that was kept for as long as was allowed."""
+    return AutoLockRenewTimeout(
+        f"the {seconds} seconds allowed for renewing the lock are over: "
+        "use a longer max_lock_renewal_duration, or settle the message sooner"
+    )
+
+
+def failed(error: Exception) -> AutoLockRenewFailed:
+    """The error of a lock that could not be renewed."""
+    return AutoLockRenewFailed(f"the lock could not be renewed: {error}. Receive the message again.", error=error)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sessions of a queue, as `ServiceBusClient.list_queue_sessions` shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oxbus._oxbus import Namespace
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceBusSessionInfo:
+    """A session that has active messages or a state.
+
+    Attributes:
+        session_id: The session.
+        partition_id: Its partition; None on a queue without partitions.
+        message_count: Active messages, the locked ones included; deferred and scheduled ones are not.
+        oldest_message_age: Time since the oldest of them was stored; None without messages.
+        state_updated_at_utc: When its state was set; None without a state.
+        lock_owner: `client_identifier` of the receiver that holds it; None when nobody does.
+        locked_until_utc: When that lock ends.
+    """
+
+    session_id: str
+    partition_id: int | None
+    message_count: int
+    oldest_message_age: timedelta | None
+    state_updated_at_utc: datetime | None
+    lock_owner: str | None
+    locked_until_utc: datetime | None
+
+
+def list_sessions(
+    namespace: Namespace, queue_name: str, state_updated_after: datetime | None
+) -> list[ServiceBusSessionInfo]:
+    """Return the sessions of a queue by id: all, or those whose state was set after a time."""
+    if state_updated_after is not None and state_updated_after.tzinfo is None:
+        state_updated_after = state_updated_after.replace(tzinfo=UTC)
+    sessions = map(_info, namespace._list_sessions(queue_name))
+    if state_updated_after is None:
+        return [it for it in sessions if it.message_count or it.state_updated_at_utc]
+    return [it for it in sessions if it.state_updated_at_utc and it.state_updated_at_utc > state_updated_after]
+
+
+def _info(session: dict[str, Any]) -> ServiceBusSessionInfo:
+    oldest = session["oldest_message_ms"]
+    return ServiceBusSessionInfo(
+        session_id=session["session_id"],
+        partition_id=session["partition_id"],
+        message_count=session["message_count"],
+        oldest_message_age=None if oldest is None else timedelta(milliseconds=max(session["now_ms"] - oldest, 0)),
+        state_updated_at_utc=_time(session["state_updated_ms"]),
+        lock_owner=session["lock_owner"],
+        locked_until_utc=_time(session["locked_until_ms"]),
+    )
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Accepting a session: one by its id, or the next one that is available (B-192 … B-199).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_model::hash::partition_of;
+use oxbus_model::message::check_key_length;
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::doorbell::Callback;
+
+use super::receiver::{Receiver, ReceiverOptions, look_again_after};
+use super::session::Held;
+use super::wait::{Patience, Waited, until_found};
+use super::wake::WakeTicket;
+use crate::clock::Alarm;
+use crate::entity::Queue;
+
+/// Which session to accept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// The one with this id, which need not have messages (B-193).
+    Named(String),
+    /// The one that waits longest (B-195).
+    Next,
+}
+
+/// Accepts one session for one receiver.
+pub struct Acceptor {
+    queue: Arc<Queue>,
+    options: ReceiverOptions,
+    wanted: Wanted,
+    /// The name of the receiver, for people.
+    owner: String,
+    /// Milliseconds that the clock may be behind.
+    lag_ms: u64,
+}
+
+impl Acceptor {
+    pub(crate) fn new(queue: Arc<Queue>, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Self> {
+        if options.sub_queue != SubQueue::Main {
+            let detail = "a sub-queue has no sessions; leave session_id out";
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        if let Wanted::Named(id) = &wanted {
+            check_key_length("session_id", Some(id))?;
+        }
+        if !queue.requires_session() {
+            return Err(queue.not_sessionful());
+        }
+        Ok(Self {
+            lag_ms: queue.core().clock().lag_ms(),
+            queue,
+            options,
+            wanted,
+            owner,
+        })
+    }
+
+    /// The queue whose sessions it accepts.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// Accepts the session without waiting; `None` when no session is available. One that is held is an error (B-194).
+    pub fn accept_now(&self) -> Result<Option<Receiver>> {
+        self.queue.check_receives()?;
+        let moment = self.queue.core().clock().moment();
+        self.queue.tick(moment);
+        let held = match &self.wanted {
+            Wanted::Named(id) => Some(self.accept(id)?),
+            Wanted::Next => self.accept_next(),
+        };
+        held.map(|held| Receiver::new(Arc::clone(&self.queue), self.options, Some(held)))
+            .transpose()
+    }
+
+    fn accept(&self, id: &str) -> Result<Held> {
+        let index = partition_of(id.as_bytes(), self.queue.partitions().into()) as usize;
+        let shard = self.queue.shard(index);
+        shard.health().check_serves(shard.id())?;
+        let sessions = self.queue.cell_for_append(index).sessions();
+        let deadline = self.deadline();
+        let accepted = sessions.and_then(|sessions| sessions.accept(id, &self.owner, deadline));
+        accepted.map(|accepted| Held { index, accepted }).ok_or_else(|| {
+            let detail = format!(
+                "The requested session '{id}' cannot be accepted. It may be locked by another receiver. Wait until it is released, or \
+                 accept another one."
+            );
+            Error::new(ErrorKind::SessionCannotBeLocked, detail)
+        })
+    }
+
+    fn accept_next(&self) -> Option<Held> {
+        let receivable = self.queue.receivable(SubQueue::Main);
+        let partitions = usize::from(self.queue.partitions());
+        let first = receivable.next_rotation() as usize % partitions;
+        let allowed = self.options.partition.map_or(u64::MAX, |partition| 1 << partition.0);
+        let (deadline, now) = (self.deadline(), self.queue.now());
+        for index in (first..partitions).chain(0..first) {
+            if receivable.ready() & allowed & 1 << index == 0 || !self.queue.shard(index).health().serves() {
+                continue;
+            }
+            let Some(cell) = self.queue.cell(index) else { continue };
+            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.rules());
+            self.queue.announce(index, ended);
+            if let Some(accepted) = accepted {
+                self.pass_on();
+                return Some(Held { index, accepted });
+            }
+            let sessions = cell.sessions();
+            receivable.exhausted(index, || sessions.is_some_and(crate::shard::Sessions::has_available));
+        }
+        None
+    }
+
+    /// Wakes the next one who waits while there may be more.
+    fn pass_on(&self) {
+        let receivable = self.queue.receivable(SubQueue::Main);
+        if receivable.doorbell.waiters() > 0 && receivable.ready() != 0 {
+            receivable.doorbell.ring(1);
+        }
+    }
+
+    fn deadline(&self) -> oxbus_model::Ticks {
+        let ticks = self.queue.core().clock().ticks();
+        ticks.plus_ms(self.queue.lock_duration_ms() + self.lag_ms)
+    }
+
+    /// Waits for a session until `alarm`, not longer than `slice` at a time.
+    pub fn accept_until(
+        &self,
+        alarm: Alarm,
+        slice: Duration,
+        cancelled: impl Fn() -> bool,
+    ) -> Result<Waited<Receiver>> {
+        let patience = Patience {
+            alarm,
+            slice,
+            cancelled,
+        };
+        let doorbell = &self.queue.receivable(SubQueue::Main).doorbell;
+        until_found(
+            doorbell,
+            &patience,
+            || self.accept_now(),
+            || look_again_after(&self.queue),
+        )
+    }
+
+    /// Joins those who wait for a session. `callback` is called once, by whichever thread rings; it must be short.
+    pub fn register(&self, callback: Callback) -> WakeTicket {
+        WakeTicket::at_queue(Arc::clone(&self.queue), SubQueue::Main, callback)
+    }
+
+    /// How long to wait for a ring at most; `None` when a ring is sure to come.
+    pub fn look_again_after(&self) -> Option<Duration> {
+        look_again_after(&self.queue)
+    }
+
+    /// The error of a wait for a session that ended without one (B-196).
+    pub fn timed_out(&self) -> Error {
+        let detail = format!(
+            "The operation did not complete within the allotted timeout: no session became available. Send to a session, or wait longer: \
+             queue=`{}`",
+            self.queue.name().as_str()
+        );
+        Error::new(ErrorKind::Timeout, detail)
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Receiving from a session that this receiver has accepted (B-200 … B-217).
+
+use std::sync::Arc;
+
+use oxbus_model::message::Fields;
+use oxbus_model::options::{ReceiveMode, in_range};
+use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_store::{Hold, Record};
+
+use super::receiver::{Deliveries, Delivery, Receiver};
+use super::settlement::SettleKey;
+use crate::shard::{Accepted, Cell, SessionEnd, SessionError, SessionLost, Sessions, State, Take};
+
+/// A session in the hands of a receiver.
+pub(crate) struct Held {
+    /// Index of its cell.
+    pub(crate) index: usize,
+    pub(crate) accepted: Arc<Accepted>,
+}
+
+impl Receiver {
+    fn sessions_of(&self, held: &Held) -> Result<(&Cell, &Sessions)> {
+        let shard = self.queue.shard(held.index);
+        shard.health().check_serves(shard.id())?;
+        let cell = self.queue.cell(held.index);
+        cell.and_then(|cell| Some((cell, cell.sessions()?)))
+            .ok_or_else(|| self.session_lost())
+    }
+
+    /// Takes up to `max` messages of the session without waiting.
+    pub(super) fn take_from_session(&self, held: &Held, max: usize, out: &mut Deliveries) -> Result<()> {
+        let moment = self.moment();
+        self.sweep(moment);
+        let (cell, _) = self.sessions_of(held)?;
+        let take = Take {
+            max,
+            hold: self.session_hold(),
+            moment,
+        };
+        let mut claims = Vec::new();
+        let ended = cell
+            .take_from_session(&held.accepted, take, self.queue.rules(), &mut claims)
+            .map_err(|SessionLost| self.session_lost())?;
+        self.queue.announce(held.index, ended);
+        out.extend(claims.into_iter().map(|claimed| Delivery {
+            index: held.index,
+            claimed,
+            locked_until: None,
+        }));
+        if !out.is_empty() && self.queue.core().is_durable() {
+            self.record(out, moment.ticks);
+        }
+        Ok(())
+    }
+
+    /// The session's lock is the umbrella: a message has no end of its own.
+    pub(super) fn session_hold(&self) -> Hold {
+        match self.mode {
+            ReceiveMode::PeekLock => Hold::Lock { deadline: Ticks::NEVER },
+            ReceiveMode::ReceiveAndDelete => Hold::Take,
+        }
+    }
+
+    /// The session it has accepted.
+    pub fn session_id(&self) -> Option<&str> {
+        self.session.as_ref().map(|held| held.accepted.id())
+    }
+
+    /// Refuses a settlement when the session is lost; false when the message is not one that this receiver has.
+    pub(super) fn may_settle(&self, at: SettleKey, ticks: Ticks) -> Result<bool> {
+        let Some(held) = &self.session else { return Ok(true) };
+        let (_, sessions) = self.sessions_of(held)?;
+        let has = sessions
+            .has_locked(&held.accepted, at.key, ticks)
+            .map_err(|SessionLost| self.session_lost())?;
+        Ok(has && at.index == held.index)
+    }
+
+    /// Notes that messages were settled.
+    pub(super) fn note_settled(&self, at: &[SettleKey]) {
+        if let Some(held) = &self.session
+            && let Some(sessions) = self.queue.cell(held.index).and_then(Cell::sessions)
+        {
+            sessions.unlock(&held.accepted, at.iter().map(|at| at.key));
+        }
+    }
+
+    /// True when a message is one of the session, or there is none.
+    pub(super) fn is_of_session(&self, record: &Record) -> bool {
+        self.session_id()
+            .is_none_or(|id| Fields::decode(record).is_ok_and(|fields| fields.session_id == Some(id)))
+    }
+
+    /// Notes a deferred message that was fetched by number.
+    pub(super) fn note_fetched(&self, deliveries: &Deliveries, ticks: Ticks) -> Result<()> {
+        let Some(held) = self.session.as_ref().filter(|_| self.mode == ReceiveMode::PeekLock) else {
+            return Ok(());
+        };
+        let (_, sessions) = self.sessions_of(held)?;
+        for delivery in deliveries {
+            sessions
+                .lock(&held.accepted, &delivery.claimed, ticks)
+                .map_err(|SessionLost| self.session_lost())?;
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> Result<&Held> {
+        self.check_open()?;
+        self.queue.check_alive()?;
+        self.session.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidOperation,
+                "the receiver has no session; give it a session_id",
+            )
+        })
+    }
+
+    /// End of the session's lock, as wall time.
+    pub fn session_locked_until(&self) -> Option<Timestamp> {
+        let held = self.session.as_ref()?;
+        let Moment { now, ticks } = self.moment();
+        Self::locked_until(held.accepted.deadline(), now, ticks)
+    }
+
+    /// Moves the end of the session's lock to one lock duration from now and returns it (B-202).
+    pub fn renew_session(&self) -> Result<Timestamp> {
+        let held = self.held()?;
+        let moment = self.moment();
+        self.queue.tick(moment);
+        let (_, sessions) = self.sessions_of(held)?;
+        sessions
+            .renew(&held.accepted, moment.ticks.plus_ms(self.lock_ms()), moment.ticks)
+            .map_err(|SessionLost| self.session_lost())?;
+        Ok(moment.now.plus_ms(self.lock_ms()))
+    }
+
+    /// The state of the session; `None` when it was never set, or cleared (B-211).
+    pub fn session_state(&self) -> Result<Option<Arc<[u8]>>> {
+        let held = self.held()?;
+        let moment = self.moment();
+        self.queue.tick(moment);
+        let (_, sessions) = self.sessions_of(held)?;
+        let state = sessions.state(&held.accepted, moment.ticks);
+        Ok(state
+            .map_err(|SessionLost| self.session_lost())?
+            .map(|state| state.bytes))
+    }
+
+    /// Sets the state of the session, or clears it (B-210, B-211).
+    pub fn set_session_state(&self, state: Option<&[u8]>) -> Result<()> {
+        let held = self.held()?;
+        let moment = self.moment();
+        self.queue.tick(moment);
+        let (cell, _) = self.sessions_of(held)?;
+        if let Some(bytes) = state {
+            self.check_state(cell, held, bytes)?;
+        }
+        let state = state.map(|bytes| State {
+            bytes: bytes.into(),
+            set_at: moment.now,
+        });
+        let pending = cell
+            .set_session_state(&held.accepted, state, moment)
+            .map_err(|error| match error {
+                SessionError::Lost => self.session_lost(),
+                SessionError::Store(error) => error,
+            })?;
+        cell.finish(pending.as_ref())
+    }
+
+    fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8]) -> Result<()> {
+        let max = self.queue.message_size_bytes_max() as u64;
+        in_range("the session state", bytes.len() as u64, 0, max, "bytes")?;
+        self.queue.core().check_memory(bytes.len())?;
+        let Some(max) = self.queue.size_bytes_max() else {
+            return Ok(());
+        };
+        if cell.has_room(bytes.len() as u64, max) {
+            return Ok(());
+        }
+        let detail = format!(
+            "The maximum entity size has been reached or exceeded for Queue: '{}'. Receive and complete messages of that partition, or \
+             raise max_size_in_megabytes. Partition: {}, Max entity size in bytes: {max}.",
+            self.queue.name().as_str(),
+            self.queue.shard(held.index).id()
+        );
+        Err(Error::new(ErrorKind::QuotaExceeded, detail))
+    }
+
+    /// Gives the session back; nothing is charged (B-205).
+    pub(super) fn close_session(&self) {
+        if let Some(held) = &self.session
+            && let Some(cell) = self.queue.cell(held.index)
+        {
+            let ended = cell.end_session(&held.accepted, SessionEnd::Closed, self.moment(), self.queue.rules());
+            self.queue.announce(held.index, ended);
+        }
+    }
+
+    /// The error of a session that is over (B-203).
+    pub(super) fn session_lost(&self) -> Error {
+        let detail = format!(
+            "The session lock has expired on the MessageSession. Accept a new MessageSession: queue=`{}` session_id=`{}`",
+            self.queue.name().as_str(),
+            self.session_id().unwrap_or_default()
+        );
+        Error::new(ErrorKind::SessionLockLost, detail)
+    }
+}

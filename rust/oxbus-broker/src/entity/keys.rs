@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What chooses the partition of a message, and what tells its copies.
+
+use std::sync::atomic::Ordering;
+
+use oxbus_model::message::Fields;
+use oxbus_model::{Error, ErrorKind, Identity, Result};
+
+use super::Queue;
+
+impl Queue {
+    /// True when copies of a message are dropped (B-219).
+    #[inline]
+    pub fn detects_duplicates(&self) -> bool {
+        self.features.detects_duplicates
+    }
+
+    /// Milliseconds for which the id of a message is remembered.
+    pub fn duplicate_window_ms(&self) -> u64 {
+        self.duplicate_window_ms.load(Ordering::Acquire)
+    }
+
+    /// The key that chooses the partition of a message (B-063). Its id is one only here (B-066), and then one there must
+    /// be (B-068).
+    #[inline]
+    pub fn key_of<'a>(&self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
+        self.check_session(fields.session_id)?;
+        let key = fields.key()?;
+        if !(self.detects_duplicates() && self.is_partitioned()) {
+            return Ok(key);
+        }
+        let key = key.or(fields.given_id());
+        if key.is_some() {
+            return Ok(key);
+        }
+        let detail = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId. \
+                      Set message_id, partition_key or session_id.";
+        Err(Error::new(ErrorKind::InvalidOperation, detail))
+    }
+
+    /// What copies of a message have in common (B-220, B-222); `None` without an id, and where nobody asks (B-229).
+    pub fn identity_of(&self, fields: &Fields<'_>) -> Result<Option<Identity>> {
+        let Some(id) = fields.given_id().filter(|_| self.detects_duplicates()) else {
+            return Ok(None);
+        };
+        let key = if self.is_partitioned() {
+            self.key_of(fields)?
+        } else {
+            None
+        };
+        Ok(Some(self.core().identity_key().identity(key, id)))
+    }
+
+    /// Forgets the identities whose window is over.
+    pub(crate) fn forget_seen(&self) {
+        if !self.detects_duplicates() {
+            return;
+        }
+        for history in self.cells().filter_map(|(_, cell)| cell.history()) {
+            history.forget(self.now(), self.duplicate_window_ms());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sessions of an entity, over all its cells (B-181 … B-217).
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::Queue;
+use crate::shard::{SessionInfo, Sessions};
+
+impl Queue {
+    /// True when its messages are received by session (B-181).
+    #[inline]
+    pub fn requires_session(&self) -> bool {
+        self.features.requires_session
+    }
+
+    /// Refuses a message without a session id where messages are received by session (B-184).
+    #[inline]
+    pub(crate) fn check_session(&self, session_id: Option<&str>) -> Result<()> {
+        if session_id.is_some() || !self.requires_session() {
+            return Ok(());
+        }
+        // The service's words.
+        let detail = "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support \
+                      enabled can only receive messages that have the SessionId set to a valid value. Set session_id.";
+        Err(Error::new(ErrorKind::InvalidOperation, detail))
+    }
+
+    /// Tells that a message is ready, behind a fence.
+    #[inline]
+    pub(crate) fn publish_after_fence(&self, index: usize) {
+        if self.requires_session() {
+            self.sort_sessions(index);
+        } else {
+            self.receivable(SubQueue::Main).publish_after_fence(index, 1);
+        }
+    }
+
+    /// Sorts what became ready in a cell into its sessions, and tells who waits for it.
+    pub(crate) fn sort_sessions(&self, index: usize) {
+        if let Some(cell) = self.cell(index) {
+            let ended = cell.sort_sessions(self.now(), self.rules());
+            self.announce(index, ended);
+        }
+    }
+
+    /// The cells of the partitions that can be reached, with their sessions.
+    pub fn list_sessions(&self) -> Result<Vec<(usize, SessionInfo)>> {
+        self.check_alive()?;
+        if !self.requires_session() {
+            return Err(self.not_sessionful());
+        }
+        self.tick(self.core().clock().moment());
+        let reached = self.cells().filter(|(index, _)| self.shard(*index).health().serves());
+        let of_cell = |(index, cell): (usize, _)| {
+            let sessions = crate::shard::Cell::sessions(cell)
+                .map(Sessions::list)
+                .unwrap_or_default();
+            sessions.into_iter().map(move |info| (index, info))
+        };
+        let mut found: Vec<(usize, SessionInfo)> = reached.flat_map(of_cell).collect();
+        found.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
+        Ok(found)
+    }
+
+    /// The error of a session receiver on an entity without sessions (B-188).
+    pub(crate) fn not_sessionful(&self) -> Error {
+        let detail = format!(
+            "A sessionful message receiver cannot be created on an entity that does not require sessions. Ensure RequiresSession is set \
+             to true when creating a Queue or Subscription to enable sessionful behavior: entity=`{}`",
+            self.name().as_str()
+        );
+        Error::new(ErrorKind::InvalidOperation, detail)
+    }
+
+    /// The error of a receiver without a session on an entity that requires them (B-187).
+    pub(crate) fn is_sessionful(&self) -> Error {
+        let detail = format!(
+            "It is not possible for an entity that requires sessions to create a non-sessionful message receiver. Give the receiver a \
+             session_id, or NEXT_AVAILABLE_SESSION: entity=`{}`",
+            self.name().as_str()
+        );
+        Error::new(ErrorKind::InvalidOperation, detail)
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which session each ready message belongs to, who holds which session, and whose turn is next.
+//!
+//! Holds always
+//! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
+//! - a session that nobody holds and that has ready messages is in `available`, marked as `queued`;
+//! - `deadlines` has one entry for each session that is held;
+//! - a session without messages, state and holder is not here: there is nothing to it (B-186).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::{Claimed, Doorbell, LockKey};
+
+/// A session in the hands of a receiver.
+#[derive(Debug)]
+pub struct Accepted {
+    id: Arc<str>,
+    /// The name of the receiver, for people.
+    owner: String,
+    /// Rung when the session has a message to receive, and when it is over.
+    doorbell: Doorbell,
+    /// Moves under the mutex of the index.
+    deadline: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Accepted {
+    /// The session.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Rung when the session has a message to receive, and when it is over.
+    pub fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
+    }
+
+    /// First tick at which the lock no longer holds.
+    pub fn deadline(&self) -> Ticks {
+        Ticks(self.deadline.load(Ordering::Acquire))
+    }
+
+    fn holds(&self, ticks: Ticks) -> bool {
+        !self.is_over.load(Ordering::Acquire) && ticks < self.deadline()
+    }
+}
+
+/// A message that the holder of its session has.
+#[derive(Debug, Clone, Copy)]
+struct Locked {
+    generation: u32,
+    enqueued_at: Timestamp,
+}
+
+/// What an application keeps with a session.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Its bytes.
+    pub bytes: Arc<[u8]>,
+    /// When it was set.
+    pub set_at: Timestamp,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    ready: VecDeque<Claimed>,
+    /// Not later than the expiry of any ready message.
+    earliest_expiry: Option<Timestamp>,
+    locked: BTreeMap<Counter, Locked>,
+    state: Option<State>,
+    holder: Option<Arc<Accepted>>,
+    /// Its holder is gone and its messages are on their way back.
+    is_ending: bool,
+    is_queued: bool,
+}
+
+/// A session as management shows it.
+#[derive(Debug, Clone)]
+pub struct SessionInfo {
+    /// The session.
+    pub id: Arc<str>,
+    /// Messages that are ready or locked.
+    pub messages: usize,
+    /// When the oldest of them was accepted.
+    pub oldest: Option<Timestamp>,
+    /// When its state was set, if it has one.
+    pub state_set_at: Option<Timestamp>,
+    /// Who holds it.
+    pub owner: Option<String>,
+    /// First tick at which that lock no longer holds.
+    pub deadline: Option<Ticks>,
+}
+
+/// The session is not the caller's any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionLost;
+
+/// The sessions of a cell.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    sessions: HashMap<Arc<str>, Session>,
+    available: VecDeque<Arc<str>>,
+    deadlines: BTreeSet<(Ticks, Arc<str>)>,
+}
+
+/// Who is to be told of messages that came in.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub(super) holders: Vec<Arc<Accepted>>,
+    /// Sessions that became available.
+    pub(super) available: usize,
+}
+
+impl News {
+    fn tell(&mut self, holder: &Arc<Accepted>) {
+        if !self.holders.iter().any(|known| Arc::ptr_eq(known, holder)) {
+            self.holders.push(Arc::clone(holder));
+        }
+    }
+}
+
+impl Session {
+    fn is_nothing(&self) -> bool {
+        self.ready.is_empty()
+            && self.locked.is_empty()
+            && self.state.is_none()
+            && self.holder.is_none()
+            && !self.is_ending
+    }
+
+    fn insert(&mut self, message: Claimed) {
+        let expires_at = message.expires_at;
+        self.earliest_expiry = Some(self.earliest_expiry.map_or(expires_at, |it| it.min(expires_at)));
+        let counter = message.key.counter;
+        let is_last = self.ready.back().is_none_or(|last| last.key.counter < counter);
+        if is_last {
+            self.ready.push_back(message);
+        } else {
+            let place = self.ready.partition_point(|other| other.key.counter < counter);
+            self.ready.insert(place, message);
+        }
+    }
+
+    fn has_expired(&self, now: Timestamp) -> bool {
+        self.earliest_expiry.is_some_and(|earliest| earliest <= now)
+            && self.ready.iter().any(|message| message.expires_at <= now)
+    }
+
+    /// Takes out the ready messages whose time is over; all of them when one is enough for the whole session (B-209).
+    fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<Claimed> {
+        if !self.has_expired(now) {
+            return Vec::new();
+        }
+        let all = std::mem::take(&mut self.ready);
+        let (expired, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| whole || message.expires_at <= now);
+        self.ready = kept.into();
+        self.earliest_expiry = self.ready.iter().map(|message| message.expires_at).min();
+        expired
+    }
+}
+
+impl Index {
+    /// The sessions with the states that recovery found.
+    pub(super) fn restore(states: impl Iterator<Item = (Arc<str>, State)>) -> Self {
+        let session = |state| Session {
+            state: Some(state),
+            ..Session::default()
+        };
+        Self {
+            sessions: states.map(|(id, state)| (id, session(state))).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Puts a message into its session.
+    pub(super) fn insert(&mut self, id: &str, message: Claimed, news: &mut News) {
+        let session = match self.sessions.get_mut(id) {
+            Some(session) => session,
+            None => self.sessions.entry(id.into()).or_default(),
+        };
+        session.insert(message);
+        if let Some(holder) = &session.holder {
+            news.tell(holder);
+            return;
+        }
+        news.available += usize::from(self.offer(id));
+    }
+
+    /// Puts a session into the row of those that may be accepted, if it may; true when it was not there.
+    fn offer(&mut self, id: &str) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let may = session.holder.is_none() && !session.is_ending && !session.ready.is_empty();
+        if !may || session.is_queued {
+            return false;
+        }
+        session.is_queued = true;
+        let id = self
+            .sessions
+            .get_key_value(id)
+            .map(|(id, _)| Arc::clone(id))
+            .expect("it is there");
+        self.available.push_back(id);
+        true
+    }
+
+    /// True when a session may be accepted, or might: it is looked at when that is tried.
+    pub(super) fn has_available(&self) -> bool {
+        !self.available.is_empty()
+    }
+
+    /// The earliest end of a lock.
+    pub(super) fn next_deadline(&self) -> Ticks {
+        self.deadlines.first().map_or(Ticks::NEVER, |(deadline, _)| *deadline)
+    }
+
+    /// The holders whose time is over.
+    pub(super) fn lapsed(&self, ticks: Ticks) -> Vec<Arc<Accepted>> {
+        let over = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= ticks);
+        over.filter_map(|(_, id)| self.sessions.get(id)?.holder.clone())
+            .collect()
+    }
+
+    /// Locks a session until `deadline`; `None` when somebody holds it.
+    pub(super) fn accept(&mut self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<Accepted>> {
+        if !self.sessions.contains_key(id) {
+            self.sessions.insert(id.into(), Session::default());
+        }
+        let (id, _) = self.sessions.get_key_value(id)?;
+        let id = Arc::clone(id);
+        let session = self.sessions.get_mut(&id)?;
+        if session.holder.is_some() || session.is_ending {
+            return None;
+        }
+        let accepted = Arc::new(Accepted {
+            id: Arc::clone(&id),
+            owner: owner.to_owned(),
+            doorbell: Doorbell::new(),
+            deadline: AtomicU64::new(deadline.0),
+            is_over: AtomicBool::new(false),
+        });
+        session.holder = Some(Arc::clone(&accepted));
+        self.deadlines.insert((deadline, id));
+        Some(accepted)
+    }
+
+    /// Locks the session that waits longest and has a message whose time is not over; `expired` takes what is.
+    pub(super) fn accept_next(
+        &mut self,
+        owner: &str,
+        deadline: Ticks,
+        now: Timestamp,
+        expired: &mut Vec<Claimed>,
+    ) -> Option<Arc<Accepted>> {
+        while let Some(id) = self.available.pop_front() {
+            let Some(session) = self.sessions.get_mut(&id) else {
+                continue;
+            };
+            session.is_queued = false;
+            if session.holder.is_some() || session.is_ending || session.ready.is_empty() {
+                continue;
+            }
+            if session.has_expired(now) && session.ready.iter().all(|message| message.expires_at <= now) {
+                expired.append(&mut session.take_expired(now, false));
+                self.forget_nothing(&id);
+                continue;
+            }
+            return self.accept(&id, owner, deadline);
+        }
+        None
+    }
+
+    fn forget_nothing(&mut self, id: &str) {
+        if self.sessions.get(id).is_some_and(Session::is_nothing) {
+            self.sessions.remove(id);
+        }
+    }
+
+    fn held(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<&mut Session, SessionLost> {
+        if !accepted.holds(ticks) {
+            return Err(SessionLost);
+        }
+        self.sessions
+            .get_mut(&accepted.id)
+            .filter(|session| session.holder.as_ref().is_some_and(|it| Arc::ptr_eq(it, accepted)))
+            .ok_or(SessionLost)
+    }
+
+    /// Takes the first ready message, which `expired` may have taken before.
+    pub(super) fn pop(
+        &mut self,
+        accepted: &Arc<Accepted>,
+        now: Timestamp,
+        ticks: Ticks,
+        whole: bool,
+        expired: &mut Vec<Claimed>,
+    ) -> Result<Option<Claimed>, SessionLost> {
+        let session = self.held(accepted, ticks)?;
+        expired.append(&mut session.take_expired(now, whole));
+        Ok(session.ready.pop_front())
+    }
+
+    /// Notes that the holder of a session has a message.
+    pub(super) fn lock(
+        &mut self,
+        accepted: &Arc<Accepted>,
+        message: &Claimed,
+        ticks: Ticks,
+    ) -> Result<(), SessionLost> {
+        let locked = Locked {
+            generation: message.key.generation,
+            enqueued_at: message.enqueued_at,
+        };
+        self.held(accepted, ticks)?.locked.insert(message.key.counter, locked);
+        Ok(())
+    }
+
+    /// True when the holder of a session has the message.
+    pub(super) fn has_locked(
+        &mut self,
+        accepted: &Arc<Accepted>,
+        key: LockKey,
+        ticks: Ticks,
+    ) -> Result<bool, SessionLost> {
+        let locked = &self.held(accepted, ticks)?.locked;
+        Ok(locked
+            .get(&key.counter)
+            .is_some_and(|it| it.generation == key.generation))
+    }
+
+    /// Notes that the holder of a session has a message no more.
+    pub(super) fn unlock(&mut self, accepted: &Accepted, key: LockKey) {
+        if let Some(session) = self.sessions.get_mut(&accepted.id)
+            && session
+                .locked
+                .get(&key.counter)
+                .is_some_and(|it| it.generation == key.generation)
+        {
+            session.locked.remove(&key.counter);
+        }
+    }
+
+    /// Moves the end of a lock.
+    pub(super) fn renew(&mut self, accepted: &Arc<Accepted>, deadline: Ticks, ticks: Ticks) -> Result<(), SessionLost> {
+        self.held(accepted, ticks)?;
+        let before = accepted.deadline();
+        self.deadlines.remove(&(before, Arc::clone(&accepted.id)));
+        self.deadlines.insert((deadline, Arc::clone(&accepted.id)));
+        accepted.deadline.store(deadline.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes a session from its holder; what the holder has. The session is ending until [`Index::ended`]. `None` when
+    /// somebody took it before.
+    pub(super) fn end(&mut self, accepted: &Arc<Accepted>) -> Option<Vec<LockKey>> {
+        if accepted.is_over.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        self.deadlines.remove(&(accepted.deadline(), Arc::clone(&accepted.id)));
+        let session = self.sessions.get_mut(&accepted.id)?;
+        session.holder = None;
+        session.is_ending = true;
+        let key = |(counter, locked): (Counter, Locked)| LockKey {
+            counter,
+            generation: locked.generation,
+        };
+        Some(std::mem::take(&mut session.locked).into_iter().map(key).collect())
+    }
+
+    /// The messages of a session that ended are back; true when it became available.
+    pub(super) fn ended(&mut self, accepted: &Accepted) -> bool {
+        if let Some(session) = self.sessions.get_mut(&accepted.id) {
+            session.is_ending = false;
+        }
+        let is_new = self.offer(&accepted.id);
+        self.forget_nothing(&accepted.id);
+        is_new
+    }
+
+    /// The state of a session that the caller holds.
+    pub(super) fn state(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<Option<State>, SessionLost> {
+        Ok(self.held(accepted, ticks)?.state.clone())
+    }
+
+    /// Sets the state of a session that the caller holds.
+    pub(super) fn set_state(
+        &mut self,
+        accepted: &Arc<Accepted>,
+        state: Option<State>,
+        ticks: Ticks,
+    ) -> Result<(), SessionLost> {
+        self.held(accepted, ticks)?.state = state;
+        Ok(())
+    }
+
+    /// Everybody who holds a session.
+    pub(super) fn holders(&self) -> Vec<Arc<Accepted>> {
+        self.sessions
+            .values()
+            .filter_map(|session| session.holder.clone())
+            .collect()
+    }
+
+    /// All states.
+    pub(super) fn states(&self) -> Vec<(Arc<str>, State)> {
+        let with_state = |(id, session): (&Arc<str>, &Session)| Some((Arc::clone(id), session.state.clone()?));
+        self.sessions.iter().filter_map(with_state).collect()
+    }
+
+    /// All sessions, as management shows them.
+    pub(super) fn list(&self) -> Vec<SessionInfo> {
+        let info = |(id, session): (&Arc<str>, &Session)| {
+            let ready = session.ready.front().map(|message| message.enqueued_at);
+            let locked = session.locked.values().next().map(|message| message.enqueued_at);
+            SessionInfo {
+                id: Arc::clone(id),
+                messages: session.ready.len() + session.locked.len(),
+                oldest: ready.into_iter().chain(locked).min(),
+                state_set_at: session.state.as_ref().map(|state| state.set_at),
+                owner: session.holder.as_ref().map(|holder| holder.owner.clone()),
+                deadline: session.holder.as_ref().map(|holder| holder.deadline()),
+            }
+        };
+        self.sessions.iter().map(info).collect()
+    }
+
+    /// Bytes of all states.
+    pub(super) fn state_bytes(&self) -> usize {
+        let states = self.sessions.values().filter_map(|session| session.state.as_ref());
+        states.map(|state| state.bytes.len()).sum()
+    }
+
+    /// Bytes it takes beyond the states.
+    pub(super) fn overhead_bytes(&self) -> usize {
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(id, session)| id.len() + size_of::<Session>() + session.ready.capacity() * size_of::<Claimed>());
+        sessions.sum::<usize>() + self.available.capacity() * size_of::<Arc<str>>()
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ServiceBusSession`: the session that a receiver has accepted, and the list of a queue's sessions.
+
+use std::sync::{Mutex, PoisonError};
+
+use oxbus_broker::Receiver;
+use oxbus_model::{Ticks, Timestamp};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
+
+use crate::error::OrRaise;
+use crate::namespace::Namespace;
+use crate::receiver::SharedReceiver;
+use crate::{blocking, convert};
+
+/// The session of a receiver.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct ServiceBusSession {
+    shared: Py<SharedReceiver>,
+    auto_renew_error: Mutex<Option<Py<PyAny>>>,
+}
+
+impl ServiceBusSession {
+    pub(crate) fn new(shared: Py<SharedReceiver>) -> Self {
+        Self {
+            shared,
+            auto_renew_error: Mutex::new(None),
+        }
+    }
+
+    fn receiver(&self) -> PyResult<&Receiver> {
+        self.shared.get().receiver()
+    }
+}
+
+/// The bytes of a state: bytes as they are, text as UTF-8.
+fn state_bytes(state: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(bytes) = state.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    if let Ok(bytes) = state.cast::<PyByteArray>() {
+        return Ok(bytes.to_vec());
+    }
+    if let Ok(text) = state.cast::<PyString>() {
+        return Ok(text.to_str()?.as_bytes().to_vec());
+    }
+    let got = state.get_type().name()?.to_string();
+    Err(PyTypeError::new_err(format!(
+        "state must be bytes, bytearray, str or None: {got}"
+    )))
+}
+
+#[pymethods]
+impl ServiceBusSession {
+    #[getter]
+    fn session_id(&self) -> PyResult<Option<String>> {
+        Ok(self.receiver()?.session_id().map(ToOwned::to_owned))
+    }
+
+    #[getter]
+    fn locked_until_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let until = self.receiver()?.session_locked_until();
+        until.map(|until| convert::datetime(py, until)).transpose()
+    }
+
+    #[pyo3(signature = (*, timeout=None))]
+    fn get_state<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        convert::check_timeout(timeout)?;
+        let state = self.receiver()?.session_state().or_raise()?;
+        Ok(state.map(|bytes| PyBytes::new(py, &bytes)))
+    }
+
+    #[pyo3(signature = (state, *, timeout=None))]
+    fn set_state(&self, py: Python<'_>, state: Option<&Bound<'_, PyAny>>, timeout: Option<f64>) -> PyResult<()> {
+        convert::check_timeout(timeout)?;
+        let bytes = state.map(state_bytes).transpose()?;
+        let receiver = self.receiver()?;
+        let set = || receiver.set_session_state(bytes.as_deref());
+        blocking::run(py, receiver.queue().is_durable(), set)?.or_raise()
+    }
+
+    #[pyo3(signature = (*, timeout=None))]
+    fn renew_lock<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        convert::check_timeout(timeout)?;
+        convert::datetime(py, self.receiver()?.renew_session().or_raise()?)
+    }
+
+    /// True when the lock is over.
+    #[getter]
+    fn _lock_expired(&self) -> PyResult<bool> {
+        let receiver = self.receiver()?;
+        let until = receiver.session_locked_until().unwrap_or(Timestamp(0));
+        Ok(until <= receiver.queue().now())
+    }
+
+    #[getter]
+    fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let error = self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner);
+        error.as_ref().map(|error| error.clone_ref(py))
+    }
+
+    #[setter]
+    fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
+        *self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}
+
+#[pymethods]
+impl Namespace {
+    /// The sessions of a queue as dicts, by id.
+    fn _list_sessions<'py>(&self, py: Python<'py>, queue_name: &str) -> PyResult<Bound<'py, PyList>> {
+        let namespace = self.namespace.get()?;
+        let queue = namespace.queue(queue_name).or_raise()?;
+        let found = blocking::run(py, queue.is_durable(), || queue.list_sessions())?.or_raise()?;
+        let moment = namespace.clock().moment();
+        let locked_until = |deadline: Ticks| moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0));
+        let dicts = PyList::empty(py);
+        for (index, info) in found {
+            let dict = PyDict::new(py);
+            dict.set_item("session_id", &*info.id)?;
+            let partition = queue.shown_partition(index).map(|partition| partition.0);
+            dict.set_item("partition_id", partition)?;
+            dict.set_item("message_count", info.messages)?;
+            dict.set_item("oldest_message_ms", info.oldest.map(|time| time.0))?;
+            dict.set_item("now_ms", moment.now.0)?;
+            dict.set_item("state_updated_ms", info.state_set_at.map(|time| time.0))?;
+            dict.set_item("lock_owner", info.owner)?;
+            dict.set_item(
+                "locked_until_ms",
+                info.deadline.map(|deadline| locked_until(deadline).0),
+            )?;
+            dicts.append(dict)?;
+        }
+        Ok(dicts)
+    }
+}
