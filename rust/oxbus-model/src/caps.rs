@@ -13,6 +13,10 @@ pub const PARTITIONS_MAX: u16 = 64;
 pub const KEY_CHARS_MAX: usize = 128;
 /// Characters of a queue path (B-016).
 pub const ENTITY_PATH_CHARS_MAX: usize = 260;
+/// Characters of the name of a subscription or a rule (B-016).
+pub const SUBSCRIPTION_CHARS_MAX: usize = 50;
+/// Subscriptions of a topic (B-042).
+pub const SUBSCRIPTIONS_MAX: usize = 2_000;
 /// Characters of an entity's user metadata (B-030).
 pub const USER_METADATA_CHARS_MAX: usize = 1_024;
 /// Characters of a dead-letter reason and of its description (B-168).
@@ -24,6 +28,11 @@ pub const MESSAGE_SIZE_BYTES_MAX: usize = 100 << 20;
 pub const BATCH_SIZE_BYTES_DEFAULT: usize = 1 << 20;
 /// Bytes that a batch charges for each message beyond the message itself: its section header on the wire.
 pub const BATCH_MESSAGE_OVERHEAD_BYTES: usize = 8;
+
+/// Messages that one transaction may send (B-050).
+pub const TRANSACTION_MESSAGES_MAX: usize = 100;
+/// Milliseconds from the first operation of a transaction to its commit (B-318).
+pub const TRANSACTION_MS_MAX: u64 = 120_000;
 
 /// Messages of one peek (B-051).
 pub const PEEK_MESSAGES_MAX: usize = 250;

@@ -39,6 +39,10 @@ pub enum ErrorKind {
     PartitionUnavailable,
     /// The time for the call is over. Its effect is unknown if it was a send.
     Timeout,
+    /// The transaction was committed or rolled back. Begin another one.
+    TransactionOver,
+    /// The transaction took too long and was rolled back. Do the same again in less time.
+    TransactionTimeout,
     /// The call cannot work on this entity or this message, now or later. Change the call.
     InvalidOperation,
     /// This version does not have that yet.
@@ -61,7 +65,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::MessageLockLost,
         Self::SessionLockLost,
         Self::SessionCannotBeLocked,
@@ -75,6 +79,8 @@ impl ErrorKind {
         Self::ServerBusy,
         Self::PartitionUnavailable,
         Self::Timeout,
+        Self::TransactionOver,
+        Self::TransactionTimeout,
         Self::InvalidOperation,
         Self::NotSupported,
         Self::InvalidArgument,

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Names of entities: validated once, compared without case, shown as they were given (B-016 … B-018).
 
-use crate::caps::ENTITY_PATH_CHARS_MAX;
+use crate::caps::{ENTITY_PATH_CHARS_MAX, SUBSCRIPTION_CHARS_MAX};
 use crate::{Error, ErrorKind, Result};
 
-/// A valid queue path.
+/// Between the path of a topic and the name of a subscription (B-020).
+const SUBSCRIPTIONS: &str = "/Subscriptions/";
+
+/// A valid entity path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityName {
     shown: String,
@@ -35,10 +38,53 @@ impl EntityName {
         if path.split('/').any(str::is_empty) {
             return wrong("has an empty segment");
         }
+        if path
+            .split('/')
+            .any(|segment| segment.eq_ignore_ascii_case("subscriptions"))
+        {
+            return wrong("has a segment `Subscriptions`, which leads to the subscriptions of a topic");
+        }
         Ok(Self {
             shown: path.to_owned(),
             key: Self::key_of(path),
         })
+    }
+
+    /// The path of a subscription of a topic (B-020). Its own name has no segments (B-017).
+    pub fn subscription(topic: &Self, name: &str) -> Result<Self> {
+        Self::check_part(name)?;
+        let shown = format!("{}{SUBSCRIPTIONS}{name}", topic.shown);
+        Ok(Self {
+            key: Self::key_of(&shown),
+            shown,
+        })
+    }
+
+    /// Checks the name of a subscription or of a rule: one segment.
+    pub fn check_part(name: &str) -> Result<()> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if !name.is_empty() && name.len() <= SUBSCRIPTION_CHARS_MAX && name.bytes().all(allowed) {
+            return Ok(());
+        }
+        let detail = format!(
+            "not a name of a subscription or rule; use 1 to {SUBSCRIPTION_CHARS_MAX} of A-Z a-z 0-9 . _ -: `{name}`"
+        );
+        Err(Error::new(ErrorKind::InvalidArgument, detail))
+    }
+
+    /// The path again, as it stands in a catalog.
+    pub fn of_catalog(path: &str) -> Result<Self> {
+        match path.rsplit_once(SUBSCRIPTIONS) {
+            Some((topic, name)) => Self::subscription(&Self::parse(topic)?, name),
+            None => Self::parse(path),
+        }
+    }
+
+    /// The topic and the subscription of a subscription's path.
+    pub fn parts(&self) -> (&str, Option<&str>) {
+        self.shown
+            .rsplit_once(SUBSCRIPTIONS)
+            .map_or((&self.shown, None), |(topic, name)| (topic, Some(name)))
     }
 
     /// The form under which names are equal.

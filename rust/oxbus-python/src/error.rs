@@ -24,7 +24,8 @@ pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::ServerBusy => "ServiceBusServerBusyError",
         ErrorKind::PartitionUnavailable => "PartitionUnavailableError",
         ErrorKind::Timeout => "OperationTimeoutError",
-        ErrorKind::InvalidOperation | ErrorKind::NotSupported => "InvalidOperationError",
+        ErrorKind::TransactionTimeout => "OperationTimeoutError",
+        ErrorKind::TransactionOver | ErrorKind::InvalidOperation | ErrorKind::NotSupported => "InvalidOperationError",
         ErrorKind::KeyMismatch => "PartitionKeyMismatchError",
         ErrorKind::NamespaceInUse => "NamespaceInUseError",
         ErrorKind::Corrupt => "StoreCorruptError",
@@ -36,7 +37,12 @@ pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
 
 /// The AMQP condition where it is not the class's own.
 fn condition(kind: ErrorKind) -> Option<&'static str> {
-    (kind == ErrorKind::NotSupported).then_some("amqp:not-implemented")
+    match kind {
+        ErrorKind::NotSupported => Some("amqp:not-implemented"),
+        ErrorKind::TransactionOver => Some("amqp:transaction:unknown-id"),
+        ErrorKind::TransactionTimeout => Some("amqp:transaction:timeout"),
+        _ => None,
+    }
 }
 
 /// The exception of an error.

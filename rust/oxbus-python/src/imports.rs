@@ -40,6 +40,14 @@ once!(
     body_type, "oxbus._enums", "AmqpMessageBodyType"
 );
 once!(
+    /// `oxbus._transaction.current`.
+    current_transaction, "oxbus._transaction", "current"
+);
+once!(
+    /// `oxbus._transaction.TransactionScopes`.
+    transaction_class, "oxbus._transaction", "TransactionScopes"
+);
+once!(
     /// `threading.get_ident`.
     thread_ident, "threading", "get_ident"
 );

@@ -31,6 +31,7 @@ mod salvage;
 mod sender;
 mod session;
 mod settle;
+mod transaction;
 mod waiting;
 mod wake;
 
@@ -67,6 +68,8 @@ mod _oxbus {
     use super::sender::ServiceBusSender;
     #[pymodule_export]
     use super::session::ServiceBusSession;
+    #[pymodule_export]
+    use super::transaction::Transaction;
     #[pymodule_export]
     use super::waiting::{_close_durable, _wake_waiting};
     #[pymodule_export]

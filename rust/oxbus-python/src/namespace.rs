@@ -187,11 +187,12 @@ impl Namespace {
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let namespace = self.namespace.get()?;
-        let queues = namespace.list_queues().or_raise()?;
+        let queues = namespace.list_entities().or_raise()?;
         let counts: Vec<_> = py.detach(|| queues.iter().map(|queue| queue.counts().total).collect());
         let dict = PyDict::new(py);
         dict.set_item("partitions", namespace.partitions())?;
-        dict.set_item("queues", queues.len())?;
+        dict.set_item("queues", queues.iter().filter(|entity| entity.is_queue()).count())?;
+        dict.set_item("topics", queues.iter().filter(|entity| entity.is_topic()).count())?;
         dict.set_item(
             "messages",
             counts

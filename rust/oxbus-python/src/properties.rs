@@ -74,22 +74,27 @@ fn push(builder: &mut PropertiesBuilder, key: &str, value: &Bound<'_, PyAny>) ->
 pub(crate) fn decode<'py>(py: Python<'py>, properties: Properties<'_>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (key, value) in properties.iter() {
-        match value {
-            Value::Null => dict.set_item(key, py.None())?,
-            Value::Bool(it) => dict.set_item(key, it)?,
-            Value::Int(it) => dict.set_item(key, it)?,
-            Value::Double(it) => dict.set_item(key, it)?,
-            Value::Text(it) => dict.set_item(key, it)?,
-            Value::Bytes(it) => dict.set_item(key, PyBytes::new(py, it))?,
-            Value::Uuid(it) => dict.set_item(key, uuid(py, "bytes", &it)?)?,
-            Value::Time(it) => {
-                let epoch = convert::datetime(py, oxbus_model::Timestamp(0))?;
-                let delta = imports::timedelta(py)?.call1((0, 0, 0, it))?;
-                dict.set_item(key, epoch.call_method1("__add__", (delta,))?)?;
-            }
-        }
+        dict.set_item(key, self::value(py, value)?)?;
     }
     Ok(dict)
+}
+
+/// One value.
+pub(crate) fn value<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(it) => PyBool::new(py, it).to_owned().into_any(),
+        Value::Int(it) => it.into_pyobject(py)?.into_any(),
+        Value::Double(it) => it.into_pyobject(py)?.into_any(),
+        Value::Text(it) => PyString::new(py, it).into_any(),
+        Value::Bytes(it) => PyBytes::new(py, it).into_any(),
+        Value::Uuid(it) => uuid(py, "bytes", &it)?,
+        Value::Time(it) => {
+            let epoch = convert::datetime(py, oxbus_model::Timestamp(0))?;
+            let delta = imports::timedelta(py)?.call1((0, 0, 0, it))?;
+            epoch.call_method1("__add__", (delta,))?
+        }
+    })
 }
 
 /// A `uuid.UUID` of 16 bytes; `keyword` is `bytes` or `bytes_le`.

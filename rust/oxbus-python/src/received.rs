@@ -211,10 +211,14 @@ impl ServiceBusReceivedMessage {
             .map(|partition| partition.0))
     }
 
+    /// None on a plain queue: there is no earlier point of submission (B-115).
     #[getter]
-    fn enqueued_sequence_number(&self) -> Option<u64> {
-        // On a plain queue there is no earlier point of submission (B-115).
-        None
+    fn enqueued_sequence_number(slf: &Bound<'_, Self>) -> PyResult<Option<u64>> {
+        let Some(record) = slf.as_super().get().record() else {
+            return Ok(None);
+        };
+        let number = Fields::decode(record).or_raise()?.enqueued_number;
+        Ok(number.map(|number| number.0))
     }
 
     #[getter]

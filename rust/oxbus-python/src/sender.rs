@@ -18,7 +18,7 @@ use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::{OrRaise, raise};
 use crate::fork::Owned;
 use crate::message::ServiceBusMessage;
-use crate::{arrow, blocking, waiting};
+use crate::{arrow, blocking, transaction, waiting};
 
 /// A sender. It looks its queue up at its first use, as the SDK connects at the first use.
 #[pyclass(frozen, module = "oxbus")]
@@ -106,6 +106,17 @@ impl ServiceBusSender {
         Ok(batch)
     }
 
+    /// One message, a batch object, or several messages.
+    fn collect_any(messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
+        if let Ok(batch) = messages.cast::<ServiceBusMessageBatch>() {
+            return Ok(batch.get().messages());
+        }
+        if messages.cast::<ServiceBusMessage>().is_ok() {
+            return Self::collect(PyList::new(messages.py(), [messages])?.as_any());
+        }
+        Self::collect(messages)
+    }
+
     fn send_batch(
         py: Python<'_>,
         sender: &Sender,
@@ -138,17 +149,23 @@ fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durabil
 
 #[pymethods]
 impl ServiceBusSender {
-    #[pyo3(signature = (message, *, timeout=60.0, durability=None))]
+    #[pyo3(signature = (message, *, timeout=60.0, durability=None, transaction=None))]
     fn send_messages(
         &self,
         message: &Bound<'_, PyAny>,
         timeout: Option<f64>,
         durability: Option<&str>,
+        transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = message.py();
         let sender = self.open()?;
         check_timeout(timeout)?;
         let durability = durability_of(sender, durability)?;
+        if let Some(transaction) = transaction::of_call(py, transaction)? {
+            let batch = Self::collect_any(message)?;
+            transaction.get().inner()?.send(sender, batch).or_raise()?;
+            return Ok(());
+        }
         if let Ok(one) = message.cast::<ServiceBusMessage>() {
             self.send_one(py, sender, one, durability)?;
         } else if let Ok(batch) = message.cast::<ServiceBusMessageBatch>() {
@@ -160,25 +177,29 @@ impl ServiceBusSender {
         Ok(())
     }
 
-    #[pyo3(signature = (messages, schedule_time_utc, *, timeout=60.0))]
-    fn schedule_messages(
+    #[pyo3(signature = (messages, schedule_time_utc, *, timeout=60.0, transaction=None))]
+    fn schedule_messages<'py>(
         &self,
-        messages: &Bound<'_, PyAny>,
-        schedule_time_utc: &Bound<'_, PyAny>,
+        messages: &Bound<'py, PyAny>,
+        schedule_time_utc: &Bound<'py, PyAny>,
         timeout: Option<f64>,
-    ) -> PyResult<Vec<u64>> {
+        transaction: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
         let py = messages.py();
         let sender = self.open()?;
         check_timeout(timeout)?;
         let due = timestamp(schedule_time_utc)?;
-        let mut batch = if messages.cast::<ServiceBusMessage>().is_ok() {
-            Self::collect(PyList::new(py, [messages])?.as_any())?
-        } else {
-            Self::collect(messages)?
-        };
+        let mut batch = Self::collect_any(messages)?;
         batch.schedule_all(due).or_raise()?;
+        if let Some(transaction) = transaction::of_call(py, transaction)? {
+            let transaction = transaction.get();
+            let numbers = transaction.inner()?.send(sender, batch).or_raise()?;
+            let list = PyList::empty(py);
+            transaction.fill(numbers, list.clone().unbind());
+            return Ok(list);
+        }
         let numbers = waiting::outside(py, || sender.send_batch(batch, None))?.or_raise()?;
-        Ok(numbers.into_iter().map(|number| number.0).collect())
+        PyList::new(py, numbers.into_iter().map(|number| number.0))
     }
 
     #[pyo3(signature = (sequence_numbers, *, timeout=60.0))]
@@ -190,6 +211,7 @@ impl ServiceBusSender {
     ) -> PyResult<()> {
         let sender = self.open()?;
         check_timeout(timeout)?;
+        transaction::refuse(py, None, "cancelling scheduled messages")?;
         let numbers = numbers_of(sequence_numbers)?;
         waiting::outside(py, || sender.cancel_scheduled(&numbers))?.or_raise()
     }
@@ -201,6 +223,7 @@ impl ServiceBusSender {
 
     /// See the stub.
     fn send_arrow<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        transaction::refuse(data.py(), None, "send_arrow")?;
         arrow::send(self.open()?, data)
     }
 

@@ -12,7 +12,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::receiver::SharedReceiver;
-use crate::{blocking, convert};
+use crate::{blocking, convert, transaction};
 
 /// The session of a receiver.
 #[pyclass(frozen, module = "oxbus")]
@@ -71,11 +71,21 @@ impl ServiceBusSession {
         Ok(state.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
-    #[pyo3(signature = (state, *, timeout=None))]
-    fn set_state(&self, py: Python<'_>, state: Option<&Bound<'_, PyAny>>, timeout: Option<f64>) -> PyResult<()> {
+    #[pyo3(signature = (state, *, timeout=None, transaction=None))]
+    fn set_state(
+        &self,
+        py: Python<'_>,
+        state: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         convert::check_timeout(timeout)?;
         let bytes = state.map(state_bytes).transpose()?;
         let receiver = self.receiver()?;
+        if let Some(transaction) = transaction::of_call(py, transaction)? {
+            let inner = transaction.get().inner()?;
+            return inner.set_session_state(receiver, bytes.as_deref()).or_raise();
+        }
         let set = || receiver.set_session_state(bytes.as_deref());
         blocking::run(py, receiver.queue().is_durable(), set)?.or_raise()
     }
@@ -108,10 +118,10 @@ impl ServiceBusSession {
 
 #[pymethods]
 impl Namespace {
-    /// The sessions of a queue as dicts, by id.
-    fn _list_sessions<'py>(&self, py: Python<'py>, queue_name: &str) -> PyResult<Bound<'py, PyList>> {
+    /// The sessions of an entity as dicts, by id.
+    fn _list_sessions<'py>(&self, py: Python<'py>, entity_path: &str) -> PyResult<Bound<'py, PyList>> {
         let namespace = self.namespace.get()?;
-        let queue = namespace.queue(queue_name).or_raise()?;
+        let queue = namespace.entity(entity_path).or_raise()?;
         let found = blocking::run(py, queue.is_durable(), || queue.list_sessions())?.or_raise()?;
         let moment = namespace.clock().moment();
         let locked_until = |deadline: Ticks| moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0));

@@ -11,7 +11,7 @@ use crate::error::{OrRaise, raise_with};
 use crate::properties;
 use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
-use crate::{arrow, blocking, convert, waiting};
+use crate::{arrow, blocking, convert, transaction, waiting};
 
 type Message<'py> = Bound<'py, ServiceBusReceivedMessage>;
 
@@ -77,11 +77,20 @@ fn some_lost(numbers: &[u64]) -> PyErr {
 }
 
 impl ServiceBusReceiver {
-    fn settle(&self, value: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
+    fn settle(
+        &self,
+        value: &Bound<'_, PyAny>,
+        call: &Call<'_>,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let py = value.py();
         let receiver = self.open(py)?.get().receiver()?;
         let message = message(value)?.get();
         let at = message.settle_key(receiver)?;
+        if let Some(transaction) = transaction::of_call(py, transaction)? {
+            let inner = transaction.get().inner()?;
+            return call.with(|settlement| inner.settle(receiver, at, settlement).or_raise());
+        }
         let may_wait = receiver.queue().is_durable();
         call.with(|settlement| blocking::run(py, may_wait, || receiver.settle(at, settlement))?.or_raise())?;
         message.set_settled();
@@ -89,7 +98,12 @@ impl ServiceBusReceiver {
     }
 
     /// Settles what can be settled; then names what could not.
-    fn settle_all(&self, messages: &Bound<'_, PyAny>, call: &Call<'_>) -> PyResult<()> {
+    fn settle_all(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        call: &Call<'_>,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let py = messages.py();
         let messages: Vec<Bound<'_, PyAny>> = messages.try_iter()?.collect::<PyResult<_>>()?;
         let receiver = self.open(py)?.get().receiver()?;
@@ -97,6 +111,12 @@ impl ServiceBusReceiver {
         let mut keys = Vec::with_capacity(messages.len());
         for value in &messages {
             keys.push(message(value)?.get().settle_key(receiver)?);
+        }
+        if let Some(transaction) = transaction::of_call(py, transaction)? {
+            let inner = transaction.get().inner()?;
+            return keys
+                .iter()
+                .try_for_each(|at| call.with(|settlement| inner.settle(receiver, *at, settlement).or_raise()));
         }
         let may_wait = receiver.queue().is_durable();
         let lost = call
@@ -120,34 +140,38 @@ impl ServiceBusReceiver {
 
 #[pymethods]
 impl ServiceBusReceiver {
-    fn complete_message(&self, message: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.settle(message, &Call::Complete)
+    #[pyo3(signature = (message, *, transaction=None))]
+    fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.settle(message, &Call::Complete, transaction)
     }
 
-    #[pyo3(signature = (message, *, properties_to_modify=None))]
+    #[pyo3(signature = (message, *, properties_to_modify=None, transaction=None))]
     fn abandon_message(
         &self,
         message: &Bound<'_, PyAny>,
         properties_to_modify: Option<&Bound<'_, PyAny>>,
+        transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle(message, &Call::Abandon(properties_to_modify))
+        self.settle(message, &Call::Abandon(properties_to_modify), transaction)
     }
 
-    #[pyo3(signature = (message, *, properties_to_modify=None))]
+    #[pyo3(signature = (message, *, properties_to_modify=None, transaction=None))]
     fn defer_message(
         &self,
         message: &Bound<'_, PyAny>,
         properties_to_modify: Option<&Bound<'_, PyAny>>,
+        transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle(message, &Call::Defer(properties_to_modify))
+        self.settle(message, &Call::Defer(properties_to_modify), transaction)
     }
 
-    #[pyo3(signature = (message, reason=None, error_description=None))]
+    #[pyo3(signature = (message, reason=None, error_description=None, *, transaction=None))]
     fn dead_letter_message(
         &self,
         message: &Bound<'_, PyAny>,
         reason: Option<&str>,
         error_description: Option<&str>,
+        transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         self.settle(
             message,
@@ -155,37 +179,42 @@ impl ServiceBusReceiver {
                 reason,
                 description: error_description,
             },
+            transaction,
         )
     }
 
-    fn complete_messages(&self, messages: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.settle_all(messages, &Call::Complete)
+    #[pyo3(signature = (messages, *, transaction=None))]
+    fn complete_messages(&self, messages: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.settle_all(messages, &Call::Complete, transaction)
     }
 
-    #[pyo3(signature = (messages, *, properties_to_modify=None))]
+    #[pyo3(signature = (messages, *, properties_to_modify=None, transaction=None))]
     fn abandon_messages(
         &self,
         messages: &Bound<'_, PyAny>,
         properties_to_modify: Option<&Bound<'_, PyAny>>,
+        transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle_all(messages, &Call::Abandon(properties_to_modify))
+        self.settle_all(messages, &Call::Abandon(properties_to_modify), transaction)
     }
 
-    #[pyo3(signature = (messages, *, properties_to_modify=None))]
+    #[pyo3(signature = (messages, *, properties_to_modify=None, transaction=None))]
     fn defer_messages(
         &self,
         messages: &Bound<'_, PyAny>,
         properties_to_modify: Option<&Bound<'_, PyAny>>,
+        transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle_all(messages, &Call::Defer(properties_to_modify))
+        self.settle_all(messages, &Call::Defer(properties_to_modify), transaction)
     }
 
-    #[pyo3(signature = (messages, reason=None, error_description=None))]
+    #[pyo3(signature = (messages, reason=None, error_description=None, *, transaction=None))]
     fn dead_letter_messages(
         &self,
         messages: &Bound<'_, PyAny>,
         reason: Option<&str>,
         error_description: Option<&str>,
+        transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         self.settle_all(
             messages,
@@ -193,6 +222,7 @@ impl ServiceBusReceiver {
                 reason,
                 description: error_description,
             },
+            transaction,
         )
     }
 

@@ -110,10 +110,7 @@ impl Sender {
         let mut first = Counter::MAX;
         if !entries.is_empty() {
             let mut outgoing = self.outgoing(entries, now);
-            let (number, ready) = outgoing.append_to(cell, now, durability, Some(&admission))?;
-            self.reach(durability);
-            self.announce(index, ready);
-            first = number;
+            first = self.append(index, cell, &mut outgoing, now, durability, Some(&admission))?;
         }
         self.queue.touch(now);
         let fresh = Some(admission.fresh().to_vec());

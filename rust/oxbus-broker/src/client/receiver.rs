@@ -290,7 +290,9 @@ pub(super) fn look_again_after(queue: &Queue) -> Option<Duration> {
     }
     let Moment { now, ticks } = clock.moment();
     let mut ms = queue.lock_duration_ms();
-    for (_, cell) in queue.cells() {
+    let topic = queue.topic();
+    let of_topic = topic.iter().flat_map(|topic| topic.cells());
+    for (_, cell) in queue.cells().chain(of_topic) {
         let (lock_end, due) = cell.next_event();
         ms = ms
             .min(lock_end.0.saturating_sub(ticks.0))

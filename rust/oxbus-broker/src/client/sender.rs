@@ -15,12 +15,10 @@ use oxbus_store::{MessageStore, NewMessage, Record};
 
 use super::batch::{Batch, Entry};
 use crate::entity::Queue;
+use crate::entity::topic::{Departing, Terms};
 use crate::record;
 use crate::routing::{RoundRobin, Route, route};
 use crate::shard::{Admission, Arrival, Cell, Refusal};
-
-/// Bytes a stored message takes beyond its record, for the memory limit.
-const SLOT_BYTES: usize = 40;
 
 /// A sender to one queue.
 pub struct Sender {
@@ -102,7 +100,11 @@ impl Sender {
         let core = self.queue.core();
         let now = core.clock().now();
         let identity = self.queue.identity_of(fields)?;
-        if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
+        if core.is_durable()
+            || self.queue.is_topic()
+            || identity.is_some()
+            || fields.scheduled_enqueue_time.is_some_and(|due| due > now)
+        {
             let entry = Entry {
                 record: record::encode_sized(len, fields),
                 time_to_live_ms: fields.time_to_live_ms,
@@ -150,7 +152,7 @@ impl Sender {
         self.check_sends()?;
         let bytes = rows.iter().map(|row| row.0.record.len()).sum();
         let (count, now) = (rows.len(), self.queue.core().clock().now());
-        if self.queue.core().is_durable() || self.queue.detects_duplicates() {
+        if self.queue.core().is_durable() || self.queue.detects_duplicates() || self.queue.is_topic() {
             // The rows stay whole until all are stored: they may go elsewhere when this fails.
             let entries: Vec<Entry> = rows.iter().map(|Row(entry)| entry.clone()).collect();
             let identities = self.identities(&entries)?;
@@ -161,13 +163,8 @@ impl Sender {
         let index = usize::from(partition.0);
         let cell = self.admit_to(index, bytes, count)?;
         let entries = std::mem::take(rows).into_iter().map(|Row(entry)| entry).collect();
-        let stored = self
-            .outgoing(entries, now)
-            .append_to(cell, now, Durability::Memory, None);
-        let (_, ready) = stored?;
-        self.reach(Durability::Memory);
-        self.queue.touch(now);
-        self.announce(index, ready);
+        let mut outgoing = self.outgoing(entries, now);
+        self.append(index, cell, &mut outgoing, now, Durability::Memory, None)?;
         Ok(())
     }
 
@@ -237,19 +234,51 @@ impl Sender {
                 }
             };
             let durability = cell.durability(durability);
-            match outgoing.append_to(cell, now, durability, None) {
-                Ok((first, ready)) => {
-                    self.reach(durability);
-                    self.queue.touch(now);
-                    self.announce(index, ready);
-                    return Ok((index, first));
-                }
+            match self.append(index, cell, &mut outgoing, now, durability, None) {
+                Ok(first) => return Ok((index, first)),
                 // Nobody knows whether it was stored: storing it elsewhere may double it.
                 Err(refusal) if !refusal.is_definite => return Err(refusal),
                 Err(refusal) => refused = Some(refusal.error),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
+    }
+
+    /// Stores messages in a cell, all or none, and tells who waits for them. Returns the number of the first. They stay
+    /// in `outgoing` when they are refused.
+    pub(super) fn append(
+        &self,
+        index: usize,
+        cell: &Cell,
+        outgoing: &mut Outgoing,
+        now: Timestamp,
+        durability: Durability,
+        admitted: Option<&Admission<'_>>,
+    ) -> std::result::Result<Counter, Refusal> {
+        let (first, ready) = if self.queue.is_topic() {
+            let terms = Terms {
+                now,
+                durability,
+                admitted,
+            };
+            let first = self.queue.append_to_topic(index, cell, &outgoing.departing(), terms)?;
+            (first, None)
+        } else {
+            let (first, ready) = match outgoing {
+                Outgoing::Active(messages) => {
+                    let count = messages.len();
+                    (cell.append(messages, now, durability, admitted)?, count)
+                }
+                Outgoing::Mixed(arrivals) => cell.append_arrivals(arrivals, now, durability, admitted)?,
+            };
+            (first, Some(ready))
+        };
+        self.reach(durability);
+        self.queue.touch(now);
+        if let Some(ready) = ready {
+            self.announce(index, ready);
+        }
+        Ok(first)
     }
 
     fn new_message(&self, record: Record, time_to_live_ms: Option<u64>, now: Timestamp) -> NewMessage {
@@ -268,7 +297,7 @@ impl Sender {
         }
     }
 
-    fn check_size(&self, bytes: usize) -> Result<()> {
+    pub(super) fn check_size(&self, bytes: usize) -> Result<()> {
         let max = self.queue.message_size_bytes_max();
         if bytes <= max {
             return Ok(());
@@ -304,47 +333,22 @@ impl Sender {
     }
 
     pub(super) fn admit_to(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
-        let shard = self.queue.shard(index);
-        shard.health().check_send(shard.id())?;
-        self.queue.core().check_memory(bytes + messages * SLOT_BYTES)?;
-        let cell = self.queue.cell_for_append(index);
-        if cell.has_schedule() {
-            // What became active before this message comes before it: by the exact time, which stamps this one.
-            let clock = self.queue.core().clock();
-            let moment = clock.moment();
-            let now = moment.now.max(clock.now());
-            self.queue.tick(Moment { now, ..moment });
-        }
-        if let Some(max) = self.queue.size_bytes_max()
-            && !cell.has_room(bytes as u64, max)
-        {
-            let detail = format!(
-                "The maximum entity size has been reached or exceeded for Queue: '{}'. Receive and complete messages of that \
-                 partition, or raise max_size_in_megabytes. Partition: {}, Max entity size in bytes: {max}.",
-                self.queue.name().as_str(),
-                shard.id()
-            );
-            return Err(Error::new(ErrorKind::QuotaExceeded, detail));
-        }
-        Ok(cell)
+        self.queue.admit(index, bytes, messages)
     }
 }
 
 impl Outgoing {
-    /// The first number, and how many are active. They stay here when they are refused.
-    pub(super) fn append_to(
-        &mut self,
-        cell: &Cell,
-        now: Timestamp,
-        durability: Durability,
-        admitted: Option<&Admission<'_>>,
-    ) -> std::result::Result<(Counter, usize), Refusal> {
+    /// The messages, with when those are due that are not active.
+    fn departing(&self) -> Vec<Departing<'_>> {
         match self {
-            Self::Active(messages) => {
-                let count = messages.len();
-                Ok((cell.append(messages, now, durability, admitted)?, count))
-            }
-            Self::Mixed(arrivals) => cell.append_arrivals(arrivals, now, durability, admitted),
+            Self::Active(messages) => messages
+                .iter()
+                .map(|message| Departing { message, due: None })
+                .collect(),
+            Self::Mixed(arrivals) => arrivals
+                .iter()
+                .map(|Arrival { message, due }| Departing { message, due: *due })
+                .collect(),
         }
     }
 }

@@ -150,10 +150,26 @@ impl Receiver {
 
     /// Sets the state of the session, or clears it (B-210, B-211).
     pub fn set_session_state(&self, state: Option<&[u8]>) -> Result<()> {
+        let (index, accepted, state) = self.prepare_state(state)?;
+        let cell = self.queue.cell(index).ok_or_else(|| self.session_lost())?;
+        let pending = cell
+            .set_session_state(&accepted, state, self.moment())
+            .map_err(|error| match error {
+                SessionError::Lost => self.session_lost(),
+                SessionError::Store(error) => error,
+            })?;
+        cell.finish(pending.as_ref())
+    }
+
+    /// Checks a new state of the session: the index of its cell, the session, the state.
+    pub(super) fn prepare_state(&self, state: Option<&[u8]>) -> Result<(usize, Arc<Accepted>, Option<State>)> {
         let held = self.held()?;
         let moment = self.moment();
         self.queue.tick(moment);
-        let (cell, _) = self.sessions_of(held)?;
+        let (cell, sessions) = self.sessions_of(held)?;
+        sessions
+            .state(&held.accepted, moment.ticks)
+            .map_err(|SessionLost| self.session_lost())?;
         if let Some(bytes) = state {
             self.check_state(cell, held, bytes)?;
         }
@@ -161,13 +177,12 @@ impl Receiver {
             bytes: bytes.into(),
             set_at: moment.now,
         });
-        let pending = cell
-            .set_session_state(&held.accepted, state, moment)
-            .map_err(|error| match error {
-                SessionError::Lost => self.session_lost(),
-                SessionError::Store(error) => error,
-            })?;
-        cell.finish(pending.as_ref())
+        Ok((held.index, Arc::clone(&held.accepted), state))
+    }
+
+    /// The session it has accepted, to be named later.
+    pub(super) fn accepted(&self) -> Option<Arc<Accepted>> {
+        self.session.as_ref().map(|held| Arc::clone(&held.accepted))
     }
 
     fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8]) -> Result<()> {
@@ -177,16 +192,10 @@ impl Receiver {
         let Some(max) = self.queue.size_bytes_max() else {
             return Ok(());
         };
-        if cell.has_room(bytes.len() as u64, max) {
+        if cell.has_room(bytes.len() as u64, max, || cell.counted_bytes()) {
             return Ok(());
         }
-        let detail = format!(
-            "The maximum entity size has been reached or exceeded for Queue: '{}'. Receive and complete messages of that partition, or \
-             raise max_size_in_megabytes. Partition: {}, Max entity size in bytes: {max}.",
-            self.queue.name().as_str(),
-            self.queue.shard(held.index).id()
-        );
-        Err(Error::new(ErrorKind::QuotaExceeded, detail))
+        Err(self.queue.is_full(held.index, max))
     }
 
     /// Gives the session back; nothing is charged (B-205).

@@ -11,7 +11,7 @@ use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored};
 use super::receiver::Receiver;
 use crate::record::{with_dead_letter, with_properties};
 use crate::shard::journal::Pending;
-use crate::shard::{Cell, Ended, SettleError};
+use crate::shard::{Cell, Ended, Ending, SettleError};
 
 /// Names a hold across the cells of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,39 @@ impl Receiver {
             return Err(self.lock_lost(at));
         }
         let failed = |error| self.settle_error(at, error);
-        let outcome = match settlement {
+        match self.ending(cell, at, settlement)? {
+            Ending::DeadLetter(record) => {
+                let pending = cell.dead_letter(at.key, record, ticks).map_err(failed)?;
+                self.note_settled(&[at]);
+                let ended = Ended {
+                    dead_letters: 1,
+                    ..Ended::default()
+                };
+                Ok(Begun::new(cell, ended, pending))
+            }
+            Ending::Outcome(outcome) => {
+                let (ended, pending) = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;
+                self.note_settled(&[at]);
+                Ok(Begun::new(cell, ended, pending))
+            }
+        }
+    }
+
+    /// Checks a settlement that is to happen later: how it ends the hold of the message.
+    pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Ending> {
+        self.check_settles()?;
+        let ticks = self.queue.core().clock().ticks();
+        self.queue.tick(self.moment());
+        let cell = self.cell_of(at)?;
+        if !self.may_settle(at, ticks)? || !cell.store(self.sub_queue).holds(at.key, ticks) {
+            return Err(self.lock_lost(at));
+        }
+        self.ending(cell, at, settlement)
+    }
+
+    /// How a settlement ends the hold of a message.
+    pub(super) fn ending(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<Ending> {
+        Ok(Ending::Outcome(match settlement {
             Settlement::Complete => Outcome::Complete,
             Settlement::Abandon(changes) => Outcome::Abandon {
                 max_delivery_count: self.max_delivery_count(),
@@ -164,19 +196,14 @@ impl Receiver {
                 check_text("reason", reason)?;
                 check_text("error_description", description)?;
                 let stored = self.stored(cell, at)?;
-                let record = with_dead_letter(&stored, reason, description, changes)?;
-                let pending = cell.dead_letter(at.key, record, ticks).map_err(failed)?;
-                self.note_settled(&[at]);
-                let ended = Ended {
-                    dead_letters: 1,
-                    ..Ended::default()
-                };
-                return Ok(Begun::new(cell, ended, pending));
+                return Ok(Ending::DeadLetter(with_dead_letter(
+                    &stored,
+                    reason,
+                    description,
+                    changes,
+                )?));
             }
-        };
-        let (ended, pending) = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;
-        self.note_settled(&[at]);
-        Ok(Begun::new(cell, ended, pending))
+        }))
     }
 
     /// Refuses when a partition of one of these holds does not serve, so that nothing is settled by halves.

@@ -4,13 +4,14 @@
 //! JSON, so that a person can read it; the file around it has the check (docs/format.md).
 
 use oxbus_model::options::QueueSettings;
+use oxbus_model::rules::RuleSettings;
 use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::shard::journal::EntityId;
 
 /// The content of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contents {
     /// Shards of the namespace.
@@ -21,14 +22,43 @@ pub struct Contents {
     /// namespace has another store id and remembers the same identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_key: Option<String>,
-    /// The queues.
-    pub queues: Vec<QueueEntry>,
+    /// The queues, topics and subscriptions.
+    pub queues: Vec<EntityEntry>,
 }
 
-/// A queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What an entity is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct QueueEntry {
+pub enum EntityRole {
+    /// A queue.
+    #[default]
+    Queue,
+    /// A topic.
+    Topic {
+        /// Kept and shown.
+        support_ordering: bool,
+    },
+    /// A subscription.
+    Subscription {
+        /// The number of its topic.
+        topic: u64,
+        /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
+        bury_failed: bool,
+        /// Its rules.
+        rules: Vec<RuleSettings>,
+    },
+}
+
+impl EntityRole {
+    fn is_queue(&self) -> bool {
+        *self == Self::Queue
+    }
+}
+
+/// An entity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EntityEntry {
     /// Its number: names this life of the queue in the journals.
     pub id: u64,
     /// Its name as it was given.
@@ -39,8 +69,11 @@ pub struct QueueEntry {
     pub created_at_ms: u64,
     /// When its settings changed last.
     pub updated_at_ms: u64,
-    /// Its settings.
+    /// Its settings; those that a topic or a subscription has not are at their defaults.
     pub settings: QueueSettings,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "EntityRole::is_queue")]
+    pub role: EntityRole,
 }
 
 impl Contents {
@@ -89,7 +122,7 @@ mod tests {
     #[test]
     fn contents_come_back() {
         let mut contents = Contents::new(16);
-        contents.queues.push(QueueEntry {
+        contents.queues.push(EntityEntry {
             id: 3,
             name: "Orders/new".to_owned(),
             home: 7,
@@ -100,6 +133,7 @@ mod tests {
                 user_metadata: "text with \"quotes\" and é".to_owned(),
                 ..QueueSettings::default()
             },
+            role: EntityRole::Queue,
         });
         assert_eq!(Contents::decode(&contents.encode()).expect("ours"), contents);
     }

@@ -16,7 +16,7 @@ mod salvage;
 mod store;
 mod upkeep;
 
-pub use contents::{Contents, QueueEntry};
+pub use contents::{Contents, EntityEntry, EntityRole};
 pub use open::{Opened, StoreOptions, open};
 pub use salvage::{SalvagedPartition, salvage};
 pub use store::{ShardStore, Stores};

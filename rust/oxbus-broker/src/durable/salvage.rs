@@ -14,7 +14,7 @@ use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, Salvaged, ShardId, salvage as salvage_log};
 
 use super::open::{Replaying, own, shard_dir, storage};
-use super::{Contents, QueueEntry};
+use super::{Contents, EntityEntry, EntityRole};
 use crate::clock::random_bytes;
 use crate::shard::journal::Image;
 
@@ -121,7 +121,7 @@ fn guessed(partitions: u16, images: &[Image]) -> Contents {
             continue;
         }
         contents.next_entity = contents.next_entity.max(entity.0 + 1);
-        contents.queues.push(QueueEntry {
+        contents.queues.push(EntityEntry {
             id: entity.0,
             name: format!("salvaged-{}", entity.0),
             home: 0,
@@ -131,6 +131,7 @@ fn guessed(partitions: u16, images: &[Image]) -> Contents {
                 enable_partitioning: true,
                 ..QueueSettings::default()
             },
+            role: EntityRole::Queue,
         });
     }
     contents

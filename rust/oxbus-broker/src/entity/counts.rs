@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counts of a queue, per partition and in sum (B-389 … B-395, B-097).
 
-use oxbus_model::PartitionId;
 use oxbus_model::name::SubQueue;
+use oxbus_model::{Error, ErrorKind, PartitionId};
 
 use super::Queue;
+use crate::shard::Cell;
 
 /// Messages of one partition of a queue. Everything counts messages but the last field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,6 +58,26 @@ impl Queue {
             })
             .collect();
         QueueCounts { total, partitions }
+    }
+
+    /// Bytes that count against the size of the entity in one partition; a topic's with those of its subscriptions (B-037).
+    pub(crate) fn counted_bytes(&self, index: usize) -> u64 {
+        let own = self.cell(index).map_or(0, Cell::counted_bytes);
+        let subscriptions = self.subscribers();
+        let theirs = subscriptions.entities.iter().map(|entity| entity.counted_bytes(index));
+        own + theirs.sum::<u64>()
+    }
+
+    /// The error of an entity that is full in one partition (B-036).
+    pub(crate) fn is_full(&self, index: usize, max: u64) -> Error {
+        let kind = if self.is_topic() { "Topic" } else { "Queue" };
+        let detail = format!(
+            "The maximum entity size has been reached or exceeded for {kind}: '{}'. Receive and complete messages of that partition, \
+             the dead-lettered ones too, or raise max_size_in_megabytes. Partition: {}, Max entity size in bytes: {max}.",
+            self.name().as_str(),
+            self.shard(index).id()
+        );
+        Error::new(ErrorKind::QuotaExceeded, detail)
     }
 
     fn partition_counts(&self, index: usize) -> PartitionCounts {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Entities: what has a name, settings and cells in the shards of its namespace.
 
+mod admission;
 pub mod counts;
+pub(crate) mod departure;
 mod keys;
 pub mod queue;
 pub mod receivable;
 pub mod receive_cache;
+pub(crate) mod role;
 mod sessions;
+pub(crate) mod topic;
 
 pub use counts::{PartitionCounts, QueueCounts};
 pub use queue::{Queue, QueueDescription};

@@ -15,6 +15,7 @@ use oxbus_store::LockKey;
 
 use super::Receivable;
 use super::receive_cache::send_back;
+use super::role::Role;
 use crate::namespace::Core;
 use crate::shard::journal::{EntityId, Queues};
 use crate::shard::{Cell, Ended, Features, Rules, Sessions, Shard};
@@ -32,6 +33,7 @@ pub struct Queue {
     settings: RwLock<Arc<QueueSettings>>,
     partitioned: bool,
     pub(super) features: Features,
+    role: Role,
     pub(super) duplicate_window_ms: AtomicU64,
     lock_duration_ms: AtomicU64,
     time_to_live_ms: AtomicU64,
@@ -62,6 +64,7 @@ impl Queue {
         core: &Arc<Core>,
         name: EntityName,
         settings: QueueSettings,
+        role: Role,
         shards: Box<[Arc<Shard>]>,
         id: EntityId,
         (created_at, updated_at): (Timestamp, Timestamp),
@@ -78,7 +81,9 @@ impl Queue {
             features: Features {
                 detects_duplicates: settings.requires_duplicate_detection,
                 requires_session: settings.requires_session,
+                fans_out: matches!(role, Role::Topic(_)),
             },
+            role,
             duplicate_window_ms: AtomicU64::new(0),
             settings: RwLock::default(),
             lock_duration_ms: AtomicU64::new(0),
@@ -138,6 +143,11 @@ impl Queue {
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.core.clock().now()
+    }
+
+    /// What it is.
+    pub(crate) fn role(&self) -> &Role {
+        &self.role
     }
 
     /// Its name.
@@ -209,7 +219,8 @@ impl Queue {
         Err(Error::new(
             ErrorKind::EntityNotFound,
             format!(
-                "the queue was deleted; create it and open a new handle: `{}`",
+                "the {} was deleted; create it and open a new handle: `{}`",
+                self.kind(),
                 self.name.as_str()
             ),
         ))
@@ -248,7 +259,8 @@ impl Queue {
 
     fn disabled(&self, what: &str) -> Error {
         let detail = format!(
-            "the queue's status forbids to {what}; set its status to Active with update_queue: `{}`",
+            "the {0}'s status forbids to {what}; set its status to Active with update_{0}: `{1}`",
+            self.kind(),
             self.name.as_str()
         );
         Error::new(ErrorKind::EntityDisabled, detail)
@@ -374,9 +386,15 @@ impl Queue {
 
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
     pub fn tick(&self, moment: Moment) {
+        if let Some(topic) = self.topic() {
+            topic.tick(moment);
+        }
         for (index, cell) in self.cells() {
             if !self.shards[index].health().serves() {
                 continue;
+            }
+            if self.is_topic() {
+                self.activate_due(index, cell, moment.now);
             }
             let ended = cell.tick(moment, self.rules());
             self.announce(index, ended);

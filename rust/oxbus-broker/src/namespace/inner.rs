@@ -14,8 +14,9 @@ use oxbus_store::NumberedStore;
 use super::NamespaceOptions;
 use super::core::Core;
 use crate::clock::{ManualClock, SystemClock};
-use crate::durable::{self, Contents, QueueEntry, Stores, Upkeep};
+use crate::durable::{self, Contents, EntityEntry, EntityRole, Stores, Upkeep};
 use crate::entity::Queue;
+use crate::entity::role::{CompiledRule, Role, SubscriptionRole, TopicRole};
 use crate::shard::journal::{EntityId, Image, Journal};
 use crate::shard::{Cell, CellHandle, Shard};
 
@@ -49,6 +50,7 @@ pub(super) struct Inner {
     /// In memory; the catalog counts in a directory.
     pub(super) next_entity: AtomicU64,
     pub(super) stores: Option<Stores>,
+    pub(super) opened_at: Timestamp,
     /// Kept alive for the clock, which knows it weakly.
     _on_advance: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -99,11 +101,13 @@ impl Inner {
                 (opened.shards.into(), Some(opened.stores))
             }
         };
+        let core_now = core.clock().now();
         let inner = Arc::new(Self {
             upkeep: OnceLock::new(),
             core,
             shards,
             next_entity: AtomicU64::new(1),
+            opened_at: core_now,
             stores,
             _on_advance: on_advance,
         });
@@ -123,16 +127,25 @@ impl Inner {
         }
     }
 
-    /// The queue that an entry of the catalog describes, without messages.
-    pub(super) fn queue_of(&self, entry: &QueueEntry) -> Result<Arc<Queue>> {
+    /// The shard of a topic that is not partitioned, for its subscriptions.
+    pub(super) fn home_of(&self, entities: &BTreeMap<String, Arc<Queue>>, topic: u64) -> Result<u16> {
+        let topic = entities.values().find(|entity| entity.id().0 == topic);
+        let topic =
+            topic.ok_or_else(|| Error::new(ErrorKind::EntityNotFound, "the topic was deleted; create it again"))?;
+        Ok(topic.shard(0).id().0)
+    }
+
+    /// The entity that an entry of the catalog describes, without messages. `entities` has the topic of a subscription.
+    pub(super) fn entity_of(&self, entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Result<Arc<Queue>> {
         if usize::from(entry.home) >= self.shards.len() {
             let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
             return Err(Error::new(ErrorKind::Corrupt, detail));
         }
         Ok(Arc::new(Queue::new(
             &self.core,
-            EntityName::parse(&entry.name)?,
+            EntityName::of_catalog(&entry.name)?,
             entry.settings.clone(),
+            role_of(entry, entities)?,
             self.shards_of(&entry.settings, entry.home),
             EntityId(entry.id),
             (Timestamp(entry.created_at_ms), Timestamp(entry.updated_at_ms)),
@@ -143,7 +156,7 @@ impl Inner {
     fn restore(&self, contents: &Contents, mut images: Vec<Image>) -> Result<()> {
         let mut queues = self.core.queues_for_change();
         for entry in &contents.queues {
-            let queue = self.queue_of(entry)?;
+            let queue = self.entity_of(entry, &queues)?;
             for index in 0..usize::from(queue.partitions()) {
                 let partition = usize::from(queue.shard(index).id().0);
                 if let Some(messages) = images[partition].take(queue.id()) {
@@ -152,6 +165,7 @@ impl Inner {
             }
             queues.insert(queue.name().key().to_owned(), queue);
         }
+        subscribe_all(&queues);
         Ok(())
     }
 
@@ -186,14 +200,22 @@ impl Inner {
         });
         for entry in &contents.queues {
             match queues.get(&EntityName::key_of(&entry.name)) {
-                Some(queue) => queue.apply(entry.settings.clone(), Timestamp(entry.updated_at_ms)),
+                Some(queue) => {
+                    queue.apply(entry.settings.clone(), Timestamp(entry.updated_at_ms));
+                    if let EntityRole::Subscription { rules, bury_failed, .. } = &entry.role {
+                        // What was compiled there compiles here.
+                        let rules = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
+                        queue.set_rules(rules.collect(), *bury_failed);
+                    }
+                }
                 None => {
-                    if let Ok(queue) = self.queue_of(entry) {
+                    if let Ok(queue) = self.entity_of(entry, queues) {
                         queues.insert(queue.name().key().to_owned(), queue);
                     }
                 }
             }
         }
+        subscribe_all(queues);
     }
 
     /// What is over is not written down any more.
@@ -271,6 +293,35 @@ impl Inner {
         for queue in queues.values() {
             queue.remove();
         }
+    }
+}
+
+/// What the entity of an entry is.
+fn role_of(entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Result<Role> {
+    Ok(match &entry.role {
+        EntityRole::Queue => Role::Queue,
+        EntityRole::Topic { support_ordering } => Role::Topic(TopicRole::new(*support_ordering)),
+        EntityRole::Subscription {
+            topic,
+            bury_failed,
+            rules,
+        } => {
+            let found = entities.values().find(|entity| entity.id().0 == *topic);
+            let topic = found.ok_or_else(|| {
+                let detail = format!("the catalog has a subscription without its topic: `{}`", entry.name);
+                Error::new(ErrorKind::Corrupt, detail)
+            })?;
+            let rules = rules.iter().cloned().map(CompiledRule::new).collect::<Result<_>>()?;
+            Role::Subscription(SubscriptionRole::new(topic, *bury_failed, rules))
+        }
+    })
+}
+
+/// Tells each topic of its subscriptions.
+pub(super) fn subscribe_all(entities: &BTreeMap<String, Arc<Queue>>) {
+    for topic in entities.values().filter(|entity| entity.is_topic()) {
+        let is_of_topic = |entity: &&Arc<Queue>| entity.topic().is_some_and(|it| Arc::ptr_eq(&it, topic));
+        topic.subscribe(entities.values().filter(is_of_topic).cloned().collect());
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod core;
 mod inner;
+mod topics;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,14 +15,16 @@ use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, QueueSettings};
-use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
+use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 
 pub use self::core::{Core, WakeHandle};
 pub use self::inner::CloseHandle;
-use self::inner::Inner;
-use crate::client::{Acceptor, Receiver, ReceiverOptions, Sender, Wanted};
+use self::inner::{Inner, subscribe_all};
+pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
+use crate::client::{Acceptor, Receiver, ReceiverOptions, Sender, Transaction, Wanted};
 use crate::clock::ManualClock;
-use crate::durable::{QueueEntry, Recovery, StoreOptions, Stores};
+use crate::durable::{EntityEntry, EntityRole, Recovery, StoreOptions, Stores};
+use crate::entity::role::CompiledRule;
 use crate::entity::{Queue, QueueCounts, QueueDescription};
 use crate::shard::{Fault, Injected, Shard};
 
@@ -92,6 +95,13 @@ impl Namespace {
         CloseHandle::new(&self.inner)
     }
 
+    /// When it was opened, and when an entity changed last.
+    pub fn times(&self) -> (Timestamp, Timestamp) {
+        let opened = self.inner.opened_at;
+        let changed = self.inner.core.queues().values().map(|entity| entity.times().1).max();
+        (opened, changed.map_or(opened, |changed| changed.max(opened)))
+    }
+
     /// True until [`Namespace::close`].
     pub fn is_open(&self) -> bool {
         self.inner.core.check_open().is_ok()
@@ -132,31 +142,44 @@ impl Namespace {
 
     /// Creates a queue.
     pub fn create_queue(&self, name: &str, settings: QueueSettings) -> Result<QueueDescription> {
+        let name = EntityName::parse(name)?;
+        let created = self.create(&name, settings, EntityRole::Queue)?;
+        Ok(created.describe())
+    }
+
+    /// Creates an entity of a valid name.
+    fn create(&self, name: &EntityName, settings: QueueSettings, role: EntityRole) -> Result<Arc<Queue>> {
         let inner = &self.inner;
         inner.core.check_open()?;
-        let name = EntityName::parse(name)?;
         settings.check()?;
-        let mut queues = inner.core.queues_for_change();
-        inner.refresh(&mut queues);
-        if queues.contains_key(name.key()) {
+        let mut entities = inner.core.queues_for_change();
+        inner.refresh(&mut entities);
+        if entities.contains_key(name.key()) {
             let detail = format!(
                 "an entity of that name exists; choose another name or update that one: `{}`",
                 name.as_str()
             );
             return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
         }
-        let home = partition_of(name.key().as_bytes(), self.partitions().into()) as u16;
+        let home = match &role {
+            // Beside its topic, so that both meet in one shard.
+            EntityRole::Subscription { topic, .. } => inner.home_of(&entities, *topic)?,
+            _ => partition_of(name.key().as_bytes(), self.partitions().into()) as u16,
+        };
         let shards = inner.shards_of(&settings, home);
         check_health(&shards, "create")?;
         let now = inner.core.clock().now();
-        let mut entry = QueueEntry {
+        let mut entry = EntityEntry {
             id: 0,
             name: name.as_str().to_owned(),
             home,
             created_at_ms: now.0,
             updated_at_ms: now.0,
             settings,
+            role,
         };
+        // Before the catalog says so: what does not compile is refused without a trace.
+        inner.entity_of(&entry, &entities)?;
         match &inner.stores {
             None => entry.id = inner.next_entity.fetch_add(1, Ordering::Relaxed),
             Some(stores) => stores.change(|contents| {
@@ -165,79 +188,132 @@ impl Namespace {
                 contents.queues.push(entry.clone());
             })?,
         }
-        let queue = inner.queue_of(&entry)?;
-        let description = queue.describe();
-        queues.insert(name.key().to_owned(), queue);
-        Ok(description)
+        let entity = inner.entity_of(&entry, &entities)?;
+        entities.insert(name.key().to_owned(), Arc::clone(&entity));
+        subscribe_all(&entities);
+        Ok(entity)
     }
 
     /// The queue of that name.
     pub fn queue(&self, name: &str) -> Result<Arc<Queue>> {
+        self.entity_that(name, "queue", Queue::is_queue)
+    }
+
+    /// The entity of that path, if it is what is asked for (B-019).
+    fn entity_that(&self, path: &str, what: &str, is_it: impl Fn(&Queue) -> bool) -> Result<Arc<Queue>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
-        self.inner
-            .core
-            .queues()
-            .get(&EntityName::key_of(name))
-            .cloned()
-            .ok_or_else(|| {
-                Error::new(
-                    ErrorKind::EntityNotFound,
-                    format!("no queue of that name; create it with create_queue: `{name}`"),
-                )
-            })
+        let found = self.inner.core.queues().get(&EntityName::key_of(path)).cloned();
+        found.filter(|entity| is_it(entity)).ok_or_else(|| {
+            let create = what.replace(' ', "_");
+            let detail = format!("no {what} of that name; create it with create_{create}: `{path}`");
+            Error::new(ErrorKind::EntityNotFound, detail)
+        })
+    }
+
+    /// Any entity.
+    pub fn entity(&self, path: &str) -> Result<Arc<Queue>> {
+        let what = if path.to_ascii_lowercase().contains("/subscriptions/") {
+            "subscription"
+        } else {
+            "queue"
+        };
+        self.entity_that(path, what, |_| true)
     }
 
     /// Changes the settings of a queue; `change` edits a copy of those that hold.
     pub fn update_queue(&self, name: &str, change: impl FnOnce(&mut QueueSettings)) -> Result<()> {
         let queue = self.queue(name)?;
+        self.update(&queue, |settings, _| change(settings))
+    }
+
+    /// Changes the settings of an entity, and what its role says; `change` edits copies of those that hold.
+    fn update(&self, entity: &Arc<Queue>, change: impl FnOnce(&mut QueueSettings, &mut EntityRole)) -> Result<()> {
         // Taken for writing, so that two updates do not undo each other.
-        let _guard = self.inner.core.queues_for_change();
-        queue.check_alive()?;
-        let held = queue.settings();
+        let entities = self.inner.core.queues_for_change();
+        entity.check_alive()?;
+        let held = entity.settings();
         let mut next = (*held).clone();
-        change(&mut next);
+        let mut role = entity.role_entry();
+        change(&mut next, &mut role);
         held.check_change(&next)?;
+        let compiled = match &role {
+            EntityRole::Subscription { rules, .. } => {
+                let rules = rules.iter().cloned().map(CompiledRule::new);
+                rules.collect::<Result<Vec<_>>>()?
+            }
+            _ => Vec::new(),
+        };
         check_health(
-            (0..usize::from(queue.partitions())).map(|index| queue.shard(index)),
+            (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
             "update",
         )?;
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
             stores.change(|contents| {
-                for entry in contents.queues.iter_mut().filter(|entry| entry.id == queue.id().0) {
+                for entry in contents.queues.iter_mut().filter(|entry| entry.id == entity.id().0) {
                     entry.settings = next.clone();
+                    entry.role = role.clone();
                     entry.updated_at_ms = now.0;
                 }
             })?;
         }
-        queue.apply(next, now);
+        match role {
+            EntityRole::Queue => {}
+            EntityRole::Topic { support_ordering } => entity.set_support_ordering(support_ordering),
+            EntityRole::Subscription { bury_failed, .. } => entity.set_rules(compiled, bury_failed),
+        }
+        entity.apply(next, now);
+        if let Some(topic) = entity.topic() {
+            topic.recompile();
+        }
+        drop(entities);
         Ok(())
     }
 
     /// Deletes a queue with its messages.
     pub fn delete_queue(&self, name: &str) -> Result<()> {
-        let queue = self.queue(name)?;
-        let mut queues = self.inner.core.queues_for_change();
-        queue.check_alive()?;
+        self.delete(&self.queue(name)?)
+    }
+
+    /// Deletes an entity with its messages; a topic with its subscriptions.
+    fn delete(&self, entity: &Arc<Queue>) -> Result<()> {
+        let mut entities = self.inner.core.queues_for_change();
+        entity.check_alive()?;
         check_health(
-            (0..usize::from(queue.partitions())).map(|index| queue.shard(index)),
+            (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
             "delete",
         )?;
+        let mut gone = entity.subscriptions();
+        gone.push(Arc::clone(entity));
         if let Some(stores) = &self.inner.stores {
             // Its messages go with it: the journals forget an entity that the catalog does not know.
-            stores.change(|contents| contents.queues.retain(|entry| entry.id != queue.id().0))?;
+            let is_gone = |id: u64| gone.iter().any(|entity| entity.id().0 == id);
+            stores.change(|contents| contents.queues.retain(|entry| !is_gone(entry.id)))?;
         }
-        queues.remove(queue.name().key());
-        queue.remove();
+        for entity in gone {
+            entities.remove(entity.name().key());
+            entity.remove();
+        }
+        subscribe_all(&entities);
         Ok(())
     }
 
     /// All queues by name.
     pub fn list_queues(&self) -> Result<Vec<Arc<Queue>>> {
+        self.list(Queue::is_queue)
+    }
+
+    /// All entities by path: queues, topics, subscriptions.
+    pub fn list_entities(&self) -> Result<Vec<Arc<Queue>>> {
+        self.list(|_| true)
+    }
+
+    fn list(&self, is_one: impl Fn(&Queue) -> bool) -> Result<Vec<Arc<Queue>>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
-        Ok(self.inner.core.queues().values().cloned().collect())
+        let entities = self.inner.core.queues();
+        Ok(entities.values().filter(|entity| is_one(entity)).cloned().collect())
     }
 
     /// Counts of a queue.
@@ -245,19 +321,31 @@ impl Namespace {
         Ok(self.queue(name)?.counts())
     }
 
-    /// A sender to a queue.
-    pub fn sender(&self, queue: &str) -> Result<Sender> {
-        Ok(Sender::new(self.queue(queue)?))
+    /// A sender to a queue or a topic.
+    pub fn sender(&self, path: &str) -> Result<Sender> {
+        let entity = self.entity(path)?;
+        entity.check_sendable()?;
+        Ok(Sender::new(entity))
     }
 
-    /// A receiver from a queue or its dead-letter queue.
-    pub fn receiver(&self, queue: &str, options: ReceiverOptions) -> Result<Receiver> {
-        Receiver::new(self.queue(queue)?, options, None)
+    /// A receiver from a queue or a subscription, or from its dead-letter queue.
+    pub fn receiver(&self, path: &str, options: ReceiverOptions) -> Result<Receiver> {
+        let entity = self.entity(path)?;
+        entity.check_receivable()?;
+        Receiver::new(entity, options, None)
     }
 
-    /// Accepts a session of a queue. `owner` names the receiver.
-    pub fn acceptor(&self, queue: &str, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Acceptor> {
-        Acceptor::new(self.queue(queue)?, wanted, options, owner)
+    /// Accepts a session of a queue or a subscription. `owner` names the receiver.
+    pub fn acceptor(&self, path: &str, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Acceptor> {
+        let entity = self.entity(path)?;
+        entity.check_receivable()?;
+        Acceptor::new(entity, wanted, options, owner)
+    }
+
+    /// A transaction in which nothing was done. It may touch several entities when `cross_entity` says so.
+    pub fn transaction(&self, cross_entity: bool) -> Result<Transaction> {
+        self.inner.core.check_open()?;
+        Ok(Transaction::new(Arc::clone(&self.inner.core), cross_entity))
     }
 
     /// Health of every partition.
@@ -333,7 +421,7 @@ fn check_health<'a>(shards: impl IntoIterator<Item = &'a Arc<Shard>>, what: &str
     for shard in shards {
         if let Some(reason) = shard.health().reason() {
             let detail = format!(
-                "cannot {what} the queue: {reason}; heal the partition and try again: partition={}",
+                "cannot {what} the entity: {reason}; heal the partition and try again: partition={}",
                 shard.id()
             );
             return Err(Error::new(ErrorKind::PartitionUnavailable, detail));

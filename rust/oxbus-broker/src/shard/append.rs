@@ -150,7 +150,7 @@ impl Cell {
         Ok((first, active))
     }
 
-    fn push_arrival(&self, counter: Counter, arrival: &Arrival, now: Timestamp, entry: &mut Vec<u8>) {
+    pub(super) fn push_arrival(&self, counter: Counter, arrival: &Arrival, now: Timestamp, entry: &mut Vec<u8>) {
         let Arrival { message, due } = arrival;
         let (expires_at, bytes) = (message.expires_at, bytes_of(message));
         match *due {
@@ -176,7 +176,7 @@ impl Cell {
     }
 
     /// Adds what is to be remembered of the messages of an entry.
-    fn push_seen(&self, admitted: Option<&Admission<'_>>, entry: &mut Vec<u8>) {
+    pub(crate) fn push_seen(&self, admitted: Option<&Admission<'_>>, entry: &mut Vec<u8>) {
         let Some(admitted) = admitted.filter(|it| !it.identities().is_empty()) else {
             return;
         };
@@ -234,13 +234,13 @@ impl Cell {
 
     /// Waits until an entry has reached its level and its numbers may be shown: a number that was shown is not given
     /// out again even when the entry is lost with the power.
-    fn wait_shown(&self, pending: &Pending, durability: Durability) -> Result<(), AppendError> {
+    pub(super) fn wait_shown(&self, pending: &Pending, durability: Durability) -> Result<(), AppendError> {
         let promise = Lsn(self.promise_lsn.load(Ordering::Acquire));
         pending.wait_for(promise, Durability::Fsync)?;
         pending.wait(durability)
     }
 
-    fn refusal(&self, error: &AppendError) -> Refusal {
+    pub(super) fn refusal(&self, error: &AppendError) -> Refusal {
         let is_definite = !matches!(error, AppendError::Unknown(_));
         Refusal {
             error: self.shard.refuse(error),
@@ -251,11 +251,7 @@ impl Cell {
     /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
     /// the time to live counts from there (B-235, B-243), however late somebody looks. Returns how many are active.
     pub(super) fn activate_due(&self, now: Timestamp) -> usize {
-        let due = self.shard.with(self.no, |state| {
-            let due: Vec<(Timestamp, Counter)> = std::iter::from_fn(|| state.schedule.pop_due(now)).collect();
-            self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
-            due
-        });
+        let due = self.take_due(now);
         let mut activated = 0;
         for (position, &(due_at, counter)) in due.iter().enumerate() {
             match self.activate(due_at, counter) {
@@ -263,12 +259,7 @@ impl Cell {
                 Ok(false) => {}
                 Err(_) => {
                     // The shard is out of service or full: they come due again afterwards.
-                    self.shard.with(self.no, |state| {
-                        for &(due_at, counter) in &due[position..] {
-                            state.schedule.add(due_at, counter);
-                        }
-                        self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
-                    });
+                    self.due_again(&due[position..]);
                     break;
                 }
             }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Moment, PartitionId, Ticks, Timestamp};
+use oxbus_model::{Counter, Identity, Moment, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
 
 use super::journal::{EntityId, Queues, Rest};
@@ -48,6 +48,8 @@ pub struct Features {
     pub detects_duplicates: bool,
     /// Messages are received by session.
     pub requires_session: bool,
+    /// It keeps what waits for its time, for an entity that activates it: a topic.
+    pub fans_out: bool,
 }
 
 /// The settings of an entity by which its cells dispose of messages.
@@ -59,6 +61,27 @@ pub struct Rules {
     pub bury_expired: bool,
     /// One expired message of a session that is received from expires them all (B-209).
     pub sessions_expire_whole: bool,
+}
+
+/// What only some cells have.
+struct Extras {
+    history: Option<History>,
+    sessions: Option<Sessions>,
+    fans_out: bool,
+}
+
+impl Extras {
+    fn of(
+        features: Features,
+        seen: impl Iterator<Item = (Identity, Timestamp)>,
+        states: impl Iterator<Item = (Arc<str>, State)>,
+    ) -> Self {
+        Self {
+            history: features.detects_duplicates.then(|| History::restore(seen)),
+            sessions: features.requires_session.then(|| Sessions::restore(states)),
+            fans_out: features.fans_out,
+        }
+    }
 }
 
 /// One entity's part of one shard.
@@ -78,6 +101,8 @@ pub struct Cell {
     history: Option<History>,
     /// Who holds which session, when messages are received by session.
     pub(super) sessions: Option<Sessions>,
+    /// What is due is activated by its entity.
+    fans_out: bool,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
@@ -85,9 +110,8 @@ pub struct Cell {
 impl Cell {
     /// An empty cell of a shard.
     pub fn new(shard: &Arc<Shard>, entity: EntityId, features: Features) -> Self {
-        let history = features.detects_duplicates.then(History::default);
-        let sessions = features.requires_session.then(Sessions::default);
-        Self::with(shard, entity, CellStore::new(), CellState::default(), history, sessions)
+        let extras = Extras::of(features, std::iter::empty(), std::iter::empty());
+        Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
     /// A cell with the messages that recovery found. A message whose deliveries were used up when the process ended is
@@ -99,16 +123,11 @@ impl Cell {
         max_delivery_count: u32,
         features: Features,
     ) -> Self {
-        let history = features
-            .detects_duplicates
-            .then(|| History::restore(queues.seen.into_iter()));
         let state = |(id, (set_at, bytes)): (String, (Timestamp, Vec<u8>))| {
             let bytes = bytes.into();
             (id.into(), State { bytes, set_at })
         };
-        let sessions = features
-            .requires_session
-            .then(|| Sessions::restore(queues.states.into_iter().map(state)));
+        let extras = Extras::of(features, queues.seen.into_iter(), queues.states.into_iter().map(state));
         let mut state = CellState::default();
         for (counter, kept) in queues.dead_letters {
             let generation = kept.generation;
@@ -143,21 +162,14 @@ impl Cell {
         }
         let next_due = state.schedule.next_due();
         let main = CellStore::restore(queues.next, restored.into_iter());
-        let cell = Self::with(shard, entity, main, state, history, sessions);
+        let cell = Self::with(shard, entity, main, state, extras);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
         cell.promised.store(queues.next.0, Ordering::Relaxed);
         cell.bury(exhausted, Burial::DeliveriesExhausted);
         cell
     }
 
-    fn with(
-        shard: &Arc<Shard>,
-        entity: EntityId,
-        main: CellStore,
-        state: CellState,
-        history: Option<History>,
-        sessions: Option<Sessions>,
-    ) -> Self {
+    fn with(shard: &Arc<Shard>, entity: EntityId, main: CellStore, state: CellState, extras: Extras) -> Self {
         let no = shard.add_cell(state);
         Self {
             shard: Arc::clone(shard),
@@ -171,8 +183,9 @@ impl Cell {
             next_due: AtomicU64::new(Timestamp::NEVER.0),
             promised: AtomicU64::new(0),
             promise_lsn: AtomicU64::new(0),
-            history,
-            sessions,
+            history: extras.history,
+            sessions: extras.sessions,
+            fans_out: extras.fans_out,
             stored_bytes_bound: AtomicU64::new(0),
         }
     }
@@ -233,19 +246,19 @@ impl Cell {
     }
 
     /// Bytes of all records and session states: what counts against the entity's size (B-211).
-    fn counted_bytes(&self) -> u64 {
+    pub fn counted_bytes(&self) -> u64 {
         let records = self.main.counts().record_bytes + self.dead_letters.counts().record_bytes;
         records + self.sessions.as_ref().map_or(0, Sessions::state_bytes) as u64
     }
 
-    /// True when `bytes` more keep the records of this cell within `max`. Counts exactly only near the bound.
+    /// True when `bytes` more keep what counts within `max`. Asks for the `exact` count only near the bound.
     #[inline]
-    pub fn has_room(&self, bytes: u64, max: u64) -> bool {
+    pub fn has_room(&self, bytes: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
         let bound = self.stored_bytes_bound.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if bound <= max {
             return true;
         }
-        let exact = self.counted_bytes();
+        let exact = exact();
         let fits = exact + bytes <= max;
         self.stored_bytes_bound
             .store(if fits { exact + bytes } else { exact }, Ordering::Relaxed);
@@ -291,7 +304,7 @@ impl Cell {
         if self.dead_letters.next_expiry() <= ticks {
             ended.dead_letters += self.dead_letters.expire(ticks, u32::MAX, &mut Vec::new());
         }
-        if self.has_due(now) {
+        if self.has_due(now) && !self.fans_out {
             ended.main += self.activate_due(now);
         }
         ended.and(self.end_lapsed(moment, rules))
@@ -326,7 +339,7 @@ impl Cell {
 
     /// True when a scheduled message is due.
     #[inline]
-    fn has_due(&self, now: Timestamp) -> bool {
+    pub fn has_due(&self, now: Timestamp) -> bool {
         self.next_due.load(Ordering::SeqCst) <= now.0
     }
 }

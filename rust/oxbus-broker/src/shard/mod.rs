@@ -8,7 +8,7 @@
 //!
 //! Holds always
 //! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
-//! - order of the mutexes: the shard's, then the journal's order;
+//! - order of the mutexes: units of work, the shard's, then the journal's order;
 //! - an event is journaled after its effect is in the stores, except that messages come in the other way round: number,
 //!   event, commit, then the store. So a snapshot that waits for reserved numbers knows every event before it.
 
@@ -16,6 +16,7 @@ mod append;
 mod attempts;
 mod cell;
 mod dead_letter;
+mod fan_out;
 mod health;
 mod history;
 pub mod journal;
@@ -24,9 +25,10 @@ mod sessions;
 mod settle;
 mod snapshot;
 mod spill;
+mod unit;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
@@ -37,6 +39,7 @@ use crate::memory::Memory;
 pub use append::{Arrival, Refusal};
 pub use cell::{Cell, Ended, Features, Rules};
 pub use dead_letter::DeadLetters;
+pub use fan_out::{Fan, FanOut};
 pub use health::{Fault, Health, Injected};
 pub use history::{Admission, History};
 use journal::{Journal, Pending};
@@ -45,6 +48,7 @@ pub use sessions::{Accepted, SessionEnd, SessionError, SessionInfo, SessionLost,
 pub use settle::SettleError;
 pub use snapshot::CellHandle;
 pub(crate) use spill::offset_in;
+pub use unit::{Ending, Held, StateChange, Unit, UnitError};
 
 /// One partition of a namespace.
 #[derive(Debug)]
@@ -56,6 +60,8 @@ pub struct Shard {
     journal: Option<Journal>,
     /// Held by whoever writes a snapshot.
     saving: Mutex<()>,
+    /// Shared by units of work that are written and have not had their effect; a snapshot takes it alone for a moment.
+    units: RwLock<()>,
     /// Whether what comes in stays on disk.
     memory: Arc<Memory>,
     /// Some cell has messages in `buried`.
@@ -103,6 +109,7 @@ impl Shard {
             cells: Mutex::default(),
             journal,
             saving: Mutex::default(),
+            units: RwLock::default(),
             memory: Arc::default(),
             has_buried: AtomicBool::new(false),
         }

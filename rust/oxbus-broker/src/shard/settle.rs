@@ -113,7 +113,12 @@ impl Cell {
     }
 
     /// What a settlement changes in the journal, encoded before the hold ends: only its holder knows the message.
-    fn event_of(&self, sub_queue: SubQueue, key: LockKey, outcome: &Outcome) -> Result<Option<Vec<u8>>, SettleError> {
+    pub(super) fn event_of(
+        &self,
+        sub_queue: SubQueue,
+        key: LockKey,
+        outcome: &Outcome,
+    ) -> Result<Option<Vec<u8>>, SettleError> {
         if self.shard.journal().is_none() {
             return Ok(None);
         }

@@ -50,11 +50,14 @@ impl Shard {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let unsaved = journal.unsaved_bytes();
+        // No unit of work is half-way: what the noted entry says is in the stores.
+        let units = self.units.write().unwrap_or_else(PoisonError::into_inner);
         let order = journal.order();
         let at = order.last();
         let noted = note(cells(), closing);
         let log = order.log();
         drop(order);
+        drop(units);
         until_settled(&noted);
         let mut chunks = Walk::over(&noted);
         // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.

@@ -9,7 +9,7 @@
 //! then   message id assigned by the sender 16 bytes · message id · session id · partition key · subject ·
 //!        correlation id · content type · to · reply to · reply-to session id          each: varint length, UTF-8
 //!        time to live varint ms · scheduled enqueue time varint ms
-//!        application properties: varint length, bytes (see `properties`)
+//!        application properties: varint length, bytes (see `properties`) · enqueued sequence number varint
 //! rest   body
 //! ```
 //!
@@ -23,7 +23,7 @@ pub use properties::{Properties, PropertiesBuilder, Value};
 
 use crate::caps::KEY_CHARS_MAX;
 use crate::varint::{self, Reader};
-use crate::{Error, ErrorKind, Result, Timestamp};
+use crate::{Error, ErrorKind, Result, SequenceNumber, Timestamp};
 
 const FORMAT: u8 = 1;
 
@@ -81,6 +81,8 @@ pub struct Fields<'a> {
     pub scheduled_enqueue_time: Option<Timestamp>,
     /// Application properties, encoded; `None` differs from an empty set.
     pub application_properties: Option<Properties<'a>>,
+    /// Number at the first point of submission: the topic, or the first queue of a chain (B-113).
+    pub enqueued_number: Option<SequenceNumber>,
 }
 
 impl<'a> Fields<'a> {
@@ -126,6 +128,7 @@ impl<'a> Fields<'a> {
             && self.time_to_live_ms.is_none()
             && self.scheduled_enqueue_time.is_none()
             && self.application_properties.is_none()
+            && self.enqueued_number.is_none()
     }
 
     fn texts(&self) -> [(u16, Option<&'a str>); 9] {
@@ -160,6 +163,7 @@ impl<'a> Fields<'a> {
         }
         len += self.time_to_live_ms.map_or(0, varint::len);
         len += self.scheduled_enqueue_time.map_or(0, |time| varint::len(time.0));
+        len += self.enqueued_number.map_or(0, |number| varint::len(number.0));
         len + self
             .application_properties
             .map_or(0, |it| varint::len(it.as_bytes().len() as u64) + it.as_bytes().len())
@@ -209,6 +213,10 @@ impl<'a> Fields<'a> {
         if let Some(properties) = self.application_properties {
             *presence |= 1 << 12;
             at = varint::put_bytes(out, at, properties.as_bytes());
+        }
+        if let Some(number) = self.enqueued_number {
+            *presence |= 1 << 13;
+            at = varint::put(out, at, number.0);
         }
         at
     }
@@ -260,6 +268,9 @@ impl<'a> Fields<'a> {
         if has(12) {
             let len = reader.varint()?;
             fields.application_properties = Some(Properties::new(reader.take(len)?)?);
+        }
+        if has(13) {
+            fields.enqueued_number = Some(SequenceNumber(reader.varint()?));
         }
         fields.body = match head & 0xf {
             0 => Body::Data(reader.0),

@@ -6,7 +6,7 @@ use oxbus_model::varint::Reader;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
-use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, HandedOut, READY, Rest, SCHEDULED};
+use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, READY, Rest, SCHEDULED};
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
 #[derive(Debug, Clone)]
@@ -126,6 +126,17 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             id: from.text()?,
             set_at: time(from)?,
             state: if flag(from)? { Some(from.bytes()?) } else { None },
+        },
+        12 => Event::FanOut {
+            enqueued_at: time(from)?,
+            bytes: record(from)?,
+            copies: many(from, |from| {
+                Some(FannedOut {
+                    entity: EntityId(from.varint()?),
+                    counter: counter(from)?,
+                    expires_at: time(from)?,
+                })
+            })?,
         },
         _ => return None,
     };

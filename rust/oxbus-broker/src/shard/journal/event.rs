@@ -18,6 +18,7 @@
 //! 9 Number      varint next number
 //! 10 Seen       varint count, each: varint ms, 16 bytes
 //! 11 SessionState  bytes of the session id, varint ms, u8 has a state, its bytes
+//! 12 FanOut     varint enqueued ms, bytes, varint count, each: varint entity, varint number, varint expiry
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
@@ -188,6 +189,26 @@ pub enum Event<'a> {
         /// The state from now on.
         state: Option<&'a [u8]>,
     },
+    /// A message came to a topic and went to some of its subscriptions; its record is written once.
+    FanOut {
+        /// When it was accepted.
+        enqueued_at: Timestamp,
+        /// Its record.
+        bytes: &'a [u8],
+        /// Its copies.
+        copies: Vec<FannedOut>,
+    },
+}
+
+/// A copy of a message in a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FannedOut {
+    /// The subscription.
+    pub entity: EntityId,
+    /// Its number there.
+    pub counter: Counter,
+    /// When it expires.
+    pub expires_at: Timestamp,
 }
 
 /// Adds the event of messages that come in, without a list of them.
@@ -249,6 +270,15 @@ fn push_state(out: &mut Vec<u8>, id: &str, set_at: Timestamp, state: Option<&[u8
     out.push(state.is_some().into());
     if let Some(state) = state {
         varint::push_bytes(out, state);
+    }
+}
+
+fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies: &[FannedOut]) {
+    varint::push(out, enqueued_at.0);
+    push_record(out, bytes);
+    varint::push(out, copies.len() as u64);
+    for copy in copies {
+        push_all(out, &[copy.entity.0, copy.counter.0, copy.expires_at.0]);
     }
 }
 
@@ -356,6 +386,11 @@ impl Event<'_> {
             Self::Number { next } => varint::push(out, next.0),
             Self::Seen { identities } => push_seen(out, identities),
             Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
+            Self::FanOut {
+                enqueued_at,
+                bytes,
+                copies,
+            } => push_fan_out(out, *enqueued_at, bytes, copies),
         }
     }
 
@@ -372,6 +407,7 @@ impl Event<'_> {
             Self::Number { .. } => 9,
             Self::Seen { .. } => 10,
             Self::SessionState { .. } => 11,
+            Self::FanOut { .. } => 12,
         }
     }
 }

@@ -25,7 +25,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
-use super::event::{Appended, EntityId, Event, HandedOut, Rest, SEEN_MAX};
+use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Rest, SEEN_MAX};
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,6 +247,8 @@ impl Queues {
                 }
                 self.insert(*sub_queue, *counter, kept)
             }
+            // Concerns other entities: `Image` does it.
+            Event::FanOut { .. } => Ok(()),
             Event::Number { next } => {
                 self.next = self.next.max(*next);
                 Ok(())
@@ -286,12 +288,33 @@ impl Image {
 
     /// Lets an event happen. `keep` says how its messages are kept.
     pub fn apply_with(&mut self, entity: EntityId, event: &Event<'_>, keep: Keeper<'_>) -> Result<(), Misfit> {
+        if let Event::FanOut {
+            enqueued_at,
+            bytes,
+            copies,
+        } = event
+        {
+            return self.fan_out(*enqueued_at, bytes, copies, keep);
+        }
         let queues = self.entities.entry(entity).or_default();
-        queues.apply(event, keep).map_err(|(counter, detail)| Misfit {
-            entity,
-            counter,
-            detail,
-        })
+        queues.apply(event, keep).map_err(|wrong| misfit(entity, wrong))
+    }
+
+    fn fan_out(
+        &mut self,
+        enqueued_at: Timestamp,
+        bytes: &[u8],
+        copies: &[FannedOut],
+        keep: Keeper<'_>,
+    ) -> Result<(), Misfit> {
+        let record = keep(bytes);
+        for copy in copies {
+            let queues = self.entities.entry(copy.entity).or_default();
+            let kept = || fresh(record.clone(), enqueued_at, copy.expires_at, Rest::Ready);
+            let inserted = queues.insert(SubQueue::Main, copy.counter, kept);
+            inserted.map_err(|wrong| misfit(copy.entity, wrong))?;
+        }
+        Ok(())
     }
 
     /// The image as chunks of events, for a snapshot. A chunk has about `chunk_bytes`, or one message.
@@ -335,6 +358,14 @@ impl Image {
             }
             (!chunk.is_empty()).then(|| Ok(chunk.into()))
         })
+    }
+}
+
+fn misfit(entity: EntityId, (counter, detail): Wrong) -> Misfit {
+    Misfit {
+        entity,
+        counter,
+        detail,
     }
 }
 

@@ -139,6 +139,16 @@ impl Sessions {
         self.index().state(accepted, ticks)
     }
 
+    /// Sets the state of a session that the caller holds. The journal was told.
+    pub(super) fn set_state(
+        &self,
+        accepted: &Arc<Accepted>,
+        state: Option<State>,
+        ticks: Ticks,
+    ) -> Result<(), SessionLost> {
+        self.index().set_state(accepted, state, ticks)
+    }
+
     /// Notes that the holder of a session has a message: a deferred one, which was fetched by number.
     pub fn lock(&self, accepted: &Arc<Accepted>, message: &Claimed, ticks: Ticks) -> Result<(), SessionLost> {
         self.index().lock(accepted, message, ticks)

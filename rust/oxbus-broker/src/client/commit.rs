@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was done in a transaction becomes one unit of work of its shard.
+//!
+//! Copies of earlier messages are told here and not before, so that a rollback leaves no trace of an id.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use oxbus_model::message::Fields;
+use oxbus_model::{Clock, Counter, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
+use oxbus_store::{NewMessage, Outcome};
+
+use super::transaction::{Sent, Settled, Work};
+use crate::entity::Queue;
+use crate::entity::departure::Departure;
+use crate::entity::role::Subscribers;
+use crate::namespace::Core;
+use crate::shard::journal::EntityId;
+use crate::shard::{Admission, Arrival, Cell, Ending, Held, StateChange, Unit, UnitError};
+
+/// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
+#[derive(Default)]
+struct Taken<'a> {
+    /// Of topics: their messages do not keep them.
+    passing: Vec<(&'a Cell, Counter)>,
+    /// Of messages that wait for their time.
+    waiting: Vec<(&'a Cell, Counter)>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        for (cell, counter) in self.passing.drain(..).chain(self.waiting.drain(..)) {
+            cell.give_up_numbers(counter, 1);
+        }
+    }
+}
+
+/// Which messages to an entity are new; the position of the next one.
+struct Admitted<'a> {
+    cell: &'a Cell,
+    admission: Admission<'a>,
+    next: usize,
+}
+
+/// Lets the work happen, or nothing of it.
+pub(super) fn commit(core: &Arc<Core>, mut work: Work) -> Result<()> {
+    let moment = Moment {
+        now: core.clock().now(),
+        ..core.clock().moment()
+    };
+    let take = |settled: &mut Settled| std::mem::replace(&mut settled.ending, Ending::Outcome(Outcome::Release));
+    let endings: Vec<Ending> = work.settled.iter_mut().map(take).collect();
+    let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
+    let mut taken = Taken::default();
+    let mut admitted = admit_all(&work.sends, moment)?;
+    let mut departure = Departure::new(moment.now);
+    let mut numbers = Vec::new();
+    for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
+        let shown = add_sent(&mut departure, &mut taken, &mut admitted, sent, subscribers, moment)?;
+        numbers.push((&sent.numbers, shown));
+    }
+    let (mut sends, notices) = departure.finish();
+    for it in admitted.values() {
+        it.cell.push_seen(Some(&it.admission), &mut sends.events);
+    }
+    let mut unit = Unit {
+        sends,
+        ..Unit::default()
+    };
+    for (settled, ending) in work.settled.iter().zip(endings) {
+        unit.held.push(held(settled, ending, moment)?);
+    }
+    for set in &work.states {
+        unit.states.push(StateChange {
+            cell: cell_of(&set.entity, set.index)?,
+            accepted: Arc::clone(&set.accepted),
+            state: set.state.clone(),
+        });
+    }
+    let any = unit.held.iter().map(|held| held.cell);
+    let any = any.chain(unit.states.iter().map(|change| change.cell));
+    let any = any.chain(unit.sends.cells.iter().copied()).next();
+    if let Some(cell) = any {
+        let done = cell.commit_unit(unit, moment, cell.durability(None));
+        let ended = done.map_err(|error| failed(&work, error))?;
+        for (settled, ended) in work.settled.iter().zip(ended) {
+            let Settled {
+                entity, at, session, ..
+            } = settled;
+            if let (Some(accepted), Some(sessions)) = (session, entity.cell(at.index).and_then(Cell::sessions)) {
+                sessions.unlock(accepted, [at.key]);
+            }
+            entity.announce(at.index, ended);
+        }
+    }
+    // These are messages now.
+    taken.waiting.clear();
+    drop(taken);
+    admitted.values().for_each(|it| it.admission.keep());
+    for (known, shown) in numbers {
+        *known.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    }
+    notices.announce();
+    Ok(())
+}
+
+/// A cell that takes part.
+fn cell_of(entity: &Queue, index: usize) -> Result<&Cell> {
+    entity.check_alive()?;
+    let shard = entity.shard(index);
+    shard.health().check_serves(shard.id())?;
+    Ok(entity.cell_for_append(index))
+}
+
+/// Checks what may refuse the messages, and tells which are new. Entities are asked in the order of their numbers, so that no
+/// two transactions wait for each other.
+fn admit_all(sends: &[Sent], moment: Moment) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
+    let mut asked: BTreeMap<EntityId, (&Queue, &Cell, Vec<Option<Identity>>)> = BTreeMap::new();
+    for Sent {
+        entity, index, entries, ..
+    } in sends
+    {
+        entity.check_sends()?;
+        let bytes = entries.iter().map(|entry| entry.record.len()).sum();
+        let cell = entity.admit(*index, bytes, entries.len())?;
+        if !entity.detects_duplicates() {
+            continue;
+        }
+        let (_, _, identities) = asked.entry(entity.id()).or_insert((entity, cell, Vec::new()));
+        for entry in entries {
+            identities.push(entity.identity_of(&Fields::decode(&entry.record)?)?);
+        }
+    }
+    let mut admitted = BTreeMap::new();
+    for (id, (entity, cell, identities)) in asked {
+        if let Some(history) = cell.history() {
+            let admission = history.admit(&identities, moment.now, entity.duplicate_window_ms());
+            let next = 0;
+            admitted.insert(id, Admitted { cell, admission, next });
+        }
+    }
+    Ok(admitted)
+}
+
+/// Adds the messages to one entity; the numbers of those that wait for their time, and of copies.
+fn add_sent<'a>(
+    departure: &mut Departure<'a>,
+    taken: &mut Taken<'a>,
+    admitted: &mut BTreeMap<EntityId, Admitted<'_>>,
+    sent: &'a Sent,
+    subscribers: &'a Subscribers,
+    moment: Moment,
+) -> Result<Vec<SequenceNumber>> {
+    let (entity, index) = (&*sent.entity, sent.index);
+    let cell = cell_of(entity, index)?;
+    let mut shown = Vec::new();
+    for entry in &sent.entries {
+        let is_new = admitted.get_mut(&entity.id()).is_none_or(|it| {
+            it.next += 1;
+            it.admission.fresh()[it.next - 1]
+        });
+        if !is_new {
+            // Names no message (B-227).
+            shown.push(Queue::sequence_number(index, Counter::MAX));
+            continue;
+        }
+        let expires_at = entity.expires_at(entry.time_to_live_ms, moment.now);
+        let record = entry.record.clone();
+        if entry.due.is_some() {
+            let counter = cell.take_numbers(1);
+            taken.waiting.push((cell, counter));
+            let message = NewMessage {
+                record: record.into(),
+                expires_at,
+            };
+            let due = entry.due;
+            departure.schedule(entity, index, counter, Arrival { message, due });
+            shown.push(Queue::sequence_number(index, counter));
+        } else if entity.is_topic() {
+            let counter = cell.take_numbers(1);
+            taken.passing.push((cell, counter));
+            let number = Queue::sequence_number(index, counter);
+            departure.add_to_all(subscribers, index, &record, expires_at, number)?;
+        } else {
+            departure.add(entity, index, record, expires_at);
+        }
+    }
+    Ok(shown)
+}
+
+/// A message whose hold ends; its session must be its receiver's still.
+fn held<'a>(settled: &'a Settled, ending: Ending, moment: Moment) -> Result<Held<'a>> {
+    let cell = cell_of(&settled.entity, settled.at.index)?;
+    let ticks = moment.ticks;
+    if let (Some(accepted), Some(sessions)) = (&settled.session, cell.sessions()) {
+        let has = sessions.has_locked(accepted, settled.at.key, ticks);
+        if !has.map_err(|_| session_lost(&settled.entity))? {
+            return Err(lock_lost(settled));
+        }
+    }
+    let lock_ms = settled.entity.lock_duration_ms();
+    Ok(Held {
+        cell,
+        sub_queue: settled.sub_queue,
+        key: settled.at.key,
+        ending,
+        deadline: settled.session.is_none().then(|| ticks.plus_ms(lock_ms)),
+    })
+}
+
+fn failed(work: &Work, error: UnitError) -> Error {
+    match error {
+        UnitError::LockLost(position) => lock_lost(&work.settled[position]),
+        UnitError::SessionLost => {
+            let set = work.states.first().map(|set| &set.entity);
+            set.or(work.settled.first().map(|settled| &settled.entity)).map_or_else(
+                || {
+                    Error::new(
+                        ErrorKind::SessionLockLost,
+                        "The session lock has expired on the MessageSession.",
+                    )
+                },
+                |entity| session_lost(entity),
+            )
+        }
+        UnitError::Refused(refusal) => refusal.error,
+    }
+}
+
+fn session_lost(entity: &Queue) -> Error {
+    let detail = format!(
+        "The session lock has expired on the MessageSession; the transaction was rolled back. Accept a new MessageSession: queue=`{}`",
+        entity.name().as_str()
+    );
+    Error::new(ErrorKind::SessionLockLost, detail)
+}
+
+fn lock_lost(settled: &Settled) -> Error {
+    let detail = format!(
+        "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue. The \
+         transaction was rolled back. Receive the message again: queue=`{}` sequence_number={}",
+        settled.entity.name().as_str(),
+        Queue::sequence_number(settled.at.index, settled.at.key.counter)
+    );
+    Error::new(ErrorKind::MessageLockLost, detail)
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A transaction: sends, settlements and session states of one partition that happen together or not at all (B-306 … B-330).
+//!
+//! Until it is committed nothing is in any store: operations are checked and kept here. A message that is settled in it stays
+//! locked by its receiver, who may settle it again after a rollback (B-316).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use oxbus_model::caps::{TRANSACTION_MESSAGES_MAX, TRANSACTION_MS_MAX};
+use oxbus_model::message::Fields;
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, SequenceNumber, Ticks};
+
+use super::batch::{Batch, Entry};
+use super::commit::commit;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::settlement::{SettleKey, Settlement};
+use crate::entity::Queue;
+use crate::namespace::Core;
+use crate::routing::Route;
+use crate::shard::{Accepted, Ending, State};
+
+/// Operations that happen together.
+pub struct Transaction {
+    core: Arc<Core>,
+    /// It may touch several entities (B-324).
+    cross_entity: bool,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+enum Progress {
+    /// Nothing was done in it.
+    #[default]
+    New,
+    Open(Work),
+    /// Committed or rolled back.
+    Over,
+}
+
+/// What was done in a transaction.
+pub(super) struct Work {
+    began_at: Ticks,
+    partition: PartitionId,
+    /// The entity that it is about; the first one, with several.
+    entity: Arc<Queue>,
+    /// The key of its sends to a partitioned entity.
+    key: Option<String>,
+    /// The entity that it settles messages of.
+    settles: Option<Arc<Queue>>,
+    pub(super) sends: Vec<Sent>,
+    pub(super) settled: Vec<Settled>,
+    pub(super) states: Vec<StateSet>,
+}
+
+/// Where the numbers of scheduled messages are once they are known.
+pub type Numbers = Arc<Mutex<Vec<SequenceNumber>>>;
+
+/// Messages to one entity.
+pub(super) struct Sent {
+    pub(super) entity: Arc<Queue>,
+    pub(super) index: usize,
+    pub(super) entries: Vec<Entry>,
+    pub(super) numbers: Numbers,
+}
+
+/// A message whose hold ends.
+pub(super) struct Settled {
+    pub(super) entity: Arc<Queue>,
+    pub(super) sub_queue: SubQueue,
+    pub(super) at: SettleKey,
+    pub(super) ending: Ending,
+    /// The session that it is one of.
+    pub(super) session: Option<Arc<Accepted>>,
+}
+
+/// A session whose state changes.
+pub(super) struct StateSet {
+    pub(super) entity: Arc<Queue>,
+    pub(super) index: usize,
+    pub(super) accepted: Arc<Accepted>,
+    pub(super) state: Option<State>,
+}
+
+fn not_allowed() -> Error {
+    let detail = "Local transactions cannot span multiple entities or partitions. Use one entity and one key, or \
+                  transaction(cross_entity=True) for several entities with the same key.";
+    Error::new(ErrorKind::InvalidOperation, detail)
+}
+
+impl Transaction {
+    pub(crate) fn new(core: Arc<Core>, cross_entity: bool) -> Self {
+        Self {
+            core,
+            cross_entity,
+            progress: Mutex::default(),
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True until it is committed or rolled back.
+    pub fn is_open(&self) -> bool {
+        !matches!(&*self.progress(), Progress::Over)
+    }
+
+    /// Runs `step` on the work so far, which begins with this step at the latest. An error leaves the work as it was.
+    fn with<R>(&self, entity: &Arc<Queue>, index: usize, step: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
+        self.core.check_open()?;
+        let partition = entity.shard(index).id();
+        let ticks = self.core.clock().ticks();
+        let mut progress = self.progress();
+        match &mut *progress {
+            Progress::Over => Err(is_over()),
+            Progress::Open(work) if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) => {
+                *progress = Progress::Over;
+                Err(timed_out())
+            }
+            Progress::Open(work) => {
+                let is_same = Arc::ptr_eq(&work.entity, entity) || self.cross_entity;
+                if !is_same || work.partition != partition {
+                    return Err(not_allowed());
+                }
+                step(work)
+            }
+            Progress::New => {
+                let mut work = Work {
+                    began_at: ticks,
+                    partition,
+                    entity: Arc::clone(entity),
+                    key: None,
+                    settles: None,
+                    sends: Vec::new(),
+                    settled: Vec::new(),
+                    states: Vec::new(),
+                };
+                let done = step(&mut work)?;
+                *progress = Progress::Open(work);
+                Ok(done)
+            }
+        }
+    }
+
+    /// Sends a batch when the transaction is committed. The numbers are there from then on.
+    pub fn send(&self, sender: &Sender, batch: Batch) -> Result<Numbers> {
+        sender.check_sends()?;
+        let queue = &sender.queue;
+        if batch.is_empty() {
+            return Ok(Numbers::default());
+        }
+        sender.check_size(batch.largest_message_bytes())?;
+        let route = sender.route_batch(&batch)?;
+        let (index, key) = match route {
+            Route::Keyed(partition) => (usize::from(partition.0), self.key_of(queue, &batch)?),
+            Route::Keyless if queue.is_partitioned() => {
+                let detail = "A transactional send to a partitioned entity needs a partition key. Set partition_key or session_id.";
+                return Err(Error::new(ErrorKind::InvalidOperation, detail));
+            }
+            Route::Keyless => (0, None),
+        };
+        let index = if queue.is_partitioned() { index } else { 0 };
+        let numbers = Numbers::default();
+        self.with(queue, index, |work| {
+            let messages: usize = work.sends.iter().map(|sent| sent.entries.len()).sum();
+            if messages + batch.len() > TRANSACTION_MESSAGES_MAX {
+                let detail = format!(
+                    "Cannot send more than {TRANSACTION_MESSAGES_MAX} messages in a single transaction. Commit it and begin another one."
+                );
+                return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+            }
+            if let (Some(key), Some(known)) = (&key, &work.key)
+                && key != known
+            {
+                let detail = format!(
+                    "All messages of a transaction on a partitioned entity need the same key. Use one transaction for each key: \
+                     key=`{key}` key of the transaction=`{known}`"
+                );
+                return Err(Error::new(ErrorKind::InvalidOperation, detail));
+            }
+            work.key = work.key.take().or(key);
+            work.sends.push(Sent {
+                entity: Arc::clone(queue),
+                index,
+                entries: batch.entries,
+                numbers: Arc::clone(&numbers),
+            });
+            Ok(())
+        })?;
+        Ok(numbers)
+    }
+
+    /// The key of a batch to a partitioned entity.
+    fn key_of(&self, queue: &Arc<Queue>, batch: &Batch) -> Result<Option<String>> {
+        if !queue.is_partitioned() {
+            return Ok(None);
+        }
+        let Some(first) = batch.entries.first() else {
+            return Ok(None);
+        };
+        let fields = Fields::decode(&first.record)?;
+        Ok(queue.key_of(&fields)?.map(ToOwned::to_owned))
+    }
+
+    /// Settles a message when the transaction is committed. Its lock must hold now and then.
+    pub fn settle(&self, receiver: &Receiver, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
+        let ending = receiver.prepare(at, settlement)?;
+        let queue = receiver.queue();
+        self.with(queue, at.index, |work| {
+            let is_twice = work
+                .settled
+                .iter()
+                .any(|known| known.at == at && Arc::ptr_eq(&known.entity, queue));
+            if is_twice {
+                let detail =
+                    "the message is settled in this transaction already; commit it, or roll it back and settle again";
+                return Err(Error::new(ErrorKind::MessageAlreadySettled, detail));
+            }
+            // One entity to receive from, however many to send to (B-324).
+            if work.settles.as_ref().is_some_and(|known| !Arc::ptr_eq(known, queue)) {
+                return Err(not_allowed());
+            }
+            work.settles = Some(Arc::clone(queue));
+            work.settled.push(Settled {
+                entity: Arc::clone(queue),
+                sub_queue: receiver.sub_queue(),
+                at,
+                ending,
+                session: receiver.accepted(),
+            });
+            Ok(())
+        })
+    }
+
+    /// Sets the state of the receiver's session when the transaction is committed (B-213).
+    pub fn set_session_state(&self, receiver: &Receiver, state: Option<&[u8]>) -> Result<()> {
+        let (index, accepted, state) = receiver.prepare_state(state)?;
+        let queue = receiver.queue();
+        self.with(queue, index, |work| {
+            work.states.push(StateSet {
+                entity: Arc::clone(queue),
+                index,
+                accepted,
+                state,
+            });
+            Ok(())
+        })
+    }
+
+    /// Lets everything happen, or nothing: then the error says why, and every lock is as it was.
+    pub fn commit(&self) -> Result<()> {
+        let progress = std::mem::replace(&mut *self.progress(), Progress::Over);
+        match progress {
+            Progress::Over => Err(is_over()),
+            Progress::New => Ok(()),
+            Progress::Open(work) if self.core.clock().ticks() >= work.began_at.plus_ms(TRANSACTION_MS_MAX) => {
+                Err(timed_out())
+            }
+            Progress::Open(work) => {
+                self.core.check_open()?;
+                commit(&self.core, work)
+            }
+        }
+    }
+
+    /// Forgets everything (B-316).
+    pub fn rollback(&self) -> Result<()> {
+        match std::mem::replace(&mut *self.progress(), Progress::Over) {
+            Progress::Over => Err(is_over()),
+            Progress::New | Progress::Open(_) => Ok(()),
+        }
+    }
+}
+
+fn is_over() -> Error {
+    let detail = "Transaction hasn't been declared yet, or has already been discharged. Begin another one.";
+    Error::new(ErrorKind::TransactionOver, detail)
+}
+
+fn timed_out() -> Error {
+    let detail = format!(
+        "the transaction took longer than {} seconds and was rolled back; do the same again in less time",
+        TRANSACTION_MS_MAX / 1000
+    );
+    Error::new(ErrorKind::TransactionTimeout, detail)
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a partition of an entity takes messages now: its health, its room, the memory limit.
+
+use oxbus_model::{Moment, Result};
+
+use super::Queue;
+use crate::shard::Cell;
+
+/// Bytes a stored message takes beyond its record, for the memory limit.
+const SLOT_BYTES: usize = 40;
+
+impl Queue {
+    /// The cell that takes messages of so many bytes; refuses when it cannot now.
+    pub(crate) fn admit(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
+        let shard = self.shard(index);
+        shard.health().check_send(shard.id())?;
+        self.core().check_memory(bytes + messages * SLOT_BYTES)?;
+        let cell = self.cell_for_append(index);
+        if cell.has_schedule() {
+            // What became active before this message comes before it: by the exact time, which stamps this one.
+            let clock = self.core().clock();
+            let moment = clock.moment();
+            let now = moment.now.max(clock.now());
+            self.tick(Moment { now, ..moment });
+        }
+        if let Some(max) = self.size_bytes_max()
+            && !cell.has_room(bytes as u64, max, || self.counted_bytes(index))
+        {
+            return Err(self.is_full(index, max));
+        }
+        Ok(cell)
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages on their way to the cells of several entities in one shard, and who is told once they are there.
+
+use std::collections::HashMap;
+
+use oxbus_model::message::Fields;
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Result, SequenceNumber, Timestamp};
+use oxbus_store::{NewMessage, Record};
+
+use super::Queue;
+use super::role::Subscribers;
+use crate::filter::{Copied, Failure, Selected, Subject};
+use crate::record::{encode, with_dead_letter};
+use crate::shard::journal::EntityId;
+use crate::shard::{Arrival, Fan, FanOut};
+
+/// What a call brings to some cells of one shard.
+pub(crate) struct Departure<'a> {
+    now: Timestamp,
+    pub(crate) out: FanOut<'a>,
+    /// The entity at each position of `out`, and the index of its cell.
+    targets: Vec<(&'a Queue, usize)>,
+    positions: HashMap<EntityId, usize>,
+    selected: Vec<Selected>,
+}
+
+/// Who is told of what came.
+pub(crate) struct Notices<'a> {
+    /// An entity, the index of its cell, its new messages and those of its dead-letter queue.
+    targets: Vec<(&'a Queue, usize, usize, usize)>,
+    /// Entities with messages that wait for their time.
+    waiting: Vec<&'a Queue>,
+}
+
+/// Why a copy goes to the dead-letter queue, and more of it (B-358, B-381).
+fn words(failure: &Failure) -> (&'static str, &str) {
+    match failure {
+        Failure::Filter(description) => ("FilterException", description),
+        Failure::Action(description) => ("RuleActionException", description),
+    }
+}
+
+impl<'a> Departure<'a> {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            out: FanOut::default(),
+            targets: Vec::new(),
+            positions: HashMap::new(),
+            selected: Vec::new(),
+        }
+    }
+
+    fn position(&mut self, entity: &'a Queue, index: usize) -> usize {
+        let next = self.targets.len();
+        let position = *self.positions.entry(entity.id()).or_insert(next);
+        if position == next {
+            self.targets.push((entity, index));
+            self.out.cells.push(entity.cell_for_append(index));
+        }
+        position
+    }
+
+    /// Adds a message for a queue.
+    pub(crate) fn add(&mut self, queue: &'a Queue, index: usize, record: Record, expires_at: Timestamp) {
+        let copies = vec![(self.position(queue, index), expires_at)];
+        self.out.fans.push(Fan { record, copies });
+    }
+
+    /// Adds a message that waits for its time, under a number that was taken for it.
+    pub(crate) fn schedule(&mut self, entity: &'a Queue, index: usize, counter: Counter, arrival: Arrival) {
+        let position = self.position(entity, index);
+        self.out.scheduled.push((position, counter, arrival));
+    }
+
+    /// Adds a message of a topic for each subscription whose rules select it.
+    pub(crate) fn add_to_all(
+        &mut self,
+        subscribers: &'a Subscribers,
+        index: usize,
+        record: &Record,
+        expires_at: Timestamp,
+        number: SequenceNumber,
+    ) -> Result<()> {
+        let mut fields = Fields::decode(record)?;
+        fields.enqueued_number = Some(number);
+        let subject = Subject {
+            fields: &fields,
+            enqueued_at: self.now,
+            enqueued_number: Some(number),
+            expires_at,
+            size_bytes: record.len(),
+            delivery_count: 0,
+        };
+        let mut selected = std::mem::take(&mut self.selected);
+        selected.clear();
+        subscribers.rules.select(&subject, &mut selected);
+        let mut same = Vec::new();
+        for Selected { subscription, copied } in selected.drain(..) {
+            let entity = &*subscribers.entities[subscription];
+            let expires_at = expires_at.min(entity.expires_at(None, self.now));
+            match copied {
+                Copied::AsSent => same.push((self.position(entity, index), expires_at)),
+                Copied::Changed(record) => self.add(entity, index, record, expires_at),
+                Copied::Failed(failure) if entity.buries_failed() => {
+                    let (reason, description) = words(&failure);
+                    let marked = with_dead_letter(&encode(&fields), Some(reason), Some(description), &[])?;
+                    let position = self.position(entity, index);
+                    let record = marked.into();
+                    self.out.failed.push((position, NewMessage { record, expires_at }));
+                }
+                Copied::Failed(_) => {}
+            }
+        }
+        self.selected = selected;
+        if !same.is_empty() {
+            let (record, copies) = (encode(&fields), same);
+            self.out.fans.push(Fan { record, copies });
+        }
+        Ok(())
+    }
+
+    /// What to store, and whom to tell afterwards.
+    pub(crate) fn finish(self) -> (FanOut<'a>, Notices<'a>) {
+        let counts = self.out.counts();
+        let waiting = self
+            .out
+            .scheduled
+            .iter()
+            .map(|(position, ..)| self.targets[*position].0);
+        let notices = Notices {
+            waiting: waiting.collect(),
+            targets: self
+                .targets
+                .iter()
+                .zip(counts)
+                .map(|(&(entity, index), (active, failed))| (entity, index, active, failed))
+                .collect(),
+        };
+        (self.out, notices)
+    }
+}
+
+impl Notices<'_> {
+    /// Tells who waits: the messages are there.
+    pub(crate) fn announce(self) {
+        for (entity, index, active, failed) in self.targets {
+            for (sub_queue, ready) in [(SubQueue::Main, active), (SubQueue::DeadLetter, failed)] {
+                if ready > 0 {
+                    entity.publish(sub_queue, index, ready);
+                }
+            }
+        }
+        // When the sleepers must look again has changed.
+        for entity in self.waiting {
+            entity.receivable(SubQueue::Main).doorbell.ring_all();
+            for subscription in entity.subscriptions() {
+                subscription.receivable(SubQueue::Main).doorbell.ring_all();
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A topic: what is sent to it goes to the subscriptions whose rules select it (B-343 … B-381).
+//!
+//! A copy stays in the partition of the topic's message (B-353): topic and subscriptions have their cells in the same shards.
+
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Timestamp};
+use oxbus_store::NewMessage;
+
+use super::Queue;
+use super::departure::Departure;
+use crate::shard::{Admission, Arrival, Cell, Refusal};
+
+/// A message on its way to a topic.
+pub(crate) struct Departing<'a> {
+    pub(crate) message: &'a NewMessage,
+    /// When it becomes active, if that is not now.
+    pub(crate) due: Option<Timestamp>,
+}
+
+/// When, how safe, and what is remembered of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) durability: Durability,
+    pub(crate) admitted: Option<&'a Admission<'a>>,
+}
+
+impl Queue {
+    /// Stores messages that come to a cell of a topic, all or none: in the subscriptions whose rules select them, or in
+    /// the topic until they are due. Returns the number of the first.
+    pub(crate) fn append_to_topic(
+        &self,
+        index: usize,
+        cell: &Cell,
+        messages: &[Departing<'_>],
+        terms: Terms<'_>,
+    ) -> Result<Counter, Refusal> {
+        let first = cell.take_numbers(messages.len());
+        match self.depart(index, cell, first, messages, terms) {
+            Ok(active) => {
+                active.into_iter().for_each(|counter| cell.give_up_numbers(counter, 1));
+                Ok(first)
+            }
+            Err(refusal) => {
+                cell.give_up_numbers(first, messages.len());
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The numbers of those that did not stay in the topic.
+    fn depart(
+        &self,
+        index: usize,
+        cell: &Cell,
+        first: Counter,
+        messages: &[Departing<'_>],
+        terms: Terms<'_>,
+    ) -> Result<Vec<Counter>, Refusal> {
+        let subscribers = self.subscribers();
+        let mut departure = Departure::new(terms.now);
+        let mut active = Vec::new();
+        for (counter, &Departing { message, due }) in (first.0..).map(Counter).zip(messages) {
+            let record = message.record.in_memory().expect("what comes in is in memory");
+            let expires_at = message.expires_at;
+            if due.is_some() {
+                let record = record.clone().into();
+                let message = NewMessage { record, expires_at };
+                departure.schedule(self, index, counter, Arrival { message, due });
+            } else {
+                let number = Self::sequence_number(index, counter);
+                departure.add_to_all(&subscribers, index, record, expires_at, number)?;
+                active.push(counter);
+            }
+        }
+        let (out, notices) = departure.finish();
+        cell.fan_out(out, terms.now, terms.durability, terms.admitted)?;
+        notices.announce();
+        Ok(active)
+    }
+
+    /// Sends on what waited for its time, as if it were sent at that time (B-114).
+    pub(super) fn activate_due(&self, index: usize, cell: &Cell, now: Timestamp) {
+        if !cell.has_due(now) {
+            return;
+        }
+        let due = cell.take_due(now);
+        for (position, &(due_at, counter)) in due.iter().enumerate() {
+            if self.activate(index, cell, due_at, counter).is_err() {
+                // The shard is out of service or full: they come due again afterwards.
+                cell.due_again(&due[position..]);
+                return;
+            }
+        }
+    }
+
+    fn activate(&self, index: usize, cell: &Cell, due_at: Timestamp, counter: Counter) -> Result<(), Refusal> {
+        let Some((record, lives)) = cell.scheduled(counter)? else {
+            return Ok(());
+        };
+        let expires_at = lives.map_or(Timestamp::NEVER, |ms| due_at.plus_ms(ms));
+        let number = cell.take_numbers(1);
+        let subscribers = self.subscribers();
+        let mut departure = Departure::new(due_at);
+        departure.out.due = Some(counter);
+        let (shown, durability) = (Self::sequence_number(index, number), Durability::Os);
+        let sent = match departure.add_to_all(&subscribers, index, &record, expires_at, shown) {
+            Ok(()) => {
+                let (out, notices) = departure.finish();
+                cell.fan_out(out, due_at, durability, None).map(|()| notices)
+            }
+            Err(error) => Err(error.into()),
+        };
+        cell.give_up_numbers(number, 1);
+        sent?.announce();
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Topics, subscriptions and rules, as management changes them (B-343 … B-360).
+
+use std::sync::Arc;
+
+use oxbus_model::caps::SUBSCRIPTIONS_MAX;
+use oxbus_model::name::EntityName;
+use oxbus_model::options::QueueSettings;
+use oxbus_model::rules::{FilterSettings, RuleSettings};
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::Namespace;
+use crate::durable::EntityRole;
+use crate::entity::Queue;
+use crate::filter::Rule;
+
+/// Name of the rule that a subscription is created with (B-021).
+pub const DEFAULT_RULE: &str = "$Default";
+
+/// What only a topic has.
+#[derive(Debug, Clone, Copy)]
+pub struct TopicOptions {
+    /// Kept and shown: a partition keeps its order anyway (B-354).
+    pub support_ordering: bool,
+}
+
+/// What only a subscription has.
+#[derive(Debug, Clone, Copy)]
+pub struct SubscriptionOptions {
+    /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
+    pub bury_failed: bool,
+}
+
+impl Namespace {
+    /// Creates a topic.
+    pub fn create_topic(&self, name: &str, settings: QueueSettings, options: TopicOptions) -> Result<Arc<Queue>> {
+        let TopicOptions { support_ordering } = options;
+        self.create(
+            &EntityName::parse(name)?,
+            settings,
+            EntityRole::Topic { support_ordering },
+        )
+    }
+
+    /// The topic of that name.
+    pub fn topic(&self, name: &str) -> Result<Arc<Queue>> {
+        self.entity_that(name, "topic", Queue::is_topic)
+    }
+
+    /// Changes the settings of a topic; `change` edits a copy of those that hold.
+    pub fn update_topic(&self, name: &str, change: impl FnOnce(&mut QueueSettings, &mut TopicOptions)) -> Result<()> {
+        self.update(&self.topic(name)?, |settings, role| {
+            if let EntityRole::Topic { support_ordering } = role {
+                let mut options = TopicOptions {
+                    support_ordering: *support_ordering,
+                };
+                change(settings, &mut options);
+                *support_ordering = options.support_ordering;
+            }
+        })
+    }
+
+    /// Deletes a topic with its subscriptions and their messages.
+    pub fn delete_topic(&self, name: &str) -> Result<()> {
+        self.delete(&self.topic(name)?)
+    }
+
+    /// All topics by name.
+    pub fn list_topics(&self) -> Result<Vec<Arc<Queue>>> {
+        self.list(Queue::is_topic)
+    }
+
+    /// Creates a subscription with one rule: the given one, or [`DEFAULT_RULE`] that selects everything (B-345).
+    pub fn create_subscription(
+        &self,
+        topic: &str,
+        name: &str,
+        settings: QueueSettings,
+        options: SubscriptionOptions,
+        rule: Option<RuleSettings>,
+    ) -> Result<Arc<Queue>> {
+        let topic = self.topic(topic)?;
+        let path = EntityName::subscription(topic.name(), name)?;
+        let subscriptions = topic.subscriptions();
+        if subscriptions.len() >= SUBSCRIPTIONS_MAX && subscriptions.iter().all(|it| it.name().key() != path.key()) {
+            let detail = format!(
+                "the topic has {SUBSCRIPTIONS_MAX} subscriptions, which is the most; delete one, or use another topic: `{}`",
+                topic.name().as_str()
+            );
+            return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+        }
+        let rule = rule.unwrap_or_else(|| RuleSettings {
+            name: DEFAULT_RULE.to_owned(),
+            filter: FilterSettings::True,
+            action: None,
+            created_at_ms: self.clock().now().0,
+        });
+        check_rule(&rule)?;
+        let settings = QueueSettings {
+            // A subscription lives with its topic (B-009).
+            enable_partitioning: topic.is_partitioned(),
+            ..settings
+        };
+        let role = EntityRole::Subscription {
+            topic: topic.id().0,
+            bury_failed: options.bury_failed,
+            rules: vec![rule],
+        };
+        self.create(&path, settings, role)
+    }
+
+    /// The subscription of that name.
+    pub fn subscription(&self, topic: &str, name: &str) -> Result<Arc<Queue>> {
+        let topic = self.topic(topic)?;
+        let path = format!("{}/Subscriptions/{name}", topic.name().as_str());
+        self.entity_that(&path, "subscription", Queue::is_subscription)
+    }
+
+    /// Changes the settings of a subscription; `change` edits a copy of those that hold.
+    pub fn update_subscription(
+        &self,
+        topic: &str,
+        name: &str,
+        change: impl FnOnce(&mut QueueSettings, &mut SubscriptionOptions),
+    ) -> Result<()> {
+        self.update(&self.subscription(topic, name)?, |settings, role| {
+            if let EntityRole::Subscription { bury_failed, .. } = role {
+                let mut options = SubscriptionOptions {
+                    bury_failed: *bury_failed,
+                };
+                change(settings, &mut options);
+                *bury_failed = options.bury_failed;
+            }
+        })
+    }
+
+    /// Deletes a subscription with its messages.
+    pub fn delete_subscription(&self, topic: &str, name: &str) -> Result<()> {
+        self.delete(&self.subscription(topic, name)?)
+    }
+
+    /// All subscriptions of a topic by name.
+    pub fn list_subscriptions(&self, topic: &str) -> Result<Vec<Arc<Queue>>> {
+        Ok(self.topic(topic)?.subscriptions())
+    }
+
+    /// Adds a rule to a subscription (B-360).
+    pub fn create_rule(&self, topic: &str, subscription: &str, rule: RuleSettings) -> Result<()> {
+        check_rule(&rule)?;
+        let mut exists = false;
+        self.update_rules(topic, subscription, |rules| {
+            exists = position(rules, &rule.name).is_some();
+            if !exists {
+                rules.push(rule.clone());
+            }
+        })?;
+        if exists {
+            let detail = format!(
+                "the subscription has a rule of that name; choose another name or update that one: `{}`",
+                rule.name
+            );
+            return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
+        }
+        Ok(())
+    }
+
+    /// The rule of that name.
+    pub fn rule(&self, topic: &str, subscription: &str, name: &str) -> Result<RuleSettings> {
+        let rules = self.subscription(topic, subscription)?.rule_settings();
+        position(&rules, name)
+            .map(|at| rules[at].clone())
+            .ok_or_else(|| no_rule(name))
+    }
+
+    /// Puts another rule in place of the one of its name.
+    pub fn update_rule(&self, topic: &str, subscription: &str, rule: RuleSettings) -> Result<()> {
+        check_rule(&rule)?;
+        let mut found = false;
+        self.update_rules(topic, subscription, |rules| {
+            if let Some(at) = position(rules, &rule.name) {
+                found = true;
+                rules[at] = RuleSettings {
+                    created_at_ms: rules[at].created_at_ms,
+                    ..rule.clone()
+                };
+            }
+        })?;
+        if found { Ok(()) } else { Err(no_rule(&rule.name)) }
+    }
+
+    /// Deletes a rule.
+    pub fn delete_rule(&self, topic: &str, subscription: &str, name: &str) -> Result<()> {
+        let mut found = false;
+        self.update_rules(topic, subscription, |rules| {
+            if let Some(at) = position(rules, name) {
+                found = true;
+                rules.remove(at);
+            }
+        })?;
+        if found { Ok(()) } else { Err(no_rule(name)) }
+    }
+
+    /// All rules of a subscription by name.
+    pub fn list_rules(&self, topic: &str, subscription: &str) -> Result<Vec<RuleSettings>> {
+        let mut rules = self.subscription(topic, subscription)?.rule_settings();
+        rules.sort_by_key(|rule| EntityName::key_of(&rule.name));
+        Ok(rules)
+    }
+
+    fn update_rules(&self, topic: &str, subscription: &str, change: impl FnOnce(&mut Vec<RuleSettings>)) -> Result<()> {
+        self.update(&self.subscription(topic, subscription)?, |_, role| {
+            if let EntityRole::Subscription { rules, .. } = role {
+                change(rules);
+            }
+        })
+    }
+}
+
+/// Names of rules compare without case (B-018).
+fn position(rules: &[RuleSettings], name: &str) -> Option<usize> {
+    rules.iter().position(|rule| rule.name.eq_ignore_ascii_case(name))
+}
+
+fn no_rule(name: &str) -> Error {
+    let detail = format!("no rule of that name; create it with create_rule: `{name}`");
+    Error::new(ErrorKind::EntityNotFound, detail)
+}
+
+/// Refuses a rule whose name or text cannot be.
+fn check_rule(rule: &RuleSettings) -> Result<()> {
+    if rule.name != DEFAULT_RULE {
+        EntityName::check_part(&rule.name)?;
+    }
+    Rule::compile(rule).map(drop)
+}

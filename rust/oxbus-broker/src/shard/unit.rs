@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A unit of work: messages that come in, holds that end and session states that change, all or nothing (B-306 … B-330).
+//!
+//! All of it is one entry of the journal. Before it is written, every hold is made to last, so that none can be lost on the
+//! way; after it is committed, nothing can fail any more. A snapshot does not look in between: it waits until a unit that is
+//! written has had its effect.
+
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
+use oxbus_model::{Moment, Ticks};
+use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Record, Removed, Settled};
+
+use super::journal::Event;
+use super::settle::{Burial, SettleError};
+use super::{Accepted, Cell, Ended, FanOut, Refusal, Shard, State};
+
+/// How a hold ends.
+#[derive(Debug)]
+pub enum Ending {
+    /// As a settlement does.
+    Outcome(Outcome),
+    /// The message goes to the dead-letter queue with this record.
+    DeadLetter(Record),
+}
+
+/// A hold that ends with a unit.
+#[derive(Debug)]
+pub struct Held<'a> {
+    /// Where.
+    pub cell: &'a Cell,
+    /// In which queue of it.
+    pub sub_queue: SubQueue,
+    /// Which hold.
+    pub key: LockKey,
+    /// How it ends.
+    pub ending: Ending,
+    /// The end of the lock when the unit fails; `None` for one that has none.
+    pub deadline: Option<Ticks>,
+}
+
+/// A session whose state changes with a unit.
+#[derive(Debug)]
+pub struct StateChange<'a> {
+    /// Where.
+    pub cell: &'a Cell,
+    /// Whose.
+    pub accepted: Arc<Accepted>,
+    /// To what.
+    pub state: Option<State>,
+}
+
+/// What happens together. All cells are of one shard.
+#[derive(Debug, Default)]
+pub struct Unit<'a> {
+    /// What comes in.
+    pub sends: FanOut<'a>,
+    /// What is settled.
+    pub held: Vec<Held<'a>>,
+    /// What sessions keep.
+    pub states: Vec<StateChange<'a>>,
+}
+
+/// Why nothing of a unit happened, or may not have.
+#[derive(Debug)]
+pub enum UnitError {
+    /// The hold at that position is over.
+    LockLost(usize),
+    /// A session is not its receiver's any more.
+    SessionLost,
+    /// The journal did not take it.
+    Refused(Refusal),
+}
+
+impl Shard {
+    /// Keeps snapshots from looking while a unit is written and has its effect.
+    fn unit(&self) -> RwLockReadGuard<'_, ()> {
+        self.units.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cell {
+    /// Lets a unit happen; this is any cell of its shard. What each held message became, by position.
+    pub fn commit_unit(
+        &self,
+        mut unit: Unit<'_>,
+        moment: Moment,
+        durability: Durability,
+    ) -> Result<Vec<Ended>, UnitError> {
+        for (position, held) in unit.held.iter().enumerate() {
+            if held.keep(Ticks::NEVER, moment.ticks).is_err() {
+                unit.held[..position]
+                    .iter()
+                    .for_each(|held| held.give_back(moment.ticks));
+                return Err(UnitError::LockLost(position));
+            }
+        }
+        let shard = Arc::clone(&self.shard);
+        let written = shard.unit();
+        let sends = std::mem::take(&mut unit.sends);
+        let done = self.write(&unit, sends, moment, durability);
+        if let Err(error) = done {
+            unit.held.iter().for_each(|held| held.give_back(moment.ticks));
+            return Err(error);
+        }
+        let ended = unit.held.into_iter().map(|held| held.end(moment.ticks)).collect();
+        for change in unit.states {
+            if let Some(sessions) = change.cell.sessions() {
+                // One that is lost by now has another holder: the state is the last one's that was written.
+                let _ = sessions.set_state(&change.accepted, change.state, moment.ticks);
+            }
+        }
+        drop(written);
+        Ok(ended)
+    }
+
+    fn write(
+        &self,
+        unit: &Unit<'_>,
+        mut sends: FanOut<'_>,
+        moment: Moment,
+        durability: Durability,
+    ) -> Result<(), UnitError> {
+        for change in &unit.states {
+            let sessions = change.cell.sessions().ok_or(UnitError::SessionLost)?;
+            let held = sessions.state(&change.accepted, moment.ticks);
+            held.map_err(|_| UnitError::SessionLost)?;
+        }
+        if self.shard.journal().is_some() {
+            for (position, held) in unit.held.iter().enumerate() {
+                match held.event() {
+                    Ok(event) => sends.events.extend(event),
+                    Err(SettleError::LockLost) => return Err(UnitError::LockLost(position)),
+                    Err(SettleError::Store(error)) => return Err(UnitError::Refused(error.into())),
+                }
+            }
+            for change in &unit.states {
+                let event = Event::SessionState {
+                    id: change.accepted.id(),
+                    set_at: moment.now,
+                    state: change.state.as_ref().map(|state| &*state.bytes),
+                };
+                event.encode(change.cell.entity, &mut sends.events);
+            }
+        }
+        self.fan_out(sends, moment.now, durability, None)
+            .map_err(UnitError::Refused)
+    }
+}
+
+impl Held<'_> {
+    fn keep(&self, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+        self.cell.store(self.sub_queue).renew(self.key, deadline, ticks)
+    }
+
+    /// The unit failed: the hold goes on as it was.
+    fn give_back(&self, ticks: Ticks) {
+        if let Some(deadline) = self.deadline {
+            // Whoever settled it meanwhile has had his way.
+            let _ = self.keep(deadline, ticks);
+        }
+    }
+
+    /// What the journal says about it.
+    fn event(&self) -> Result<Vec<u8>, SettleError> {
+        let record = match &self.ending {
+            Ending::Outcome(outcome) => {
+                let event = self.cell.event_of(self.sub_queue, self.key, outcome)?;
+                return Ok(event.unwrap_or_default());
+            }
+            Ending::DeadLetter(record) => record,
+        };
+        let mut found: Vec<Peeked> = Vec::new();
+        self.cell.main.peek(self.key.counter, 1, &mut found);
+        let message = found.pop().filter(|it| it.counter == self.key.counter);
+        let message = message.ok_or(SettleError::LockLost)?;
+        let mut entry = Vec::new();
+        let event = Event::DeadLetter {
+            counter: message.counter,
+            enqueued_at: message.enqueued_at,
+            expires_at: message.expires_at,
+            delivery_count: message.delivery_count,
+            bytes: record,
+        };
+        event.encode(self.cell.entity, &mut entry);
+        Ok(entry)
+    }
+
+    /// Ends the hold; what became ready by it.
+    fn end(self, ticks: Ticks) -> Ended {
+        let mut ended = Ended::default();
+        let (outcome, marked) = match self.ending {
+            Ending::Outcome(outcome) => (outcome, None),
+            Ending::DeadLetter(record) => (Outcome::Remove, Some(record)),
+        };
+        match self.cell.store(self.sub_queue).settle(self.key, outcome, ticks) {
+            Ok(Settled::Removed(message)) => {
+                if let Some(record) = marked {
+                    let record = record.into();
+                    let message = Removed { record, ..message };
+                    let (shard, no) = (&self.cell.shard, self.cell.no);
+                    shard.with(no, |state| state.dead_letters.insert(message));
+                    ended.dead_letters = 1;
+                }
+            }
+            Ok(Settled::Exhausted(message)) => {
+                ended.dead_letters = self.cell.bury(vec![message], Burial::DeliveriesExhausted);
+            }
+            Ok(Settled::Ready) if self.sub_queue == SubQueue::DeadLetter => ended.dead_letters = 1,
+            Ok(Settled::Ready) => ended.main = 1,
+            // Its holder settled it by another call meanwhile.
+            Ok(Settled::Completed | Settled::Deferred) | Err(LockLost) => {}
+        }
+        ended
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entities, their settings and counts as dicts, for `oxbus.management`.
+
+mod describe;
+mod rules;
+mod topics;
+mod wishes;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use self::wishes::{Draft, QUEUE, Wishes};
+use crate::error::OrRaise;
+use crate::namespace::Namespace;
+use crate::{blocking, waiting};
+
+#[pymethods]
+impl Namespace {
+    fn _create_queue<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let mut draft = Draft::default();
+        Wishes::read(options, &QUEUE)?.apply(&mut draft);
+        let settings = draft.settings;
+        let namespace = self.namespace.get()?;
+        let created = blocking::run(py, namespace.stores().is_some(), || {
+            namespace.create_queue(name, settings)
+        })?;
+        describe::queue(py, &created.or_raise()?)
+    }
+
+    fn _get_queue<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        describe::queue(py, &self.namespace.get()?.queue(name).or_raise()?.describe())
+    }
+
+    fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
+        let wishes = Wishes::read(options, &QUEUE)?;
+        let namespace = self.namespace.get()?;
+        let update = || {
+            namespace.update_queue(name, |settings| {
+                let mut draft = Draft {
+                    settings: settings.clone(),
+                    ..Draft::default()
+                };
+                wishes.apply(&mut draft);
+                *settings = draft.settings;
+            })
+        };
+        blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
+    }
+
+    fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let namespace = self.namespace.get()?;
+        waiting::outside(py, || namespace.delete_queue(name))?.or_raise()
+    }
+
+    fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let queues = self.namespace.get()?.list_queues().or_raise()?;
+        let dicts = queues
+            .iter()
+            .map(|queue| describe::queue(py, &queue.describe()))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, dicts)
+    }
+
+    fn _queue_runtime<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        describe::runtime(py, &self.namespace.get()?.queue(name).or_raise()?)
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The native part of `Transaction`, and how a call finds the one that it is part of: its argument, or the scope it is in.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use oxbus_broker::client::{Numbers, Transaction as Inner};
+use oxbus_model::Error;
+use oxbus_model::ErrorKind;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::error::OrRaise;
+use crate::fork::Owned;
+use crate::namespace::Namespace;
+use crate::{imports, waiting};
+
+/// Scopes that are open in this process: while there is none, no call looks for one.
+static SCOPES: AtomicUsize = AtomicUsize::new(0);
+
+/// The native part of a transaction.
+#[pyclass(frozen, name = "_Transaction", module = "oxbus")]
+pub(crate) struct Transaction {
+    inner: Owned<Inner>,
+    /// Lists to be filled with the numbers of scheduled messages.
+    lists: Mutex<Vec<(Numbers, Py<PyList>)>>,
+}
+
+impl Transaction {
+    /// The transaction, or `ForkedProcessError` in a forked child.
+    pub(crate) fn inner(&self) -> PyResult<&Inner> {
+        self.inner.get()
+    }
+
+    /// Has a list filled with numbers when the transaction is committed.
+    pub(crate) fn fill(&self, numbers: Numbers, list: Py<PyList>) {
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.push((numbers, list));
+    }
+}
+
+/// The transaction of a call: the given one, or that of the scope that the call is in.
+#[inline]
+pub(crate) fn of_call<'py>(
+    py: Python<'py>,
+    given: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, Transaction>>> {
+    if given.is_none() && SCOPES.load(Ordering::Relaxed) == 0 {
+        return Ok(None);
+    }
+    find(py, given)
+}
+
+#[cold]
+fn find<'py>(py: Python<'py>, given: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, Transaction>>> {
+    let transaction = match given {
+        Some(transaction) => transaction.clone(),
+        None => imports::current_transaction(py)?.call0()?,
+    };
+    if transaction.is_none() {
+        return Ok(None);
+    }
+    if !transaction.is_instance(imports::transaction_class(py)?)? {
+        return Err(PyTypeError::new_err(format!(
+            "transaction must be what client.transaction() returned: {}",
+            transaction.get_type().name()?
+        )));
+    }
+    let native = transaction.call_method0("_begun")?;
+    Ok(Some(native.cast_into::<Transaction>().map_err(PyErr::from)?))
+}
+
+/// Refuses a call that no transaction can have (B-307).
+pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<()> {
+    if of_call(py, given)?.is_none() {
+        return Ok(());
+    }
+    let detail = format!("{what} cannot be part of a transaction; make the call outside of it");
+    Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise()
+}
+
+#[pymethods]
+impl Transaction {
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let inner = self.inner()?;
+        waiting::outside(py, || inner.commit())?.or_raise()?;
+        let lists = std::mem::take(&mut *self.lists.lock().unwrap_or_else(PoisonError::into_inner));
+        for (numbers, list) in lists {
+            for number in &*numbers.lock().unwrap_or_else(PoisonError::into_inner) {
+                list.bind(py).append(number.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rollback(&self) -> PyResult<()> {
+        self.inner()?.rollback().or_raise()
+    }
+
+    #[getter]
+    fn is_open(&self) -> PyResult<bool> {
+        Ok(self.inner()?.is_open())
+    }
+
+    /// A scope was entered or left.
+    #[staticmethod]
+    fn count_scope(entered: bool) {
+        if entered {
+            SCOPES.fetch_add(1, Ordering::SeqCst);
+        } else {
+            SCOPES.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[pymethods]
+impl Namespace {
+    fn _transaction(&self, cross_entity: bool) -> PyResult<Transaction> {
+        let namespace = self.namespace.get()?;
+        let inner = namespace.transaction(cross_entity).or_raise()?;
+        Ok(Transaction {
+            inner: self.namespace.sibling(inner),
+            lists: Mutex::default(),
+        })
+    }
+}
