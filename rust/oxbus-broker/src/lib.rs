@@ -9,6 +9,7 @@ pub mod client;
 pub mod clock;
 pub mod durable;
 pub mod entity;
+pub mod filter;
 pub mod memory;
 pub mod namespace;
 pub mod record;

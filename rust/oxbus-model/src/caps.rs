@@ -87,3 +87,14 @@ pub const SNAPSHOT_INTERVAL_MS: u64 = 60_000;
 /// Sequence numbers that are set aside at once, so that none is given out twice after a loss of power: an unclean end
 /// leaves a gap of at most so many numbers per entity and partition.
 pub const NUMBERS_AHEAD: u64 = 16_384;
+
+/// Characters of the text of a SQL filter (B-043).
+pub const FILTER_TEXT_CHARS_MAX: usize = 1_024;
+/// Characters of the text of an action (B-043).
+pub const ACTION_TEXT_CHARS_MAX: usize = 1_024;
+/// SET and REMOVE expressions of one action (B-043).
+pub const ACTION_EXPRESSIONS_MAX: usize = 32;
+/// Characters of a rule's name: that of the service.
+pub const RULE_NAME_CHARS_MAX: usize = 50;
+/// Levels of parentheses, signs and NOT in an expression. Bounds the stack of a parse and of an evaluation.
+pub const EXPRESSION_DEPTH_MAX: usize = 64;

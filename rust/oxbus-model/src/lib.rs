@@ -2,7 +2,7 @@
 //! The words of a message bus as types.
 //!
 //! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
-//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `identity`, `options`, `caps`, `lock`, `error`, `varint`.
+//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `identity`, `options`, `rules`, `caps`, `lock`, `error`, `varint`.
 
 pub mod caps;
 pub mod error;
@@ -12,6 +12,7 @@ pub mod lock;
 pub mod message;
 pub mod name;
 pub mod options;
+pub mod rules;
 pub mod sequence;
 pub mod time;
 pub mod varint;

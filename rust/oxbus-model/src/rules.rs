@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules of a subscription: what selects a message, and what is done to the copy (B-343 … B-381).
+//!
+//! This is what a rule says, as the catalog keeps it. `oxbus-broker` compiles it; a rule that does not compile is refused
+//! when it is created (B-359).
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::Value;
+
+/// A typed value that owns its bytes: a parameter of an expression, or a property that a correlation filter compares.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum OwnedValue {
+    /// Without a value.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A 64-bit integer.
+    Int(i64),
+    /// A double. The catalog keeps its bits: JSON has no infinity and no "not a number".
+    Double(#[serde(with = "double_bits")] f64),
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A UUID, big-endian.
+    Uuid([u8; 16]),
+    /// Milliseconds since 1970 in UTC.
+    Time(i64),
+}
+
+impl OwnedValue {
+    /// The same value, borrowed.
+    pub fn as_value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(it) => Value::Bool(*it),
+            Self::Int(it) => Value::Int(*it),
+            Self::Double(it) => Value::Double(*it),
+            Self::Text(it) => Value::Text(it),
+            Self::Bytes(it) => Value::Bytes(it),
+            Self::Uuid(it) => Value::Uuid(*it),
+            Self::Time(it) => Value::Time(*it),
+        }
+    }
+}
+
+impl From<Value<'_>> for OwnedValue {
+    fn from(value: Value<'_>) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(it) => Self::Bool(it),
+            Value::Int(it) => Self::Int(it),
+            Value::Double(it) => Self::Double(it),
+            Value::Text(it) => Self::Text(it.to_owned()),
+            Value::Bytes(it) => Self::Bytes(it.to_vec()),
+            Value::Uuid(it) => Self::Uuid(it),
+            Value::Time(it) => Self::Time(it),
+        }
+    }
+}
+
+impl<'a> From<&'a OwnedValue> for Value<'a> {
+    fn from(value: &'a OwnedValue) -> Self {
+        value.as_value()
+    }
+}
+
+/// Conditions that must all hold; fields that are `None` are not compared (B-356).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CorrelationSettings {
+    /// Compared with the correlation id.
+    pub correlation_id: Option<String>,
+    /// Compared with the message id.
+    pub message_id: Option<String>,
+    /// Compared with the destination.
+    pub to: Option<String>,
+    /// Compared with the place for answers.
+    pub reply_to: Option<String>,
+    /// Compared with the subject, also called label.
+    pub subject: Option<String>,
+    /// Compared with the session id.
+    pub session_id: Option<String>,
+    /// Compared with the session of the answers.
+    pub reply_to_session_id: Option<String>,
+    /// Compared with the content type.
+    pub content_type: Option<String>,
+    /// Compared with application properties of the same name.
+    pub properties: Vec<(String, OwnedValue)>,
+}
+
+/// What selects a message (B-355).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum FilterSettings {
+    /// Every message: the filter `1=1`.
+    True,
+    /// No message: the filter `1=0`.
+    False,
+    /// A predicate over properties.
+    Sql {
+        /// Its text.
+        expression: String,
+        /// Values of the `@names` in it (B-374), by name with or without the `@`.
+        parameters: Vec<(String, OwnedValue)>,
+    },
+    /// Equal values of some properties.
+    Correlation(CorrelationSettings),
+}
+
+/// What is done to the copy that a rule selects (B-376).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionSettings {
+    /// Its statements.
+    pub expression: String,
+    /// Values of the `@names` in it (B-374), by name with or without the `@`.
+    pub parameters: Vec<(String, OwnedValue)>,
+}
+
+/// A rule of a subscription.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSettings {
+    /// Its name, one of its kind in the subscription (B-360).
+    pub name: String,
+    /// What it selects.
+    pub filter: FilterSettings,
+    /// What it does to its copy; a rule without action shares one copy with the others of its kind (B-347).
+    pub action: Option<ActionSettings>,
+    /// When it was made, in milliseconds since 1970 in UTC.
+    pub created_at_ms: u64,
+}
+
+/// A double as the integer of the same 64 bits.
+mod double_bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(value.to_bits())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        u64::deserialize(deserializer).map(f64::from_bits)
+    }
+}
