@@ -333,9 +333,7 @@ class ServiceBusClient:
             raise ValueError(f"socket_timeout must be more than 0 seconds: socket_timeout={socket_timeout}")
 
 
-def _wanted(
-    session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None,
-) -> tuple[str | None] | None:
+def _wanted(session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None) -> tuple[str | None] | None:
     """The session to accept as the native part takes it: none, any, or one."""
     if session_id is None:
         return None
