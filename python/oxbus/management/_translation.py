@@ -42,8 +42,8 @@ def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
     """Turn the broker's options into the values of a data class; one that the broker does not give is None."""
     values = {name: native.get(name) for name in _names(model)}
     for name in DURATION_OPTIONS:
-        if values.get(name) is not None:
-            values[name] = to_timedelta(values[name])
+        if (duration := values.get(name)) is not None:
+            values[name] = to_timedelta(duration)
     values["status"] = EntityStatus(values["status"])
     values["availability_status"] = EntityAvailabilityStatus(values["availability_status"])
     if "authorization_rules" in values:
