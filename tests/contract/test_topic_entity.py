@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics and subscriptions as entities: options, names, updates, lists, counts (B-009, B-016 to B-031, B-389 to B-397)."""
+"""Topics and subscriptions as entities: options, names, updates, lists, counts.
+
+Rules: B-009, B-016 to B-031, B-096 to B-098, B-136, B-389 to B-392.
+"""
 
 from __future__ import annotations
 
