@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sessions of a queue, as `ServiceBusClient.list_queue_sessions` shows them."""
+"""The sessions of a queue or subscription, as the lists of `ServiceBusClient` show them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ServiceBusSessionInfo:
 
     Attributes:
         session_id: The session.
-        partition_id: Its partition; None on a queue without partitions.
+        partition_id: Its partition; None on an entity without partitions.
         message_count: Active messages, the locked ones included; deferred and scheduled ones are not.
         oldest_message_age: Time since the oldest of them was stored; None without messages.
         state_updated_at_utc: When its state was set; None without a state.
@@ -37,12 +37,12 @@ class ServiceBusSessionInfo:
 
 
 def list_sessions(
-    namespace: Namespace, queue_name: str, state_updated_after: datetime | None
+    namespace: Namespace, entity_path: str, state_updated_after: datetime | None
 ) -> list[ServiceBusSessionInfo]:
-    """Return the sessions of a queue by id: all, or those whose state was set after a time."""
+    """Return the sessions of an entity by id: all, or those whose state was set after a time."""
     if state_updated_after is not None and state_updated_after.tzinfo is None:
         state_updated_after = state_updated_after.replace(tzinfo=UTC)
-    sessions = map(_info, namespace._list_sessions(queue_name))
+    sessions = map(_info, namespace._list_sessions(entity_path))
     if state_updated_after is None:
         return [it for it in sessions if it.message_count or it.state_updated_at_utc]
     return [it for it in sessions if it.state_updated_at_utc and it.state_updated_at_utc > state_updated_after]

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests that send and receive Arrow tables."""
+"""Fixtures of the tests that send and receive Arrow tables, and of those with topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from oxbus import ServiceBusMessage, ServiceBusReceiveMode
+from oxbus.management import RuleProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxbus import ServiceBusReceiver
+    from oxbus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+    from oxbus.management import ServiceBusAdministrationClient
 
 
 @pytest.fixture
@@ -40,3 +43,59 @@ def take() -> Callable[..., Any]:
         return pa.concat_tables(tables)
 
     return take
+
+
+@pytest.fixture
+def make_topic(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
+    """Create a topic, partitioned or not as the axis says, and return its name."""
+
+    def make(name: str = "news", **options: Any) -> str:
+        admin.create_topic(name, enable_partitioning=partitioned, **options)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: Callable[..., str]) -> str:
+    """A topic with default options and without subscriptions, partitioned or not as the axis says."""
+    return make_topic()
+
+
+@pytest.fixture
+def subscribe(admin: ServiceBusAdministrationClient) -> Callable[..., str]:
+    """Create a subscription of the topic `news`, with one rule `first` when a filter or an action is given."""
+
+    def subscribe(name: str = "all", *, filter: Any = None, action: Any = None, **options: Any) -> str:  # noqa: A002
+        if filter is not None or action is not None:
+            options["rule"] = RuleProperties("first", filter=filter, action=action, created_at_utc=None)
+        admin.create_subscription("news", name, **options)
+        return name
+
+    return subscribe
+
+
+@pytest.fixture
+def publish(client: ServiceBusClient) -> Callable[..., None]:
+    """Send each text to the topic `news` as a message of its own with the given properties."""
+
+    def publish(*texts: str, **properties: Any) -> None:
+        with client.get_topic_sender("news") as sender:
+            for text in texts:
+                sender.send_messages(ServiceBusMessage(text, **properties))
+
+    return publish
+
+
+@pytest.fixture
+def take_copies(
+    client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
+) -> Callable[..., list[ServiceBusReceivedMessage]]:
+    """Receive and delete all that a subscription of the topic `news` holds."""
+
+    def take_copies(subscription: str = "all", **options: Any) -> list[ServiceBusReceivedMessage]:
+        mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+        with client.get_subscription_receiver("news", subscription, receive_mode=mode, **options) as receiver:
+            return drain(receiver)
+
+    return take_copies

@@ -131,5 +131,8 @@ def _parameters(call: Any) -> list[tuple[str, str, Any]]:
 
 
 def _comparable(default: Any) -> Any:
-    """An enum's value: theirs and ours are different classes."""
-    return default.value if isinstance(default, enum.Enum) else default
+    """An enum's value, or the name of a class of the package: theirs and ours are different classes."""
+    if isinstance(default, enum.Enum):
+        return default.value
+    known = type(default).__module__.startswith(("azure.", "oxbus."))
+    return type(default).__name__ if known else default

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import oxbus
 import pytest
 from oxbus.exceptions import InvalidOperationError
-from oxbus.management import ServiceBusAdministrationClient
 from sdk_interface import ABSENT, DIFFERS, SAME, refused_calls, statuses
 
 PAGE = Path(__file__).parents[2] / "docs/compat.md"
@@ -101,11 +100,3 @@ def test_refused_call_says_so(owner: type, name: str) -> None:
         with pytest.raises(InvalidOperationError, match=r"not in this version.*[Uu]se .*queue") as raised:
             call(*given)
         assert raised.value.condition == "amqp:not-implemented"
-
-
-def test_refused_admin_call_accepts_the_options_of_the_sdk() -> None:
-    """A program that is moved over sees the refusal, not a complaint about its options."""
-    with oxbus.Namespace() as namespace:
-        admin = ServiceBusAdministrationClient(namespace)
-        with pytest.raises(InvalidOperationError):
-            admin.create_topic("t", enable_partitioning=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from oxbus._oxbus import Namespace
+    from oxbus._oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._sessions import ServiceBusSessionInfo
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
 
@@ -116,49 +117,48 @@ class ServiceBusClient:
             lock_policy=lock_policy,
             partition_id=partition_id,
         )
-        made = ServiceBusReceiver(
-            receiver,
-            self._calls,
-            max_wait_time=max_wait_time,
-            max_message_count=max(prefetch_count, 1),
-            locks=ServiceBusReceiveMode(receive_mode) is ServiceBusReceiveMode.PEEK_LOCK,
-            auto_lock_renewer=auto_lock_renewer,
-        )
-        self._receivers = [*(known for known in self._receivers if not known.closed), made]
-        return made
+        return self._wrap(receiver, receive_mode, max_wait_time, auto_lock_renewer, prefetch_count)
 
     def get_topic_sender(
         self, topic_name: str, *, client_identifier: str | None = None, socket_timeout: float | None = None
-    ) -> NoReturn:
-        """Refuse: topics are not in this version.
-
-        Raises:
-            InvalidOperationError: Always.
-        """
-        self._client.get_topic_sender(topic_name, client_identifier=client_identifier, socket_timeout=socket_timeout)
+    ) -> ServiceBusSender:
+        """Return a sender for a topic; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        sender = self._client.get_topic_sender(
+            topic_name, client_identifier=client_identifier, socket_timeout=socket_timeout
+        )
+        return ServiceBusSender(sender, self._calls)
 
     def get_subscription_receiver(
         self,
         topic_name: str,
         subscription_name: str,
         *,
-        client_identifier: str | None = None,
-        socket_timeout: float | None = None,
         session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None = None,
         sub_queue: ServiceBusSubQueue | str | None = None,
         receive_mode: ServiceBusReceiveMode | str = ServiceBusReceiveMode.PEEK_LOCK,
         max_wait_time: float | None = None,
         auto_lock_renewer: AutoLockRenewer | None = None,
         prefetch_count: int = 0,
-    ) -> NoReturn:
-        """Refuse: topics and subscriptions are not in this version.
-
-        Raises:
-            InvalidOperationError: Always.
-        """
-        del client_identifier, socket_timeout, session_id, sub_queue, receive_mode
-        del max_wait_time, auto_lock_renewer, prefetch_count
-        self._client.get_subscription_receiver(topic_name, subscription_name)
+        client_identifier: str | None = None,
+        socket_timeout: float | None = None,
+        lock_policy: Literal["fresh", "faithful"] | None = None,
+        partition_id: int | None = None,
+    ) -> ServiceBusReceiver:
+        """Return a receiver for a subscription; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        receiver = self._client.get_subscription_receiver(
+            topic_name,
+            subscription_name,
+            client_identifier=client_identifier,
+            socket_timeout=socket_timeout,
+            session_id=session_id,
+            sub_queue=sub_queue,
+            receive_mode=receive_mode,
+            max_wait_time=max_wait_time,
+            prefetch_count=prefetch_count,
+            lock_policy=lock_policy,
+            partition_id=partition_id,
+        )
+        return self._wrap(receiver, receive_mode, max_wait_time, auto_lock_renewer, prefetch_count)
 
     @overload
     def list_queue_sessions(
@@ -196,6 +196,7 @@ class ServiceBusClient:
         ids = found(queue_name, state_updated_after=state_updated_after, timeout=timeout)
         return AsyncItemPaged(ids, self._calls)
 
+    @overload
     def list_subscription_sessions(
         self,
         topic_name: str,
@@ -203,15 +204,37 @@ class ServiceBusClient:
         *,
         state_updated_after: datetime | None = None,
         timeout: float | None = None,
-    ) -> NoReturn:
-        """Refuse: topics and sessions are not in this version.
+        details: Literal[False] = False,
+    ) -> AsyncItemPaged[str]: ...
 
-        Raises:
-            InvalidOperationError: Always.
-        """
-        self._client.list_subscription_sessions(
-            topic_name, subscription_name, state_updated_after=state_updated_after, timeout=timeout
-        )
+    @overload
+    def list_subscription_sessions(
+        self,
+        topic_name: str,
+        subscription_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[True],
+    ) -> AsyncItemPaged[ServiceBusSessionInfo]: ...
+
+    def list_subscription_sessions(
+        self,
+        topic_name: str,
+        subscription_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: bool = False,
+    ) -> AsyncItemPaged[str] | AsyncItemPaged[ServiceBusSessionInfo]:
+        """List the sessions of a subscription; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        names = topic_name, subscription_name
+        found = self._client.list_subscription_sessions
+        if details:
+            infos = found(*names, state_updated_after=state_updated_after, timeout=timeout, details=True)
+            return AsyncItemPaged(infos, self._calls)
+        ids = found(*names, state_updated_after=state_updated_after, timeout=timeout)
+        return AsyncItemPaged(ids, self._calls)
 
     def transaction(self) -> NoReturn:
         """Refuse: transactions are not in this version.
@@ -227,3 +250,22 @@ class ServiceBusClient:
         for receiver in receivers:
             await receiver.close()
         self._client.close()
+
+    def _wrap(
+        self,
+        receiver: NativeReceiver,
+        receive_mode: ServiceBusReceiveMode | str,
+        max_wait_time: float | None,
+        auto_lock_renewer: AutoLockRenewer | None,
+        prefetch_count: int,
+    ) -> ServiceBusReceiver:
+        made = ServiceBusReceiver(
+            receiver,
+            self._calls,
+            max_wait_time=max_wait_time,
+            max_message_count=max(prefetch_count, 1),
+            locks=ServiceBusReceiveMode(receive_mode) is ServiceBusReceiveMode.PEEK_LOCK,
+            auto_lock_renewer=auto_lock_renewer,
+        )
+        self._receivers = [*(known for known in self._receivers if not known.closed), made]
+        return made

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creating, changing, listing and counting the entities of a namespace."""
 
+from oxbus._paging import ItemPaged
+from oxbus.management._authorization import AuthorizationRule
 from oxbus.management._client import ServiceBusAdministrationClient
+from oxbus.management._counts import MessageCountDetails, PartitionRuntimeProperties
 from oxbus.management._enums import (
     AccessRights,
     ApiVersion,
@@ -10,22 +13,27 @@ from oxbus.management._enums import (
     MessagingSku,
     NamespaceType,
 )
-from oxbus.management._models import (
-    AuthorizationRule,
-    MessageCountDetails,
-    NamespaceProperties,
-    PartitionRuntimeProperties,
-    QueueProperties,
-    QueueRuntimeProperties,
+from oxbus.management._namespaces import NamespaceProperties
+from oxbus.management._queues import QueueProperties, QueueRuntimeProperties
+from oxbus.management._rules import (
+    CorrelationRuleFilter,
+    FalseRuleFilter,
+    RuleProperties,
+    SqlRuleAction,
+    SqlRuleFilter,
+    TrueRuleFilter,
 )
-from oxbus._paging import ItemPaged
+from oxbus.management._subscriptions import SubscriptionProperties, SubscriptionRuntimeProperties
+from oxbus.management._topics import TopicProperties, TopicRuntimeProperties
 
 __all__ = [
     "AccessRights",
     "ApiVersion",
     "AuthorizationRule",
+    "CorrelationRuleFilter",
     "EntityAvailabilityStatus",
     "EntityStatus",
+    "FalseRuleFilter",
     "ItemPaged",
     "MessageCountDetails",
     "MessagingSku",
@@ -34,5 +42,13 @@ __all__ = [
     "PartitionRuntimeProperties",
     "QueueProperties",
     "QueueRuntimeProperties",
+    "RuleProperties",
     "ServiceBusAdministrationClient",
+    "SqlRuleAction",
+    "SqlRuleFilter",
+    "SubscriptionProperties",
+    "SubscriptionRuntimeProperties",
+    "TopicProperties",
+    "TopicRuntimeProperties",
+    "TrueRuleFilter",
 ]

@@ -3,34 +3,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from oxbus import management
 from oxbus.aio._calls import Calls
-from oxbus.aio._paging import AsyncItemPaged
+from oxbus.aio.management._awaited import awaited, listed
+from oxbus.management import ServiceBusAdministrationClient as _Client
 from oxbus.management._enums import ApiVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
 
     from oxbus import Namespace
-    from oxbus.management import NamespaceProperties, QueueProperties, QueueRuntimeProperties
 
 
 class ServiceBusAdministrationClient:
-    """Makes, changes and removes the queues of one namespace, for asyncio."""
+    """Creates, reads, changes, lists and counts the entities of a namespace, for asyncio.
+
+    Each call takes the arguments, and raises the errors, of the one with its name in
+    `oxbus.management.ServiceBusAdministrationClient`.
+    """
 
     def __init__(self, namespace: Namespace, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> None:
         """Make a client; arguments and errors are those of `oxbus.management.ServiceBusAdministrationClient`."""
-        self._client = management.ServiceBusAdministrationClient(namespace, api_version=api_version)
+        self._client = _Client(namespace, api_version=api_version)
         self._calls = Calls(namespace)
 
     @classmethod
     def from_connection_string(cls, conn_str: str, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> Self:
         """Make a client for the namespace that a connection string names."""
-        client = management.ServiceBusAdministrationClient.from_connection_string(conn_str, api_version=api_version)
-        return cls(client._namespace, api_version=api_version)
+        client = _Client.from_connection_string(conn_str, api_version=api_version)
+        made = cls(client._namespace, api_version=api_version)
+        made._client = client
+        return made
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -46,34 +50,34 @@ class ServiceBusAdministrationClient:
         """End the client; the namespace stays open."""
         self._client.close()
 
-    async def create_queue(self, queue_name: str, **options: Any) -> QueueProperties:
-        """Create a queue with the options of `oxbus.management.ServiceBusAdministrationClient.create_queue`."""
-        return await self._calls.call(self._client.create_queue, queue_name, **options)
+    create_queue = awaited(_Client.create_queue)
+    get_queue = awaited(_Client.get_queue)
+    get_queue_runtime_properties = awaited(_Client.get_queue_runtime_properties)
+    update_queue = awaited(_Client.update_queue)
+    delete_queue = awaited(_Client.delete_queue)
+    list_queues = listed(_Client.list_queues)
+    list_queues_runtime_properties = listed(_Client.list_queues_runtime_properties)
 
-    async def get_queue(self, queue_name: str) -> QueueProperties:
-        """Return the settings of a queue."""
-        return await self._calls.call(self._client.get_queue, queue_name)
+    create_topic = awaited(_Client.create_topic)
+    get_topic = awaited(_Client.get_topic)
+    get_topic_runtime_properties = awaited(_Client.get_topic_runtime_properties)
+    update_topic = awaited(_Client.update_topic)
+    delete_topic = awaited(_Client.delete_topic)
+    list_topics = listed(_Client.list_topics)
+    list_topics_runtime_properties = listed(_Client.list_topics_runtime_properties)
 
-    async def get_queue_runtime_properties(self, queue_name: str) -> QueueRuntimeProperties:
-        """Return counts and times of a queue."""
-        return await self._calls.call(self._client.get_queue_runtime_properties, queue_name)
+    create_subscription = awaited(_Client.create_subscription)
+    get_subscription = awaited(_Client.get_subscription)
+    get_subscription_runtime_properties = awaited(_Client.get_subscription_runtime_properties)
+    update_subscription = awaited(_Client.update_subscription)
+    delete_subscription = awaited(_Client.delete_subscription)
+    list_subscriptions = listed(_Client.list_subscriptions)
+    list_subscriptions_runtime_properties = listed(_Client.list_subscriptions_runtime_properties)
 
-    async def update_queue(self, queue: QueueProperties | Mapping[str, Any]) -> None:
-        """Replace the settings of a queue."""
-        await self._calls.call(self._client.update_queue, queue)
+    create_rule = awaited(_Client.create_rule)
+    get_rule = awaited(_Client.get_rule)
+    update_rule = awaited(_Client.update_rule)
+    delete_rule = awaited(_Client.delete_rule)
+    list_rules = listed(_Client.list_rules)
 
-    async def delete_queue(self, queue_name: str) -> None:
-        """Delete a queue with its messages."""
-        await self._calls.call(self._client.delete_queue, queue_name)
-
-    def list_queues(self) -> AsyncItemPaged[QueueProperties]:
-        """List the settings of all queues."""
-        return AsyncItemPaged(self._client.list_queues(), self._calls)
-
-    def list_queues_runtime_properties(self) -> AsyncItemPaged[QueueRuntimeProperties]:
-        """List counts and times of all queues."""
-        return AsyncItemPaged(self._client.list_queues_runtime_properties(), self._calls)
-
-    async def get_namespace_properties(self) -> NamespaceProperties:
-        """Return what the namespace is."""
-        return await self._calls.call(self._client.get_namespace_properties)
+    get_namespace_properties = awaited(_Client.get_namespace_properties)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the client that lists the sessions of queues and subscriptions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, overload
+
+from oxbus._entity_path import subscription_path
+from oxbus._handles import Handles
+from oxbus._paging import ItemPaged
+from oxbus._sessions import list_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from oxbus._sessions import ServiceBusSessionInfo
+
+
+class SessionLists(Handles):
+    """Lists sessions for a client."""
+
+    @overload
+    def list_queue_sessions(
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[False] = False,
+    ) -> ItemPaged[str]: ...
+
+    @overload
+    def list_queue_sessions(
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[True],
+    ) -> ItemPaged[ServiceBusSessionInfo]: ...
+
+    def list_queue_sessions(
+        self,
+        queue_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: bool = False,
+    ) -> ItemPaged[str] | ItemPaged[ServiceBusSessionInfo]:
+        """List the sessions of a queue that have active messages or a state, by id.
+
+        Args:
+            queue_name: A queue that requires sessions.
+            state_updated_after: Only those whose state was set after this time; without a time zone it counts as UTC.
+            timeout: More than 0, or None. It does not end a call.
+            details: Return a `ServiceBusSessionInfo` for each in place of its id.
+
+        Returns:
+            Ids, or details. Sessions of partitions that are out of service are missing.
+
+        Raises:
+            MessagingEntityNotFoundError: There is no such queue; raised at the first item, like the next one.
+            InvalidOperationError: The queue does not require sessions.
+            ValueError: `timeout` is not more than 0, the client is closed, or its connection string is for another
+                entity.
+
+        Source: docs/behaviour.md B-214 to B-216.
+        """
+        self._check(queue_name, None)
+        fetch = self._fetch_sessions(queue_name, state_updated_after, timeout)
+        if details:
+            return ItemPaged(fetch)
+        return ItemPaged(lambda: [session.session_id for session in fetch()])
+
+    @overload
+    def list_subscription_sessions(
+        self,
+        topic_name: str,
+        subscription_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[False] = False,
+    ) -> ItemPaged[str]: ...
+
+    @overload
+    def list_subscription_sessions(
+        self,
+        topic_name: str,
+        subscription_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: Literal[True],
+    ) -> ItemPaged[ServiceBusSessionInfo]: ...
+
+    def list_subscription_sessions(
+        self,
+        topic_name: str,
+        subscription_name: str,
+        *,
+        state_updated_after: datetime | None = None,
+        timeout: float | None = None,
+        details: bool = False,
+    ) -> ItemPaged[str] | ItemPaged[ServiceBusSessionInfo]:
+        """List the sessions of a subscription that have active messages or a state, by id.
+
+        Args:
+            topic_name: The topic.
+            subscription_name: Its subscription, one that requires sessions.
+            state_updated_after: Only those whose state was set after this time; without a time zone it counts as UTC.
+            timeout: More than 0, or None. It does not end a call.
+            details: Return a `ServiceBusSessionInfo` for each in place of its id.
+
+        Returns:
+            Ids, or details. Sessions of partitions that are out of service are missing.
+
+        Raises:
+            MessagingEntityNotFoundError: There is no such topic or subscription; raised at the first item, like the
+                next one.
+            InvalidOperationError: The subscription does not require sessions.
+            ValueError: `timeout` is not more than 0, the client is closed, or its connection string is for another
+                entity.
+
+        Source: docs/behaviour.md B-214 to B-216.
+        """
+        self._check(topic_name, None)
+        path = subscription_path(topic_name, subscription_name)
+        fetch = self._fetch_sessions(path, state_updated_after, timeout)
+        if details:
+            return ItemPaged(fetch)
+        return ItemPaged(lambda: [session.session_id for session in fetch()])
+
+    def _fetch_sessions(
+        self, entity_path: str, state_updated_after: datetime | None, timeout: float | None
+    ) -> Callable[[], list[ServiceBusSessionInfo]]:
+        if timeout is not None and timeout <= 0:
+            raise ValueError(f"timeout must be greater than 0; leave it out for the default: {timeout}")
+        return partial(list_sessions, self._namespace, entity_path, state_updated_after)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an entity is addressed.
+
+Source: docs/behaviour.md B-017, B-020.
+"""
+
+from __future__ import annotations
+
+
+def subscription_path(topic_name: str, subscription_name: str) -> str:
+    """Return the address of a subscription, ``topic/Subscriptions/subscription``.
+
+    Raises:
+        TypeError: A name is no text.
+        ValueError: The name of the subscription cannot be one, so that the path would lead elsewhere.
+    """
+    for what, name in (("topic_name", topic_name), ("subscription_name", subscription_name)):
+        if not isinstance(name, str):
+            raise TypeError(f"{what} must be a str, not {type(name).__name__}")
+    if not subscription_name or "/" in subscription_name or "\\" in subscription_name:
+        raise ValueError(
+            "subscription_name must be the name of a subscription, without its topic and without slashes: "
+            f"subscription_name=`{subscription_name}`"
+        )
+    return f"{topic_name}/Subscriptions/{subscription_name}"

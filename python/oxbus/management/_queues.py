@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the administration client shows and takes of a queue."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
+
+from oxbus._field_mapping import MutableFieldMapping
+from oxbus.management._counts import MessageCountDetails
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from oxbus.management._authorization import AuthorizationRule
+    from oxbus.management._counts import PartitionRuntimeProperties
+    from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus
+
+
+@dataclass(slots=True, eq=False)
+class QueueProperties(MutableFieldMapping):
+    """The options of a queue: change them, then give them to `update_queue`; also usable like a mapping.
+
+    Get one from `create_queue`, `get_queue` or `list_queues`.
+
+    Attributes:
+        name: The name, with the casing of its creation.
+        authorization_rules: Rights on this queue alone.
+        auto_delete_on_idle: The queue is deleted after this long without use.
+        dead_lettering_on_message_expiration: Expired messages go to the dead-letter queue instead of vanishing.
+        default_message_time_to_live: For messages without a time to live of their own, and the most for the others.
+        duplicate_detection_history_time_window: How long message ids are remembered.
+        availability_status: Whether all partitions can be reached; read only.
+        enable_batched_operations: Kept and shown; has no effect here.
+        enable_express: Kept and shown; has no effect here.
+        enable_partitioning: Whether the queue is spread over the partitions of the namespace; fixed at creation.
+        lock_duration: How long a received message stays locked.
+        max_delivery_count: Deliveries before a message goes to the dead-letter queue.
+        max_size_in_megabytes: Most bytes per partition.
+        requires_duplicate_detection: Whether message ids that were seen are dropped; fixed at creation.
+        requires_session: Whether the queue is read by sessions; fixed at creation.
+        status: What the queue lets through.
+        forward_to: The entity that its messages are moved to.
+        user_metadata: A text of your own, up to 1,024 characters.
+        forward_dead_lettered_messages_to: The entity that its dead-lettered messages are moved to.
+        max_message_size_in_kilobytes: The largest message.
+
+    Source: docs/behaviour.md B-022 to B-033.
+    """
+
+    name: str
+    _: KW_ONLY
+    authorization_rules: list[AuthorizationRule] | None
+    auto_delete_on_idle: timedelta | str | None
+    dead_lettering_on_message_expiration: bool | None
+    default_message_time_to_live: timedelta | str | None
+    duplicate_detection_history_time_window: timedelta | str | None
+    availability_status: str | EntityAvailabilityStatus | None
+    enable_batched_operations: bool | None
+    enable_express: bool | None
+    enable_partitioning: bool | None
+    lock_duration: timedelta | str | None
+    max_delivery_count: int | None
+    max_size_in_megabytes: int | None
+    requires_duplicate_detection: bool | None
+    requires_session: bool | None
+    status: str | EntityStatus | None
+    forward_to: str | None
+    user_metadata: str | None
+    forward_dead_lettered_messages_to: str | None
+    max_message_size_in_kilobytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRuntimeProperties:
+    """What a queue holds now, summed over its partitions.
+
+    Attributes:
+        name: The name of the queue.
+        created_at_utc: When it was created.
+        updated_at_utc: When its options were last changed.
+        accessed_at_utc: When it was last sent to or received from; the first day of year 1 before that.
+        size_in_bytes: Bytes of its messages.
+        active_message_count: Messages that are ready, locked or deferred.
+        dead_letter_message_count: Messages in its dead-letter queue.
+        scheduled_message_count: Messages that wait for their time.
+        transfer_message_count: Messages on their way to another entity.
+        transfer_dead_letter_message_count: Messages that could not be forwarded.
+        total_message_count: All of them.
+        locked_message_count: Those of the active ones that a receiver holds.
+        deferred_message_count: Those of the active ones that were deferred.
+        partitions: The same counts for each partition.
+        availability_status: Limited when a partition could not be asked; the sums then lack it.
+
+    Source: docs/behaviour.md B-097, B-389 to B-394.
+    """
+
+    name: str
+    created_at_utc: datetime
+    updated_at_utc: datetime
+    accessed_at_utc: datetime
+    size_in_bytes: int
+    active_message_count: int
+    dead_letter_message_count: int
+    scheduled_message_count: int
+    transfer_message_count: int
+    transfer_dead_letter_message_count: int
+    total_message_count: int
+    locked_message_count: int
+    deferred_message_count: int
+    partitions: tuple[PartitionRuntimeProperties, ...]
+    availability_status: EntityAvailabilityStatus
+
+    @property
+    def message_count_details(self) -> MessageCountDetails:
+        """The counts that the service reports, as one value."""
+        return MessageCountDetails(
+            active_message_count=self.active_message_count,
+            dead_letter_message_count=self.dead_letter_message_count,
+            scheduled_message_count=self.scheduled_message_count,
+            transfer_dead_letter_message_count=self.transfer_dead_letter_message_count,
+            transfer_message_count=self.transfer_message_count,
+        )

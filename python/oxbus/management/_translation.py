@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and counts of entities, between the user's words and the broker's: durations, times, statuses and names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from oxbus.management._authorization import AuthorizationRule
+from oxbus.management._counts import PartitionRuntimeProperties
+from oxbus.management._durations import to_milliseconds, to_timedelta
+from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DURATION_OPTIONS: Final = (
+    "auto_delete_on_idle",
+    "default_message_time_to_live",
+    "duplicate_detection_history_time_window",
+    "lock_duration",
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def native_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn options of an entity, as the user writes them, into what the broker takes; None is left out."""
+    native = {name: value for name, value in options.items() if value is not None}
+    for name in DURATION_OPTIONS:
+        if name in native:
+            native[name] = to_milliseconds(name, native[name])
+    if "status" in native:
+        native["status"] = EntityStatus(native["status"]).value
+    if "authorization_rules" in native:
+        native["authorization_rules"] = [asdict(rule) for rule in native["authorization_rules"]]
+    return native
+
+
+def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn the broker's options into the values of a data class; one that the broker does not give is None."""
+    values = {name: native.get(name) for name in _names(model)}
+    for name in DURATION_OPTIONS:
+        if (duration := values.get(name)) is not None:
+            values[name] = to_timedelta(duration)
+    values["status"] = EntityStatus(values["status"])
+    values["availability_status"] = EntityAvailabilityStatus(values["availability_status"])
+    if "authorization_rules" in values:
+        values["authorization_rules"] = [AuthorizationRule(**rule) for rule in values["authorization_rules"] or ()]
+    return values
+
+
+def runtime_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn the broker's counts and times into the values of a data class; what it does not show is left out."""
+    values = dict(native)
+    for name in ("created_at", "updated_at", "accessed_at"):
+        values[f"{name}_utc"] = _use_time(native[f"{name}_ms"])
+    values["partitions"] = tuple(PartitionRuntimeProperties(**partition) for partition in native["partitions"])
+    values["availability_status"] = EntityAvailabilityStatus(native["availability_status"])
+    return {name: values[name] for name in _names(model) if name in values}
+
+
+def utc(milliseconds: int | None) -> datetime | None:
+    """Turn the broker's milliseconds since 1970 into an aware time; None stays None."""
+    return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def text(what: str, value: object) -> str:
+    """Return a name that is text.
+
+    Raises:
+        TypeError: It is something else; properties of an entity are told to give their name.
+    """
+    if isinstance(value, str):
+        return value
+    hint = ": give its name, `properties.name`" if hasattr(value, "name") else ""
+    raise TypeError(f"{what} must be a str, not {type(value).__name__}{hint}")
+
+
+def _names(model: type[Any]) -> list[str]:
+    return [field.name for field in fields(model)]
+
+
+def _use_time(milliseconds: int | None) -> datetime:
+    # What the service says of an entity that nobody used (B-388).
+    return utc(milliseconds) or datetime.min.replace(tzinfo=UTC)
