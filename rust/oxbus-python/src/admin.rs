@@ -141,6 +141,10 @@ impl Wishes {
                     let on = boolean(&name, &value)?;
                     wishes.push(Box::new(move |it| it.requires_duplicate_detection = on));
                 }
+                "expire_whole_sessions" => {
+                    let on = boolean(&name, &value)?;
+                    wishes.push(Box::new(move |it| it.expire_whole_sessions = on));
+                }
                 "requires_session" => {
                     let on = boolean(&name, &value)?;
                     wishes.push(Box::new(move |it| it.requires_session = on));
@@ -198,6 +202,7 @@ fn describe<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<Bound<'p
     )?;
     dict.set_item("enable_partitioning", settings.enable_partitioning)?;
     dict.set_item("requires_session", settings.requires_session)?;
+    dict.set_item("expire_whole_sessions", settings.expire_whole_sessions)?;
     dict.set_item("requires_duplicate_detection", settings.requires_duplicate_detection)?;
     dict.set_item("duplicate_detection_history_time_window", settings.duplicate_window_ms)?;
     dict.set_item(
