@@ -50,8 +50,9 @@ class ServiceBusReceiver:
         self._max_wait_time = max_wait_time
         self._max_message_count = max_message_count
         self._locks = locks
-        self._auto_lock_renewer = auto_lock_renewer if locks else None
         self._session = ServiceBusSession(receiver, calls, self._accept) if receiver._wants_session else None
+        self._auto_lock_renewer = auto_lock_renewer if locks or self._session is not None else None
+        self._accepting = asyncio.Lock()
         self._is_open = self._session is None
         self._kept: list[ServiceBusReceivedMessage] = []
         """Received and deleted for a call that was cancelled; for the next one."""
@@ -103,6 +104,11 @@ class ServiceBusReceiver:
         """Accept the session, if there is one to accept: wait for it as long as the receiver waits, or a minute."""
         if self._is_open:
             return
+        async with self._accepting:
+            if not self._is_open:
+                await self._accept_first()
+
+    async def _accept_first(self) -> None:
         seconds = ACCEPT_WAIT_SECONDS if self._max_wait_time is None else self._max_wait_time
         if not await self._until_some(partial(self._calls.call, self._receiver._try_open), seconds):
             self._receiver._raise_timed_out()

@@ -110,7 +110,7 @@ impl Acceptor {
     fn accept_next(&self) -> Option<Held> {
         let receivable = self.queue.receivable(SubQueue::Main);
         let partitions = usize::from(self.queue.partitions());
-        let first = receivable.next_rotation() as usize % partitions;
+        let first = receivable.accept_rotation() % partitions;
         let (deadline, now) = (self.deadline(), self.queue.now());
         for index in (first..partitions).chain(0..first) {
             if receivable.ready() & self.allowed & 1 << index == 0 || !self.queue.shard(index).health().serves() {
@@ -120,6 +120,7 @@ impl Acceptor {
             let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.rules());
             self.queue.announce(index, ended);
             if let Some(accepted) = accepted {
+                receivable.accepted_from(index);
                 self.pass_on();
                 return Some(Held { index, accepted });
             }
