@@ -112,7 +112,10 @@ impl Receiver {
         let receivable = queue.receivable(options.sub_queue);
         let policy = options.lock_policy.unwrap_or(queue.core().lock_policy());
         let cache = Arc::new(ReceiveCache::new(policy, options.prefetch));
-        receivable.add_cache(&cache);
+        if session.is_none() {
+            // Messages of a session are never cached.
+            receivable.add_cache(&cache);
+        }
         Ok(Self {
             rotation: AtomicU64::new(receivable.next_rotation() % u64::from(queue.partitions())),
             policy,

@@ -153,9 +153,13 @@ impl Receiver {
         let held = self.held()?;
         let moment = self.moment();
         self.queue.tick(moment);
-        let (cell, _) = self.sessions_of(held)?;
+        let (cell, sessions) = self.sessions_of(held)?;
         if let Some(bytes) = state {
-            self.check_state(cell, held, bytes)?;
+            let before = sessions
+                .state(&held.accepted, moment.ticks)
+                .map_err(|SessionLost| self.session_lost())?;
+            let growth = bytes.len().saturating_sub(before.map_or(0, |state| state.bytes.len()));
+            self.check_state(cell, held, bytes, growth)?;
         }
         let state = state.map(|bytes| State {
             bytes: bytes.into(),
@@ -170,14 +174,14 @@ impl Receiver {
         cell.finish(pending.as_ref())
     }
 
-    fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8]) -> Result<()> {
+    fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8], growth: usize) -> Result<()> {
         let max = self.queue.message_size_bytes_max() as u64;
         in_range("the session state", bytes.len() as u64, 0, max, "bytes")?;
-        self.queue.core().check_memory(bytes.len())?;
+        self.queue.core().check_memory(growth)?;
         let Some(max) = self.queue.size_bytes_max() else {
             return Ok(());
         };
-        if cell.has_room(bytes.len() as u64, max) {
+        if growth == 0 || cell.has_room(growth as u64, max) {
             return Ok(());
         }
         let detail = format!(
