@@ -37,6 +37,7 @@ from oxbus._oxbus import (
     partition_ids,
 )
 from oxbus._sessions import ServiceBusSessionInfo
+from oxbus._transaction import Transaction
 
 __all__ = [
     "NEXT_AVAILABLE_SESSION",
@@ -58,6 +59,7 @@ __all__ = [
     "ServiceBusSessionFilter",
     "ServiceBusSessionInfo",
     "ServiceBusSubQueue",
+    "Transaction",
     "parse_connection_string",
     "partition_id",
     "partition_ids",

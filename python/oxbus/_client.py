@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Self
 
 from oxbus._client_receivers import Receivers
 from oxbus._client_sessions import SessionLists
 from oxbus._connection import open_namespace, parse_connection_string
 from oxbus._oxbus import Namespace
-from oxbus.exceptions import InvalidOperationError
+from oxbus._transaction import Transaction
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -144,13 +144,21 @@ class ServiceBusClient(Receivers, SessionLists):
         self._keep(sender)
         return sender
 
-    def transaction(self) -> NoReturn:
-        """Refuse: transactions are not in this version.
+    def transaction(self, *, cross_entity: bool = False) -> Transaction:
+        """Return a transaction; it begins with its first operation.
+
+        Args:
+            cross_entity: It may send to several entities, as long as all is in one partition: to partitioned ones with
+                the same key. It settles messages of one of them only.
 
         Raises:
-            InvalidOperationError: Always.
+            ValueError: The client is closed.
+
+        Source: docs/behaviour.md B-306 to B-330.
         """
-        _refuse("transactions")
+        if self._closed:
+            raise ValueError("the client is closed: make a new ServiceBusClient")
+        return Transaction(self._namespace, cross_entity=cross_entity)
 
     def close(self) -> None:
         """Close every sender and receiver that this client made; the namespace stays open.
@@ -161,9 +169,3 @@ class ServiceBusClient(Receivers, SessionLists):
         for key, handle in list(self._handles.items()):
             handle.close()
             self._handles.pop(key, None)
-
-
-def _refuse(feature: str) -> NoReturn:
-    raise InvalidOperationError(
-        f"{feature} are not in this version of oxbus. Use a queue without them.", condition="amqp:not-implemented"
-    )

@@ -17,6 +17,7 @@ from typing_extensions import disjoint_base
 
 from oxbus._auto_lock_renewer import AutoLockRenewer
 from oxbus._enums import AmqpMessageBodyType, ServiceBusMessageState
+from oxbus._transaction import TransactionScopes
 
 __all__ = [
     "ArrowArray",
@@ -30,6 +31,8 @@ __all__ = [
     "ServiceBusReceivedMessage",
     "ServiceBusReceiver",
     "ServiceBusSender",
+    "ServiceBusSession",
+    "_Transaction",
     "_WakeTicket",
     "_WakeUps",
     "_close_durable",
@@ -323,6 +326,7 @@ class Namespace:
         client_identifier: str | None,
         session: tuple[str | None] | None = None,
     ) -> ServiceBusReceiver: ...
+    def _transaction(self, cross_entity: bool) -> _Transaction: ...
     def _list_sessions(self, entity_path: str) -> list[dict[str, Any]]: ...
 
 @disjoint_base
@@ -577,6 +581,7 @@ class ServiceBusSender:
         *,
         timeout: float | None = 60.0,
         durability: str | None = None,
+        transaction: TransactionScopes | None = None,
     ) -> None:
         """Store one message, or several as one atomic batch.
 
@@ -587,6 +592,7 @@ class ServiceBusSender:
             message: One message, several, or a batch. Several need one key on a partitioned queue.
             timeout: More than 0, or None. As in the SDK; there is no network to wait for, so it does not end a call.
             durability: ``"os"`` or ``"fsync"`` for this call; None: the namespace's level.
+            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Raises:
             MessagingEntityNotFoundError: The queue is gone.
@@ -608,6 +614,7 @@ class ServiceBusSender:
         schedule_time_utc: datetime,
         *,
         timeout: float | None = 60.0,
+        transaction: TransactionScopes | None = None,
     ) -> list[int]:
         """Store messages that cannot be received before a time.
 
@@ -615,6 +622,7 @@ class ServiceBusSender:
             messages: One message or several.
             schedule_time_utc: The earliest time; one without a time zone counts as UTC.
             timeout: More than 0, or None. It does not end a call.
+            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Returns:
             Their sequence numbers, which `cancel_scheduled_messages` takes. They get new ones when their time comes.
@@ -700,12 +708,19 @@ class ServiceBusSession:
         Source: docs/behaviour.md B-210 to B-212.
         """
 
-    def set_state(self, state: str | bytes | bytearray | None, *, timeout: float | None = None) -> None:
+    def set_state(
+        self,
+        state: str | bytes | bytearray | None,
+        *,
+        timeout: float | None = None,
+        transaction: TransactionScopes | None = None,
+    ) -> None:
         """Keep a state with the session, or clear it with None. It outlives the session's messages.
 
         Args:
             state: Bytes, or text that is kept as UTF-8; no larger than a message of the queue.
             timeout: More than 0, or None. It does not end a call.
+            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Raises:
             SessionLockLostError: The lock ended.
@@ -835,8 +850,14 @@ class ServiceBusReceiver:
         Source: docs/behaviour.md B-290 to B-305; differences in docs/compat.md#peek.
         """
 
-    def complete_message(self, message: ServiceBusReceivedMessage) -> None:
+    def complete_message(
+        self, message: ServiceBusReceivedMessage, *, transaction: TransactionScopes | None = None
+    ) -> None:
         """Remove a message: it was handled.
+
+        Args:
+            message: The message.
+            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Raises:
             MessageAlreadySettled: This message object was settled before.
@@ -847,13 +868,18 @@ class ServiceBusReceiver:
         """
 
     def abandon_message(
-        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, _Property] | None = None
+        self,
+        message: ServiceBusReceivedMessage,
+        *,
+        properties_to_modify: Mapping[str, _Property] | None = None,
+        transaction: TransactionScopes | None = None,
     ) -> None:
         """Give a message back at once; its delivery count rises by one and it keeps its place.
 
         Args:
             message: The message.
             properties_to_modify: Application properties to add or replace.
+            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Raises:
             The same as `complete_message`.
@@ -862,13 +888,18 @@ class ServiceBusReceiver:
         """
 
     def defer_message(
-        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, _Property] | None = None
+        self,
+        message: ServiceBusReceivedMessage,
+        *,
+        properties_to_modify: Mapping[str, _Property] | None = None,
+        transaction: TransactionScopes | None = None,
     ) -> None:
         """Set a message aside; only `receive_deferred_messages` brings it back.
 
         Args:
             message: The message.
             properties_to_modify: Application properties to add or replace.
+            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Raises:
             The same as `complete_message`.
@@ -877,7 +908,12 @@ class ServiceBusReceiver:
         """
 
     def dead_letter_message(
-        self, message: ServiceBusReceivedMessage, reason: str | None = None, error_description: str | None = None
+        self,
+        message: ServiceBusReceivedMessage,
+        reason: str | None = None,
+        error_description: str | None = None,
+        *,
+        transaction: TransactionScopes | None = None,
     ) -> None:
         """Move a message to the dead-letter queue.
 
@@ -885,6 +921,7 @@ class ServiceBusReceiver:
             message: The message.
             reason: Why, up to 4,096 characters.
             error_description: What went wrong, up to 4,096 characters.
+            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Raises:
             InvalidOperationError: The receiver reads a dead-letter queue.
@@ -905,7 +942,9 @@ class ServiceBusReceiver:
         Source: docs/behaviour.md B-154, B-155.
         """
 
-    def complete_messages(self, messages: Iterable[ServiceBusReceivedMessage]) -> None:
+    def complete_messages(
+        self, messages: Iterable[ServiceBusReceivedMessage], *, transaction: TransactionScopes | None = None
+    ) -> None:
         """Complete several messages.
 
         Raises:
@@ -917,6 +956,7 @@ class ServiceBusReceiver:
         messages: Iterable[ServiceBusReceivedMessage],
         *,
         properties_to_modify: Mapping[str, _Property] | None = None,
+        transaction: TransactionScopes | None = None,
     ) -> None:
         """Abandon several messages.
 
@@ -929,6 +969,7 @@ class ServiceBusReceiver:
         messages: Iterable[ServiceBusReceivedMessage],
         *,
         properties_to_modify: Mapping[str, _Property] | None = None,
+        transaction: TransactionScopes | None = None,
     ) -> None:
         """Defer several messages.
 
@@ -941,6 +982,8 @@ class ServiceBusReceiver:
         messages: Iterable[ServiceBusReceivedMessage],
         reason: str | None = None,
         error_description: str | None = None,
+        *,
+        transaction: TransactionScopes | None = None,
     ) -> None:
         """Dead-letter several messages.
 
@@ -984,3 +1027,12 @@ class ServiceBusReceiver:
     @property
     def _wants_session(self) -> bool: ...
     def _look_again_after(self) -> float | None: ...
+
+@final
+class _Transaction:
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    @property
+    def is_open(self) -> bool: ...
+    @staticmethod
+    def count_scope(entered: bool) -> None: ...

@@ -8,6 +8,7 @@
     ├── AutoLockRenewTimeout
     ├── ForkedProcessError                 +
     ├── InvalidOperationError              +
+    │   ├── InvalidRuleError               + (also a ValueError)
     │   └── PartitionKeyMismatchError      + (also a ValueError)
     ├── MessageAlreadySettled              (also a ValueError)
     ├── MessageLockLostError
@@ -46,6 +47,7 @@ __all__ = [
     "AutoLockRenewTimeout",
     "ForkedProcessError",
     "InvalidOperationError",
+    "InvalidRuleError",
     "MessageAlreadySettled",
     "MessageLockLostError",
     "MessageNotFoundError",
@@ -132,6 +134,17 @@ class PartitionKeyMismatchError(InvalidOperationError, ValueError):
     """
 
     default_message = "Session id and partition key differ. Set only one of them, or both to the same text."
+
+
+class InvalidRuleError(InvalidOperationError, ValueError):
+    """The text of a filter or an action is none: change it at the position that the error names.
+
+    The service calls it a bad request; here it is an invalid operation and a ``ValueError``.
+
+    Source: docs/behaviour.md B-359.
+    """
+
+    default_message = "The filter or the action cannot be read. Change its text."
 
 
 class OperationTimeoutError(ServiceBusError):

@@ -12,8 +12,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from oxbus import AutoLockRenewer, ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
-from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout, MessageLockLostError, ServiceBusError
+from oxbus import NEXT_AVAILABLE_SESSION, AutoLockRenewer, ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
+from oxbus.exceptions import (
+    AutoLockRenewFailed,
+    AutoLockRenewTimeout,
+    MessageLockLostError,
+    ServiceBusError,
+    SessionCannotBeLockedError,
+    SessionLockLostError,
+)
 from oxbus.management import ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
@@ -171,3 +178,93 @@ def test_no_thread_before_the_first_message() -> None:
     renewer = AutoLockRenewer()
     assert threading.active_count() == before
     renewer.close()
+
+
+@pytest.fixture
+def sessions(renewed_client: ServiceBusClient, renewed_admin: ServiceBusAdministrationClient) -> str:
+    """A queue with sessions whose locks are a second long, with two messages in session "a"."""
+    renewed_admin.create_queue("s", requires_session=True, lock_duration=timedelta(seconds=1))
+    with renewed_client.get_queue_sender("s") as sender:
+        sender.send_messages([ServiceBusMessage(text, session_id="a") for text in "12"])
+    return "s"
+
+
+def test_registered_session_stays_locked(renewed_client: ServiceBusClient, sessions: str) -> None:
+    """A registered session is held, with what was received, long after its first lock would have ended (B-202)."""
+    with (
+        AutoLockRenewer() as renewer,
+        renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=5) as receiver,
+    ):
+        session = receiver.session
+        assert session is not None
+        renewer.register(receiver, session)
+        (message,) = receiver.receive_messages()
+        time.sleep(3)
+        with (
+            pytest.raises(SessionCannotBeLockedError),
+            renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=0),
+        ):
+            pass
+        receiver.complete_message(message)
+        assert session.auto_renew_error is None
+
+
+@pytest.mark.parametrize("mode", list(ServiceBusReceiveMode), ids=lambda mode: mode.name)
+@pytest.mark.parametrize("first_use", ["enter", "receive", "peek", "arrow", "session", "deferred"])
+def test_receiver_registers_its_session(
+    renewed_client: ServiceBusClient, sessions: str, first_use: str, mode: ServiceBusReceiveMode
+) -> None:
+    """A receiver with a renewer registers its session, not the messages, however it is first used (B-202)."""
+    registered: list[object] = []
+
+    class Renewer(AutoLockRenewer):
+        def register(self, receiver: object, renewable: object, *_: object, **__: object) -> None:
+            assert receiver is made
+            registered.append(renewable)
+
+    made = renewed_client.get_queue_receiver(
+        sessions, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0, auto_lock_renewer=Renewer(), receive_mode=mode
+    )
+    uses: dict[str, Callable[[], object]] = {
+        "enter": made.__enter__,
+        "receive": made.receive_messages,
+        "peek": made.peek_messages,
+        "arrow": made.receive_arrow,
+        "session": lambda: made.session,
+        "deferred": lambda: made.receive_deferred_messages([]),
+    }
+    uses[first_use]()
+    assert registered == [made.session]
+    made.receive_messages()
+    assert registered == [made.session]
+    made.close()
+
+
+def test_session_that_was_lost_is_told(renewed_client: ServiceBusClient, sessions: str) -> None:
+    """When renewing ends, the session says why, and the lock runs out (B-203)."""
+    told = threading.Event()
+    with (
+        AutoLockRenewer(max_lock_renewal_duration=1.5) as renewer,
+        renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=5) as receiver,
+    ):
+        session = receiver.session
+        assert session is not None
+        renewer.register(receiver, session, on_lock_renew_failure=lambda *_: told.set())
+        wait_until(lambda: session.auto_renew_error is not None)
+        assert isinstance(session.auto_renew_error, AutoLockRenewTimeout)
+        time.sleep(1.1)
+        with pytest.raises(SessionLockLostError):
+            receiver.receive_messages()
+    assert not told.is_set()
+
+
+def test_message_of_a_session_is_not_registered(renewed_client: ServiceBusClient, sessions: str) -> None:
+    """A message of a session has no lock of its own to renew (B-156)."""
+    with (
+        AutoLockRenewer() as renewer,
+        renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=5) as receiver,
+    ):
+        (message,) = receiver.receive_messages()
+        with pytest.raises(ValueError, match="session"):
+            renewer.register(receiver, message)
+        receiver.complete_message(message)

@@ -12,5 +12,13 @@ from oxbus.aio._client import ServiceBusClient
 from oxbus.aio._receiver import ServiceBusReceiver
 from oxbus.aio._sender import ServiceBusSender
 from oxbus.aio._session import ServiceBusSession
+from oxbus.aio._transaction import Transaction
 
-__all__ = ["AutoLockRenewer", "ServiceBusClient", "ServiceBusReceiver", "ServiceBusSender", "ServiceBusSession"]
+__all__ = [
+    "AutoLockRenewer",
+    "ServiceBusClient",
+    "ServiceBusReceiver",
+    "ServiceBusSender",
+    "ServiceBusSession",
+    "Transaction",
+]

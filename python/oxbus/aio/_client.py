@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from oxbus import _client
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
@@ -11,6 +11,7 @@ from oxbus.aio._calls import Calls
 from oxbus.aio._paging import AsyncItemPaged
 from oxbus.aio._receiver import ServiceBusReceiver
 from oxbus.aio._sender import ServiceBusSender
+from oxbus.aio._transaction import Transaction
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -236,13 +237,11 @@ class ServiceBusClient:
         ids = found(*names, state_updated_after=state_updated_after, timeout=timeout)
         return AsyncItemPaged(ids, self._calls)
 
-    def transaction(self) -> NoReturn:
-        """Refuse: transactions are not in this version.
-
-        Raises:
-            InvalidOperationError: Always.
-        """
-        self._client.transaction()
+    def transaction(self, *, cross_entity: bool = False) -> Transaction:
+        """Return a transaction; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        if self._client._closed:
+            raise ValueError("the client is closed: make a new ServiceBusClient")
+        return Transaction(self._client._namespace, self._calls, cross_entity=cross_entity)
 
     async def close(self) -> None:
         """Close every sender and receiver that this client made; the namespace stays open."""

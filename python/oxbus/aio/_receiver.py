@@ -8,6 +8,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
+from oxbus._transaction import current
 from oxbus.aio._session import ServiceBusSession
 from oxbus.aio._wake_ups import wake_ups
 from oxbus.exceptions import ServiceBusError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import ArrowTable
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
     from oxbus.aio._calls import Calls
+    from oxbus.aio._transaction import Transaction
 
 Found = TypeVar("Found")
 P = ParamSpec("P")
@@ -50,8 +52,9 @@ class ServiceBusReceiver:
         self._max_wait_time = max_wait_time
         self._max_message_count = max_message_count
         self._locks = locks
-        self._auto_lock_renewer = auto_lock_renewer if locks else None
         self._session = ServiceBusSession(receiver, calls, self._accept) if receiver._wants_session else None
+        self._auto_lock_renewer = auto_lock_renewer if locks or self._session is not None else None
+        self._accepting = asyncio.Lock()
         self._is_open = self._session is None
         self._kept: list[ServiceBusReceivedMessage] = []
         """Received and deleted for a call that was cancelled; for the next one."""
@@ -103,6 +106,11 @@ class ServiceBusReceiver:
         """Accept the session, if there is one to accept: wait for it as long as the receiver waits, or a minute."""
         if self._is_open:
             return
+        async with self._accepting:
+            if not self._is_open:
+                await self._accept_first()
+
+    async def _accept_first(self) -> None:
         seconds = ACCEPT_WAIT_SECONDS if self._max_wait_time is None else self._max_wait_time
         if not await self._until_some(partial(self._calls.call, self._receiver._try_open), seconds):
             self._receiver._raise_timed_out()
@@ -202,49 +210,107 @@ class ServiceBusReceiver:
             self._receiver.peek_messages, max_message_count, sequence_number=sequence_number, timeout=timeout
         )
 
-    async def complete_message(self, message: ServiceBusReceivedMessage) -> None:
+    async def complete_message(
+        self, message: ServiceBusReceivedMessage, *, transaction: Transaction | None = None
+    ) -> None:
         """Remove a locked message for good."""
-        await self._call(self._receiver.complete_message, message)
+        await self._call(self._receiver.complete_message, message, transaction=transaction or current())
 
     async def abandon_message(
-        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, Any] | None = None
+        self,
+        message: ServiceBusReceivedMessage,
+        *,
+        properties_to_modify: Mapping[str, Any] | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Give a locked message back; a delivery is charged."""
-        await self._call(self._receiver.abandon_message, message, properties_to_modify=properties_to_modify)
+        await self._call(
+            self._receiver.abandon_message,
+            message,
+            properties_to_modify=properties_to_modify,
+            transaction=transaction or current(),
+        )
 
     async def defer_message(
-        self, message: ServiceBusReceivedMessage, *, properties_to_modify: Mapping[str, Any] | None = None
+        self,
+        message: ServiceBusReceivedMessage,
+        *,
+        properties_to_modify: Mapping[str, Any] | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Set a locked message aside until it is fetched by its number."""
-        await self._call(self._receiver.defer_message, message, properties_to_modify=properties_to_modify)
+        await self._call(
+            self._receiver.defer_message,
+            message,
+            properties_to_modify=properties_to_modify,
+            transaction=transaction or current(),
+        )
 
     async def dead_letter_message(
-        self, message: ServiceBusReceivedMessage, reason: str | None = None, error_description: str | None = None
+        self,
+        message: ServiceBusReceivedMessage,
+        reason: str | None = None,
+        error_description: str | None = None,
+        *,
+        transaction: Transaction | None = None,
     ) -> None:
         """Move a locked message to the dead-letter queue."""
-        await self._call(self._receiver.dead_letter_message, message, reason, error_description)
+        await self._call(
+            self._receiver.dead_letter_message, message, reason, error_description, transaction=transaction or current()
+        )
 
-    async def complete_messages(self, messages: list[ServiceBusReceivedMessage]) -> None:
+    async def complete_messages(
+        self, messages: list[ServiceBusReceivedMessage], *, transaction: Transaction | None = None
+    ) -> None:
         """Complete several messages."""
-        await self._call(self._receiver.complete_messages, messages)
+        await self._call(self._receiver.complete_messages, messages, transaction=transaction or current())
 
     async def abandon_messages(
-        self, messages: list[ServiceBusReceivedMessage], *, properties_to_modify: Mapping[str, Any] | None = None
+        self,
+        messages: list[ServiceBusReceivedMessage],
+        *,
+        properties_to_modify: Mapping[str, Any] | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Abandon several messages."""
-        await self._call(self._receiver.abandon_messages, messages, properties_to_modify=properties_to_modify)
+        await self._call(
+            self._receiver.abandon_messages,
+            messages,
+            properties_to_modify=properties_to_modify,
+            transaction=transaction or current(),
+        )
 
     async def defer_messages(
-        self, messages: list[ServiceBusReceivedMessage], *, properties_to_modify: Mapping[str, Any] | None = None
+        self,
+        messages: list[ServiceBusReceivedMessage],
+        *,
+        properties_to_modify: Mapping[str, Any] | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Defer several messages."""
-        await self._call(self._receiver.defer_messages, messages, properties_to_modify=properties_to_modify)
+        await self._call(
+            self._receiver.defer_messages,
+            messages,
+            properties_to_modify=properties_to_modify,
+            transaction=transaction or current(),
+        )
 
     async def dead_letter_messages(
-        self, messages: list[ServiceBusReceivedMessage], reason: str | None = None, error_description: str | None = None
+        self,
+        messages: list[ServiceBusReceivedMessage],
+        reason: str | None = None,
+        error_description: str | None = None,
+        *,
+        transaction: Transaction | None = None,
     ) -> None:
         """Dead-letter several messages."""
-        await self._call(self._receiver.dead_letter_messages, messages, reason, error_description)
+        await self._call(
+            self._receiver.dead_letter_messages,
+            messages,
+            reason,
+            error_description,
+            transaction=transaction or current(),
+        )
 
     async def renew_message_lock(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from oxbus._transaction import current
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusMessage, ServiceBusMessageBatch
     from oxbus import ServiceBusSender as NativeSender
     from oxbus.aio._calls import Calls
+    from oxbus.aio._transaction import Transaction
 
 
 class ServiceBusSender:
@@ -40,6 +43,7 @@ class ServiceBusSender:
         *,
         timeout: float | None = 60.0,  # noqa: ASYNC109 (the SDK's name)
         durability: Literal["os", "fsync"] | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Send one message, or several that are stored together or not at all.
 
@@ -49,11 +53,18 @@ class ServiceBusSender:
             message: What to send; as in `oxbus.ServiceBusSender.send_messages`.
             timeout: Seconds, more than 0; checked, and without effect in this process.
             durability: What the send is to be safe from; the namespace's when missing.
+            transaction: The transaction that it is part of; the one of the scope it is in when missing.
 
         Raises:
             The same as `oxbus.ServiceBusSender.send_messages`.
         """
-        await self._calls.call(self._sender.send_messages, message, timeout=timeout, durability=durability)
+        await self._calls.call(
+            self._sender.send_messages,
+            message,
+            timeout=timeout,
+            durability=durability,
+            transaction=transaction or current(),
+        )
 
     async def schedule_messages(
         self,
@@ -61,9 +72,16 @@ class ServiceBusSender:
         schedule_time_utc: datetime,
         *,
         timeout: float | None = 60.0,  # noqa: ASYNC109
+        transaction: Transaction | None = None,
     ) -> list[int]:
         """Send messages that can be received from a time on; their sequence numbers until then."""
-        return await self._calls.call(self._sender.schedule_messages, messages, schedule_time_utc, timeout=timeout)
+        return await self._calls.call(
+            self._sender.schedule_messages,
+            messages,
+            schedule_time_utc,
+            timeout=timeout,
+            transaction=transaction or current(),
+        )
 
     async def cancel_scheduled_messages(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oxbus._transaction import current
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._oxbus import ServiceBusSession as NativeSession
     from oxbus.aio._calls import Calls
+    from oxbus.aio._transaction import Transaction
 
 
 class ServiceBusSession:
@@ -56,10 +59,11 @@ class ServiceBusSession:
         state: str | bytes | bytearray | None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109
+        transaction: Transaction | None = None,
     ) -> None:
         """Keep a state with the session, or clear it with None."""
         session = await self._accepted()
-        await self._calls.call(session.set_state, state, timeout=timeout)
+        await self._calls.call(session.set_state, state, timeout=timeout, transaction=transaction or current())
 
     async def renew_lock(self, *, timeout: float | None = None) -> datetime:  # noqa: ASYNC109
         """Move the end of the lock to one lock duration from now and return it."""

@@ -48,6 +48,7 @@ class QueueCalls:
         forward_dead_lettered_messages_to: str | None = None,
         max_message_size_in_kilobytes: int | None = None,
         status: str | EntityStatus | None = None,
+        expire_whole_sessions: bool | None = None,
     ) -> QueueProperties:
         """Create a queue.
 
@@ -73,6 +74,8 @@ class QueueCalls:
             forward_dead_lettered_messages_to: Refused: forwarding is not in this version.
             max_message_size_in_kilobytes: The largest message.
             status: What the queue lets through. Default active.
+            expire_whole_sessions: Once a message of a session that somebody receives from expires, so do all its ready
+                messages. Default False.
 
         Returns:
             The options of the new queue, defaults filled in.
@@ -105,6 +108,7 @@ class QueueCalls:
             "forward_dead_lettered_messages_to": forward_dead_lettered_messages_to,
             "max_message_size_in_kilobytes": max_message_size_in_kilobytes,
             "status": status,
+            "expire_whole_sessions": expire_whole_sessions,
         }
         return _properties(self._namespace._create_queue(text("queue_name", queue_name), native_options(options)))
 

@@ -44,6 +44,7 @@ class QueueProperties(MutableFieldMapping):
         user_metadata: A text of your own, up to 1,024 characters.
         forward_dead_lettered_messages_to: The entity that its dead-lettered messages are moved to.
         max_message_size_in_kilobytes: The largest message.
+        expire_whole_sessions: Whether one expired message of a session expires all of them.
 
     Source: docs/behaviour.md B-022 to B-033.
     """
@@ -69,6 +70,7 @@ class QueueProperties(MutableFieldMapping):
     user_metadata: str | None
     forward_dead_lettered_messages_to: str | None
     max_message_size_in_kilobytes: int | None
+    expire_whole_sessions: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,8 @@ pub enum ErrorKind {
     TransactionTimeout,
     /// The call cannot work on this entity or this message, now or later. Change the call.
     InvalidOperation,
+    /// The text of a filter or an action is none. Change it at the position that the text names.
+    InvalidRule,
     /// This version does not have that yet.
     NotSupported,
     /// A value is out of its range or of the wrong form. Change the value.
@@ -65,7 +67,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::MessageLockLost,
         Self::SessionLockLost,
         Self::SessionCannotBeLocked,
@@ -82,6 +84,7 @@ impl ErrorKind {
         Self::TransactionOver,
         Self::TransactionTimeout,
         Self::InvalidOperation,
+        Self::InvalidRule,
         Self::NotSupported,
         Self::InvalidArgument,
         Self::KeyMismatch,

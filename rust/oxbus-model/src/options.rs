@@ -118,6 +118,9 @@ pub struct QueueSettings {
     /// Messages are received by session. Fixed at creation (B-181).
     #[serde(default)]
     pub requires_session: bool,
+    /// One expired message of a session that is received from expires all of them (B-209).
+    #[serde(default)]
+    pub expire_whole_sessions: bool,
 }
 
 fn duplicate_window_default() -> u64 {
@@ -141,6 +144,7 @@ impl Default for QueueSettings {
             requires_duplicate_detection: false,
             duplicate_window_ms: DUPLICATE_WINDOW_MS_DEFAULT,
             requires_session: false,
+            expire_whole_sessions: false,
         }
     }
 }

@@ -260,7 +260,7 @@ impl Namespace {
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
-        if mode == ReceiveMode::ReceiveAndDelete && auto_lock_renewer.is_some() {
+        if mode == ReceiveMode::ReceiveAndDelete && auto_lock_renewer.is_some() && session.is_none() {
             return Err(PyValueError::new_err(
                 "a receiver in RECEIVE_AND_DELETE mode has no locks to renew; leave auto_lock_renewer out",
             ));

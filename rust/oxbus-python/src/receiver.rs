@@ -93,7 +93,9 @@ impl ServiceBusReceiver {
             None => namespace.receiver(&self.queue_name, self.options).or_raise()?,
             Some(acceptor) => {
                 let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
-                let accepted = waiting::accept(py, acceptor, convert::alarm("max_wait_time", Some(seconds))?)?;
+                let alarm = convert::alarm("max_wait_time", Some(seconds))?;
+                let accepted = waiting::accept(py, acceptor, alarm, || self.closed.load(Ordering::Acquire))?;
+                self.check_open()?;
                 accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?
             }
         };
@@ -113,7 +115,13 @@ impl ServiceBusReceiver {
 
     fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver(self.namespace.sibling(receiver)))?;
-        Ok(self.shared.get_or_init(|| shared))
+        let shared = self.shared.get_or_init(|| shared);
+        if self.closed.load(Ordering::Acquire) {
+            // While its session was being accepted.
+            shared.get().receiver()?.close();
+        }
+        self.check_open()?;
+        Ok(shared)
     }
 
     /// True when it receives from a session.
@@ -276,6 +284,7 @@ impl ServiceBusReceiver {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let this = slf.get();
+        Self::renew_session(slf)?;
         let shared = this.open(slf.py())?;
         let receiver = shared.get().receiver()?;
         check_timeout(timeout)?;
@@ -286,16 +295,17 @@ impl ServiceBusReceiver {
 
     #[pyo3(signature = (max_message_count=1, *, sequence_number=0, timeout=60.0))]
     fn peek_messages<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         max_message_count: i64,
         sequence_number: i64,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let shared = self.open(py)?;
+        let (this, py) = (slf.get(), slf.py());
+        Self::renew_session(slf)?;
+        let shared = this.open(py)?;
         let receiver = shared.get().receiver()?;
         check_timeout(timeout)?;
-        let max = self.max_count(Some(max_message_count))?;
+        let max = this.max_count(Some(max_message_count))?;
         let number = u64::try_from(sequence_number).map_err(|_| {
             PyValueError::new_err(format!(
                 "sequence_number cannot be negative; use 0 to go on browsing: {sequence_number}"
@@ -313,14 +323,15 @@ impl ServiceBusReceiver {
     /// See the stub.
     #[pyo3(signature = (max_message_count=1, max_wait_time=None))]
     fn receive_arrow(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         max_message_count: i64,
         max_wait_time: Option<f64>,
     ) -> PyResult<ArrowTable> {
-        let max = self.max_count(Some(max_message_count))?;
+        let (this, py) = (slf.get(), slf.py());
+        let max = this.max_count(Some(max_message_count))?;
         let mut deliveries = Deliveries::new();
-        let shared = self.receive(py, max, max_wait_time, &mut deliveries)?;
+        Self::renew_session(slf)?;
+        let shared = this.receive(py, max, max_wait_time, &mut deliveries)?;
         let receiver = shared.get().receiver()?;
         py.detach(|| arrow::table(receiver, deliveries))
     }
@@ -329,6 +340,9 @@ impl ServiceBusReceiver {
         self.closed.store(true, Ordering::Release);
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
             py.detach(|| receiver.close());
+        } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {
+            // Who waits for its session learns it.
+            acceptor.queue().wake_all();
         }
     }
 
@@ -343,8 +357,10 @@ impl ServiceBusReceiver {
     }
 
     #[getter]
-    fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, ServiceBusSession>>> {
-        Ok(self.session_object(py)?.map(|session| session.bind(py).clone()))
+    fn session<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, ServiceBusSession>>> {
+        Self::renew_session(slf)?;
+        let session = slf.get().session_object(slf.py())?;
+        Ok(session.map(|session| session.bind(slf.py()).clone()))
     }
 
     /// Accepts the session if that takes no wait; true when it is there, or none is wanted.

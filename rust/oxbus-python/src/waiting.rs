@@ -124,25 +124,34 @@ pub(crate) fn receive(
         }
     }
     let alarm = alarm()?;
-    let received = in_slices(py, |slice| receiver.receive_until(max, alarm, slice, is_exiting))?;
+    let received = in_slices(py, is_exiting, |slice| {
+        receiver.receive_until(max, alarm, slice, is_exiting)
+    })?;
     if let Some(deliveries) = received {
         *out = deliveries;
     }
     Ok(())
 }
 
-/// Waits for a session until `alarm`; `None` when none came.
-pub(crate) fn accept(py: Python<'_>, acceptor: &Acceptor, alarm: Alarm) -> PyResult<Option<Receiver>> {
-    in_slices(py, |slice| acceptor.accept_until(alarm, slice, is_exiting))
+/// Waits for a session until `alarm`, or until nobody wants it any more; `None` when none came.
+pub(crate) fn accept(
+    py: Python<'_>,
+    acceptor: &Acceptor,
+    alarm: Alarm,
+    is_closed: impl Fn() -> bool + Sync,
+) -> PyResult<Option<Receiver>> {
+    let is_over = || is_exiting() || is_closed();
+    in_slices(py, is_over, |slice| acceptor.accept_until(alarm, slice, is_over))
 }
 
 fn is_exiting() -> bool {
     EXITING.load(Ordering::SeqCst)
 }
 
-/// Waits outside the interpreter, slice by slice; `None` when the wait is over or the interpreter exits.
+/// Waits outside the interpreter, slice by slice; `None` when the wait is over, by itself or because `is_over` says so.
 fn in_slices<T: Send>(
     py: Python<'_>,
+    is_over: impl Fn() -> bool,
     wait: impl Fn(Duration) -> oxbus_model::Result<Waited<T>> + Sync,
 ) -> PyResult<Option<T>> {
     let waiter = waiter(py)?;
@@ -162,7 +171,7 @@ fn in_slices<T: Send>(
             Waited::Nothing => return Ok(None),
             Waited::Slice => {
                 py.check_signals()?;
-                if is_exiting() {
+                if is_over() {
                     return Ok(None);
                 }
             }

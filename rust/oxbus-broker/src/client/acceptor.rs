@@ -31,10 +31,17 @@ pub struct Acceptor {
     queue: Arc<Queue>,
     options: ReceiverOptions,
     wanted: Wanted,
+    /// The cells it may look at, one bit each.
+    allowed: u64,
     /// The name of the receiver, for people.
     owner: String,
     /// Milliseconds that the clock may be behind.
     lag_ms: u64,
+}
+
+/// The cell in which a session lives (B-189).
+fn index_of(queue: &Queue, id: &str) -> usize {
+    partition_of(id.as_bytes(), queue.partitions().into()) as usize
 }
 
 impl Acceptor {
@@ -49,7 +56,15 @@ impl Acceptor {
         if !queue.requires_session() {
             return Err(queue.not_sessionful());
         }
+        let allowed = options.check(&queue)?;
+        if let Wanted::Named(id) = &wanted
+            && allowed >> index_of(&queue, id) & 1 == 0
+        {
+            let detail = "the session lives in another partition; leave partition_id out";
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
         Ok(Self {
+            allowed,
             lag_ms: queue.core().clock().lag_ms(),
             queue,
             options,
@@ -77,7 +92,7 @@ impl Acceptor {
     }
 
     fn accept(&self, id: &str) -> Result<Held> {
-        let index = partition_of(id.as_bytes(), self.queue.partitions().into()) as usize;
+        let index = index_of(&self.queue, id);
         let shard = self.queue.shard(index);
         shard.health().check_serves(shard.id())?;
         let sessions = self.queue.cell_for_append(index).sessions();
@@ -95,17 +110,17 @@ impl Acceptor {
     fn accept_next(&self) -> Option<Held> {
         let receivable = self.queue.receivable(SubQueue::Main);
         let partitions = usize::from(self.queue.partitions());
-        let first = receivable.next_rotation() as usize % partitions;
-        let allowed = self.options.partition.map_or(u64::MAX, |partition| 1 << partition.0);
+        let first = receivable.accept_rotation() % partitions;
         let (deadline, now) = (self.deadline(), self.queue.now());
         for index in (first..partitions).chain(0..first) {
-            if receivable.ready() & allowed & 1 << index == 0 || !self.queue.shard(index).health().serves() {
+            if receivable.ready() & self.allowed & 1 << index == 0 || !self.queue.shard(index).health().serves() {
                 continue;
             }
             let Some(cell) = self.queue.cell(index) else { continue };
             let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.rules());
             self.queue.announce(index, ended);
             if let Some(accepted) = accepted {
+                receivable.accepted_from(index);
                 self.pass_on();
                 return Some(Held { index, accepted });
             }

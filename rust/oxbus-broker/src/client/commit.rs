@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use oxbus_model::message::Fields;
-use oxbus_model::{Clock, Counter, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
+use oxbus_model::{Counter, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome};
 
 use super::transaction::{Sent, Settled, Work};
@@ -96,7 +96,9 @@ pub(super) fn commit(core: &Arc<Core>, mut work: Work) -> Result<()> {
     // These are messages now.
     taken.waiting.clear();
     drop(taken);
-    admitted.values().for_each(|it| it.admission.keep());
+    for it in admitted.values() {
+        it.admission.keep();
+    }
     for (known, shown) in numbers {
         *known.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
@@ -189,7 +191,7 @@ fn add_sent<'a>(
 }
 
 /// A message whose hold ends; its session must be its receiver's still.
-fn held<'a>(settled: &'a Settled, ending: Ending, moment: Moment) -> Result<Held<'a>> {
+fn held(settled: &Settled, ending: Ending, moment: Moment) -> Result<Held<'_>> {
     let cell = cell_of(&settled.entity, settled.at.index)?;
     let ticks = moment.ticks;
     if let (Some(accepted), Some(sessions)) = (&settled.session, cell.sessions()) {

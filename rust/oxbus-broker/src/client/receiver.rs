@@ -80,32 +80,42 @@ pub struct Receiver {
     closed: AtomicBool,
 }
 
-impl Receiver {
-    pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions, session: Option<Held>) -> Result<Self> {
+impl ReceiverOptions {
+    /// The cells that a receiver may look at, one bit each.
+    pub(super) fn check(&self, queue: &Queue) -> Result<u64> {
         in_range(
             "prefetch_count",
-            options.prefetch as u64,
+            self.prefetch as u64,
             0,
             PREFETCH_COUNT_MAX as u64,
             "messages",
         )?;
         let all = u64::MAX >> (64 - u32::from(queue.partitions()));
-        let allowed = match options.partition {
-            None => all,
-            Some(partition) if queue.is_partitioned() && partition.0 < queue.partitions() => 1 << partition.0,
+        match self.partition {
+            None => Ok(all),
+            Some(partition) if queue.is_partitioned() && partition.0 < queue.partitions() => Ok(1 << partition.0),
             Some(partition) => {
                 let detail = format!(
                     "the queue has no such partition; leave partition_id out, or use one of its {} partitions: partition_id={partition}",
                     if queue.is_partitioned() { queue.partitions() } else { 0 }
                 );
-                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+                Err(Error::new(ErrorKind::InvalidArgument, detail))
             }
-        };
+        }
+    }
+}
+
+impl Receiver {
+    pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions, session: Option<Held>) -> Result<Self> {
+        let allowed = options.check(&queue)?;
         queue.touch(queue.core().clock().now());
         let receivable = queue.receivable(options.sub_queue);
         let policy = options.lock_policy.unwrap_or(queue.core().lock_policy());
         let cache = Arc::new(ReceiveCache::new(policy, options.prefetch));
-        receivable.add_cache(&cache);
+        if session.is_none() {
+            // Messages of a session are never cached.
+            receivable.add_cache(&cache);
+        }
         Ok(Self {
             rotation: AtomicU64::new(receivable.next_rotation() % u64::from(queue.partitions())),
             policy,

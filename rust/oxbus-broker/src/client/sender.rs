@@ -10,7 +10,7 @@ use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Error, ErrorKind, Moment, PartitionId, Result, SequenceNumber, Timestamp};
+use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Record};
 
 use super::batch::{Batch, Entry};

@@ -167,11 +167,12 @@ impl Receiver {
         let moment = self.moment();
         self.queue.tick(moment);
         let (cell, sessions) = self.sessions_of(held)?;
-        sessions
+        let before = sessions
             .state(&held.accepted, moment.ticks)
             .map_err(|SessionLost| self.session_lost())?;
         if let Some(bytes) = state {
-            self.check_state(cell, held, bytes)?;
+            let growth = bytes.len().saturating_sub(before.map_or(0, |state| state.bytes.len()));
+            self.check_state(cell, held, bytes, growth)?;
         }
         let state = state.map(|bytes| State {
             bytes: bytes.into(),
@@ -185,14 +186,14 @@ impl Receiver {
         self.session.as_ref().map(|held| Arc::clone(&held.accepted))
     }
 
-    fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8]) -> Result<()> {
+    fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8], growth: usize) -> Result<()> {
         let max = self.queue.message_size_bytes_max() as u64;
         in_range("the session state", bytes.len() as u64, 0, max, "bytes")?;
-        self.queue.core().check_memory(bytes.len())?;
+        self.queue.core().check_memory(growth)?;
         let Some(max) = self.queue.size_bytes_max() else {
             return Ok(());
         };
-        if cell.has_room(bytes.len() as u64, max, || cell.counted_bytes()) {
+        if growth == 0 || cell.has_room(growth as u64, max, || cell.counted_bytes()) {
             return Ok(());
         }
         Err(self.queue.is_full(held.index, max))

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use oxbus_model::caps::{TRANSACTION_MESSAGES_MAX, TRANSACTION_MS_MAX};
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, SequenceNumber, Ticks};
+use oxbus_model::{Error, ErrorKind, PartitionId, Result, SequenceNumber, Ticks};
 
 use super::batch::{Batch, Entry};
 use super::commit::commit;
@@ -154,7 +154,7 @@ impl Transaction {
         sender.check_size(batch.largest_message_bytes())?;
         let route = sender.route_batch(&batch)?;
         let (index, key) = match route {
-            Route::Keyed(partition) => (usize::from(partition.0), self.key_of(queue, &batch)?),
+            Route::Keyed(partition) => (usize::from(partition.0), Self::key_of(queue, &batch)?),
             Route::Keyless if queue.is_partitioned() => {
                 let detail = "A transactional send to a partitioned entity needs a partition key. Set partition_key or session_id.";
                 return Err(Error::new(ErrorKind::InvalidOperation, detail));
@@ -193,7 +193,7 @@ impl Transaction {
     }
 
     /// The key of a batch to a partitioned entity.
-    fn key_of(&self, queue: &Arc<Queue>, batch: &Batch) -> Result<Option<String>> {
+    fn key_of(queue: &Arc<Queue>, batch: &Batch) -> Result<Option<String>> {
         if !queue.is_partitioned() {
             return Ok(None);
         }

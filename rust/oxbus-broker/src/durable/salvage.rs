@@ -120,6 +120,8 @@ fn guessed(partitions: u16, images: &[Image]) -> Contents {
         if contents.has(entity) {
             continue;
         }
+        let mut lives = images.iter().flat_map(Image::entities);
+        let requires_session = lives.any(|(other, queues)| other == entity && !queues.states.is_empty());
         contents.next_entity = contents.next_entity.max(entity.0 + 1);
         contents.queues.push(EntityEntry {
             id: entity.0,
@@ -129,6 +131,8 @@ fn guessed(partitions: u16, images: &[Image]) -> Contents {
             updated_at_ms: 0,
             settings: QueueSettings {
                 enable_partitioning: true,
+                // Only such a queue has states.
+                requires_session,
                 ..QueueSettings::default()
             },
             role: EntityRole::Queue,

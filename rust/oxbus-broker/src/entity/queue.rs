@@ -41,6 +41,7 @@ pub struct Queue {
     message_size_bytes_max: AtomicUsize,
     size_bytes_max: AtomicU64,
     bury_expired: AtomicBool,
+    expire_whole_sessions: AtomicBool,
     status: AtomicU8,
     gone: AtomicBool,
     created_at: Timestamp,
@@ -92,6 +93,7 @@ impl Queue {
             message_size_bytes_max: AtomicUsize::new(0),
             size_bytes_max: AtomicU64::new(0),
             bury_expired: AtomicBool::new(false),
+            expire_whole_sessions: AtomicBool::new(false),
             status: AtomicU8::new(0),
             gone: AtomicBool::new(false),
             created_at,
@@ -189,6 +191,8 @@ impl Queue {
             .store(settings.duplicate_window_ms, Ordering::Release);
         self.bury_expired
             .store(settings.dead_lettering_on_message_expiration, Ordering::Release);
+        self.expire_whole_sessions
+            .store(settings.expire_whole_sessions, Ordering::Release);
         self.status.store(settings.status as u8, Ordering::Release);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         self.updated_at.store(updated_at.0, Ordering::Relaxed);
@@ -431,7 +435,7 @@ impl Queue {
         Rules {
             max_delivery_count: self.max_delivery_count(),
             bury_expired: self.buries_expired(),
-            sessions_expire_whole: true,
+            sessions_expire_whole: self.expire_whole_sessions.load(Ordering::Acquire),
         }
     }
 

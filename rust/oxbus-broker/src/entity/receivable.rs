@@ -7,7 +7,7 @@
 //! a receiver that finds a cell empty clears the bit, then looks at the cell again, and sets it when there is something.
 //! Between store and look stands a sequentially consistent fence on both sides, so one of the two sees the other.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crossbeam_utils::CachePadded;
@@ -24,6 +24,8 @@ pub struct Receivable {
     pub doorbell: Doorbell,
     /// Where the next receiver begins its first round.
     rotation: AtomicU64,
+    /// The cell behind the one whose session was accepted last.
+    accept_rotation: AtomicUsize,
     /// The tick of the last sweep over locks, schedules and idle caches.
     swept_at: AtomicU64,
     caches: Mutex<Vec<Weak<ReceiveCache>>>,
@@ -68,6 +70,16 @@ impl Receivable {
     /// The cell at which the next receiver begins.
     pub fn next_rotation(&self) -> u64 {
         self.rotation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The cell at which who wants a session begins.
+    pub fn accept_rotation(&self) -> usize {
+        self.accept_rotation.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a session of the cell with that index was accepted: the next one comes from another one, if it can.
+    pub fn accepted_from(&self, index: usize) {
+        self.accept_rotation.store(index + 1, Ordering::Relaxed);
     }
 
     /// True when nobody has swept at this tick yet.

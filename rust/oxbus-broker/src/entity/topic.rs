@@ -39,7 +39,9 @@ impl Queue {
         let first = cell.take_numbers(messages.len());
         match self.depart(index, cell, first, messages, terms) {
             Ok(active) => {
-                active.into_iter().for_each(|counter| cell.give_up_numbers(counter, 1));
+                for counter in active {
+                    cell.give_up_numbers(counter, 1);
+                }
                 Ok(first)
             }
             Err(refusal) => {

@@ -128,7 +128,7 @@ impl Inner {
     }
 
     /// The shard of a topic that is not partitioned, for its subscriptions.
-    pub(super) fn home_of(&self, entities: &BTreeMap<String, Arc<Queue>>, topic: u64) -> Result<u16> {
+    pub(super) fn home_of(entities: &BTreeMap<String, Arc<Queue>>, topic: u64) -> Result<u16> {
         let topic = entities.values().find(|entity| entity.id().0 == topic);
         let topic =
             topic.ok_or_else(|| Error::new(ErrorKind::EntityNotFound, "the topic was deleted; create it again"))?;

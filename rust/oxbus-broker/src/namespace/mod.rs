@@ -163,7 +163,7 @@ impl Namespace {
         }
         let home = match &role {
             // Beside its topic, so that both meet in one shard.
-            EntityRole::Subscription { topic, .. } => inner.home_of(&entities, *topic)?,
+            EntityRole::Subscription { topic, .. } => Inner::home_of(&entities, *topic)?,
             _ => partition_of(name.key().as_bytes(), self.partitions().into()) as u16,
         };
         let shards = inner.shards_of(&settings, home);

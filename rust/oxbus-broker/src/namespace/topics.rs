@@ -145,8 +145,8 @@ impl Namespace {
     }
 
     /// Adds a rule to a subscription (B-360).
-    pub fn create_rule(&self, topic: &str, subscription: &str, rule: RuleSettings) -> Result<()> {
-        check_rule(&rule)?;
+    pub fn create_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
+        check_rule(rule)?;
         let mut exists = false;
         self.update_rules(topic, subscription, |rules| {
             exists = position(rules, &rule.name).is_some();
@@ -173,8 +173,8 @@ impl Namespace {
     }
 
     /// Puts another rule in place of the one of its name.
-    pub fn update_rule(&self, topic: &str, subscription: &str, rule: RuleSettings) -> Result<()> {
-        check_rule(&rule)?;
+    pub fn update_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
+        check_rule(rule)?;
         let mut found = false;
         self.update_rules(topic, subscription, |rules| {
             if let Some(at) = position(rules, &rule.name) {
@@ -231,5 +231,8 @@ fn check_rule(rule: &RuleSettings) -> Result<()> {
     if rule.name != DEFAULT_RULE {
         EntityName::check_part(&rule.name)?;
     }
-    Rule::compile(rule).map(drop)
+    let compiled = Rule::compile(rule);
+    compiled
+        .map(drop)
+        .map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))
 }

@@ -48,6 +48,13 @@ pub struct FanOut<'a> {
     pub events: Vec<u8>,
 }
 
+/// An entry that is on its way, with the numbers in it.
+struct Appended {
+    ranges: Vec<Range>,
+    pending: Pending,
+    entry: Vec<u8>,
+}
+
 /// Numbers of one subscription.
 struct Range {
     first: Counter,
@@ -114,9 +121,10 @@ impl Cell {
             self.publish_fan_out(out, &ranges, now, None);
             return Ok(());
         };
-        let Some((ranges, pending, entry)) = self.append_fan_out(journal, &out, &counts, now, admitted)? else {
+        let Some(appended) = self.append_fan_out(journal, &out, &counts, now, admitted)? else {
             return Ok(());
         };
+        let Appended { ranges, pending, entry } = appended;
         let spills = self.shard.memory.spills();
         let durability = if spills { Durability::Fsync } else { durability };
         let waited = std::iter::once(self)
@@ -143,7 +151,7 @@ impl Cell {
         counts: &[(usize, usize)],
         now: Timestamp,
         admitted: Option<&Admission<'_>>,
-    ) -> Result<Option<(Vec<Range>, Pending, Vec<u8>)>, Refusal> {
+    ) -> Result<Option<Appended>, Refusal> {
         let mut entry = Vec::with_capacity(out.bytes());
         let order = journal.order();
         let mut promised = Vec::new();
@@ -171,7 +179,8 @@ impl Cell {
             cell.promised.store(next, Ordering::Relaxed);
             cell.promise_lsn.store(pending.lsn.0, Ordering::Release);
         }
-        Ok(Some((reserve_all(&out.cells, counts), pending, entry)))
+        let ranges = reserve_all(&out.cells, counts);
+        Ok(Some(Appended { ranges, pending, entry }))
     }
 
     /// Adds the events of what came in. The numbers of the copies are those that come next.

@@ -58,6 +58,7 @@ proptest! {
         texts in any::<[Option<String>; 8]>(),
         ttl: Option<u64>,
         scheduled: Option<u64>,
+        number: Option<u64>,
         properties in of(prop::collection::btree_map(".{0,10}", value(), 0..5)),
     ) {
         let mut builder = PropertiesBuilder::default();
@@ -81,6 +82,7 @@ proptest! {
             time_to_live_ms: ttl,
             scheduled_enqueue_time: scheduled.map(Timestamp),
             application_properties: properties.is_some().then(|| builder.properties()),
+            enqueued_number: number.map(SequenceNumber),
         };
         let bytes = encoded(&fields);
         let read = Fields::decode(&bytes).expect("just written");

@@ -41,6 +41,7 @@ pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<
     )?;
     dict.set_item("enable_partitioning", settings.enable_partitioning)?;
     dict.set_item("requires_session", settings.requires_session)?;
+    dict.set_item("expire_whole_sessions", settings.expire_whole_sessions)?;
     dict.set_item("requires_duplicate_detection", settings.requires_duplicate_detection)?;
     dict.set_item("duplicate_detection_history_time_window", settings.duplicate_window_ms)?;
     dict.set_item(
@@ -86,6 +87,7 @@ pub(super) fn topic<'py>(py: Python<'py>, topic: &Queue) -> PyResult<Bound<'py, 
         "lock_duration",
         "max_delivery_count",
         "requires_session",
+        "expire_whole_sessions",
         "dead_lettering_on_message_expiration",
         "forward_to",
         "forward_dead_lettered_messages_to",

@@ -135,7 +135,7 @@ impl Namespace {
     ) -> PyResult<Bound<'py, PyDict>> {
         let namespace = self.namespace.get()?;
         let rule = read(rule, namespace.clock().now())?;
-        let create = || namespace.create_rule(topic, subscription, rule.clone());
+        let create = || namespace.create_rule(topic, subscription, &rule);
         blocking::run(py, namespace.stores().is_some(), create)?.or_raise()?;
         describe(py, &rule)
     }
@@ -153,7 +153,7 @@ impl Namespace {
     fn _update_rule(&self, py: Python<'_>, topic: &str, subscription: &str, rule: &Bound<'_, PyDict>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
         let rule = read(rule, namespace.clock().now())?;
-        let update = || namespace.update_rule(topic, subscription, rule);
+        let update = || namespace.update_rule(topic, subscription, &rule);
         blocking::run(py, namespace.stores().is_some(), update)?.or_raise()
     }
 

@@ -95,6 +95,7 @@ pub(super) const QUEUE: Kind = Kind {
         "user_metadata",
         "requires_duplicate_detection",
         "requires_session",
+        "expire_whole_sessions",
         "forward_to",
         "forward_dead_lettered_messages_to",
         "auto_delete_on_idle",
@@ -140,6 +141,7 @@ pub(super) const SUBSCRIPTION: Kind = Kind {
         "status",
         "user_metadata",
         "requires_session",
+        "expire_whole_sessions",
         "forward_to",
         "forward_dead_lettered_messages_to",
         "auto_delete_on_idle",
@@ -154,8 +156,75 @@ pub(super) struct Wishes(Vec<Wish>);
 
 type Wish = Box<dyn FnOnce(&mut Draft) + Send>;
 
+fn flag(name: &str, value: &Bound<'_, PyAny>, set: fn(&mut Draft, bool)) -> PyResult<Option<Wish>> {
+    let on = boolean(name, value)?;
+    Ok(Some(Box::new(move |it| set(it, on))))
+}
+
+fn amount(name: &str, value: &Bound<'_, PyAny>, set: fn(&mut Draft, u64)) -> PyResult<Option<Wish>> {
+    let amount = number(name, value)?;
+    Ok(Some(Box::new(move |it| set(it, amount))))
+}
+
+/// Refuses an option of a later version unless it says "off".
+fn refuse(name: &str, is_on: bool) -> PyResult<Option<Wish>> {
+    if is_on {
+        return Err(not_yet(name, "leave it out")).or_raise();
+    }
+    Ok(None)
+}
+
+/// What one option asks for; `None` for one that is shown and no setting.
+fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Wish>> {
+    match name {
+        "lock_duration" => amount(name, value, |it, ms| it.settings.lock_duration_ms = ms),
+        "max_delivery_count" => amount(name, value, |it, count| {
+            it.settings.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX);
+        }),
+        // The largest time span of .NET, or more, means never.
+        "default_message_time_to_live" => amount(name, value, |it, ms| {
+            it.settings.default_time_to_live_ms = (ms < DURATION_MS_NEVER).then_some(ms);
+        }),
+        "max_size_in_megabytes" => amount(name, value, |it, megabytes| {
+            let it = &mut it.settings;
+            // What get_queue shows for a queue without a size comes back from an update: it stays without.
+            if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
+                it.max_size_megabytes = Some(megabytes);
+            }
+        }),
+        "max_message_size_in_kilobytes" => amount(name, value, |it, kilobytes| {
+            it.settings.max_message_size_kilobytes = Some(kilobytes);
+        }),
+        "duplicate_detection_history_time_window" => amount(name, value, |it, ms| it.settings.duplicate_window_ms = ms),
+        "enable_partitioning" => flag(name, value, |it, on| it.settings.enable_partitioning = on),
+        "dead_lettering_on_message_expiration" => flag(name, value, |it, on| {
+            it.settings.dead_lettering_on_message_expiration = on;
+        }),
+        "enable_batched_operations" => flag(name, value, |it, on| it.settings.enable_batched_operations = on),
+        "enable_express" => flag(name, value, |it, on| it.settings.enable_express = on),
+        "requires_duplicate_detection" => flag(name, value, |it, on| it.settings.requires_duplicate_detection = on),
+        "requires_session" => flag(name, value, |it, on| it.settings.requires_session = on),
+        "expire_whole_sessions" => flag(name, value, |it, on| it.settings.expire_whole_sessions = on),
+        "support_ordering" => flag(name, value, |it, on| it.support_ordering = on),
+        "dead_lettering_on_filter_evaluation_exceptions" => flag(name, value, |it, on| it.bury_failed = on),
+        "status" => {
+            let status = status(text(name, value)?)?;
+            Ok(Some(Box::new(move |it| it.settings.status = status)))
+        }
+        "user_metadata" => {
+            let metadata = text(name, value)?.to_owned();
+            Ok(Some(Box::new(move |it| it.settings.user_metadata = metadata)))
+        }
+        "forward_to" | "forward_dead_lettered_messages_to" => refuse(name, !text(name, value)?.is_empty()),
+        "auto_delete_on_idle" => refuse(name, number(name, value)? < DURATION_MS_NEVER),
+        "authorization_rules" => refuse(name, value.len()? > 0),
+        "filtering_messages_before_publishing" => refuse(name, boolean(name, value)?),
+        _ => Ok(None),
+    }
+}
+
 impl Wishes {
-    /// Reads the options that are given; refuses those of later versions unless they say "off".
+    /// Reads the options that are given.
     pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Self> {
         let mut wishes: Vec<Wish> = Vec::new();
         for (name, _) in options.iter() {
@@ -167,106 +236,7 @@ impl Wishes {
                 )));
             }
             let Some(value) = option(options, &name)? else { continue };
-            match name.as_str() {
-                "lock_duration" => {
-                    let ms = number(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.settings.lock_duration_ms = ms));
-                }
-                "max_delivery_count" => {
-                    let count = u32::try_from(number(&name, &value)?).unwrap_or(u32::MAX);
-                    wishes.push(Box::new(move |it| it.settings.max_delivery_count = count));
-                }
-                "default_message_time_to_live" => {
-                    let ms = number(&name, &value)?;
-                    // The largest time span of .NET, or more, means never.
-                    let ms = (ms < DURATION_MS_NEVER).then_some(ms);
-                    wishes.push(Box::new(move |it| it.settings.default_time_to_live_ms = ms));
-                }
-                "max_size_in_megabytes" => {
-                    let megabytes = number(&name, &value)?;
-                    wishes.push(Box::new(move |it| {
-                        let it = &mut it.settings;
-                        // What get_queue shows for a queue without a size comes back from an update: it stays without.
-                        if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
-                            it.max_size_megabytes = Some(megabytes);
-                        }
-                    }));
-                }
-                "max_message_size_in_kilobytes" => {
-                    let kilobytes = number(&name, &value)?;
-                    wishes.push(Box::new(move |it| {
-                        it.settings.max_message_size_kilobytes = Some(kilobytes)
-                    }));
-                }
-                "enable_partitioning" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.settings.enable_partitioning = on));
-                }
-                "dead_lettering_on_message_expiration" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| {
-                        it.settings.dead_lettering_on_message_expiration = on
-                    }));
-                }
-                "enable_batched_operations" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.settings.enable_batched_operations = on));
-                }
-                "enable_express" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.settings.enable_express = on));
-                }
-                "status" => {
-                    let status = status(text(&name, &value)?)?;
-                    wishes.push(Box::new(move |it| it.settings.status = status));
-                }
-                "user_metadata" => {
-                    let metadata = text(&name, &value)?.to_owned();
-                    wishes.push(Box::new(move |it| it.settings.user_metadata = metadata));
-                }
-                "requires_duplicate_detection" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.settings.requires_duplicate_detection = on));
-                }
-                "requires_session" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.settings.requires_session = on));
-                }
-                "forward_to" | "forward_dead_lettered_messages_to" => {
-                    if !text(&name, &value)?.is_empty() {
-                        return Err(not_yet(&name, "leave it out")).or_raise();
-                    }
-                }
-                "auto_delete_on_idle" => {
-                    if number(&name, &value)? < DURATION_MS_NEVER {
-                        return Err(not_yet(&name, "leave it out")).or_raise();
-                    }
-                }
-                "authorization_rules" => {
-                    if value.len()? > 0 {
-                        return Err(not_yet(&name, "leave it out")).or_raise();
-                    }
-                }
-                "duplicate_detection_history_time_window" => {
-                    let ms = number(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.settings.duplicate_window_ms = ms));
-                }
-                "support_ordering" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.support_ordering = on));
-                }
-                "dead_lettering_on_filter_evaluation_exceptions" => {
-                    let on = boolean(&name, &value)?;
-                    wishes.push(Box::new(move |it| it.bury_failed = on));
-                }
-                "filtering_messages_before_publishing" => {
-                    if boolean(&name, &value)? {
-                        return Err(not_yet(&name, "leave it out")).or_raise();
-                    }
-                }
-                // Shown; not settings.
-                _ => {}
-            }
+            wishes.extend(wish(&name, &value)?);
         }
         Ok(Self(wishes))
     }

@@ -282,6 +282,14 @@ fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies:
     }
 }
 
+fn push_removed(out: &mut Vec<u8>, sub_queue: SubQueue, counters: &[Counter]) {
+    push_sub_queue(out, sub_queue);
+    varint::push(out, counters.len() as u64);
+    for counter in counters {
+        varint::push(out, counter.0);
+    }
+}
+
 fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
     out.push(u8::from(sub_queue == SubQueue::DeadLetter));
 }
@@ -348,13 +356,7 @@ impl Event<'_> {
                     push_record(out, bytes);
                 }
             }
-            Self::Remove { sub_queue, counters } => {
-                push_sub_queue(out, *sub_queue);
-                varint::push(out, counters.len() as u64);
-                for counter in counters {
-                    varint::push(out, counter.0);
-                }
-            }
+            Self::Remove { sub_queue, counters } => push_removed(out, *sub_queue, counters),
             Self::DeadLetter {
                 counter,
                 enqueued_at,

@@ -241,18 +241,16 @@ impl Queues {
                     record_generation: *record_generation,
                     ..fresh(keep(bytes), *enqueued_at, *expires_at, *rest)
                 };
-                if *sub_queue == SubQueue::DeadLetter {
-                    // The dead-letter queue was looked at last.
-                    self.main.remove(counter);
-                }
+                // The dead-letter queue was looked at last.
+                let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(counter));
                 self.insert(*sub_queue, *counter, kept)
             }
-            // Concerns other entities: `Image` does it.
-            Event::FanOut { .. } => Ok(()),
             Event::Number { next } => {
                 self.next = self.next.max(*next);
                 Ok(())
             }
+            // Concerns other entities: `Image` does it.
+            Event::FanOut { .. } => Ok(()),
             Event::Seen { identities } => {
                 self.see(identities);
                 Ok(())

@@ -3,7 +3,7 @@
 //!
 //! Holds always
 //! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
-//! - a session that nobody holds and that has ready messages is in `available`, marked as `queued`;
+//! - a session is in `available` under its turn while nobody holds it and it has ready messages, and only then;
 //! - `deadlines` has one entry for each session that is held;
 //! - a session without messages, state and holder is not here: there is nothing to it (B-186).
 
@@ -74,7 +74,8 @@ pub(super) struct Session {
     holder: Option<Arc<Accepted>>,
     /// Its holder is gone and its messages are on their way back.
     is_ending: bool,
-    is_queued: bool,
+    /// Its place among those that may be accepted.
+    turn: Option<u64>,
 }
 
 /// A session as management shows it.
@@ -102,7 +103,9 @@ pub struct SessionLost;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     sessions: HashMap<Arc<str>, Session>,
-    available: VecDeque<Arc<str>>,
+    /// Those that may be accepted, by turn: who waits longest comes first.
+    available: BTreeMap<u64, Arc<str>>,
+    next_turn: u64,
     deadlines: BTreeSet<(Ticks, Arc<str>)>,
 }
 
@@ -144,16 +147,18 @@ impl Session {
         }
     }
 
-    fn has_expired(&self, now: Timestamp) -> bool {
+    fn all_expired(&self, now: Timestamp) -> bool {
         self.earliest_expiry.is_some_and(|earliest| earliest <= now)
-            && self.ready.iter().any(|message| message.expires_at <= now)
+            && self.ready.iter().all(|message| message.expires_at <= now)
     }
 
     /// Takes out the ready messages whose time is over; all of them when one is enough for the whole session (B-209).
     fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<Claimed> {
-        if !self.has_expired(now) {
+        if self.earliest_expiry.is_none_or(|earliest| earliest > now) {
             return Vec::new();
         }
+        // It may be the expiry of a message that was received since.
+        let whole = whole && self.ready.iter().any(|message| message.expires_at <= now);
         let all = std::mem::take(&mut self.ready);
         let (expired, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| whole || message.expires_at <= now);
         self.ready = kept.into();
@@ -195,20 +200,22 @@ impl Index {
             return false;
         };
         let may = session.holder.is_none() && !session.is_ending && !session.ready.is_empty();
-        if !may || session.is_queued {
+        if !may || session.turn.is_some() {
             return false;
         }
-        session.is_queued = true;
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        session.turn = Some(turn);
         let id = self
             .sessions
             .get_key_value(id)
             .map(|(id, _)| Arc::clone(id))
             .expect("it is there");
-        self.available.push_back(id);
+        self.available.insert(turn, id);
         true
     }
 
-    /// True when a session may be accepted, or might: it is looked at when that is tried.
+    /// True when a session may be accepted, if only to find that its messages have expired.
     pub(super) fn has_available(&self) -> bool {
         !self.available.is_empty()
     }
@@ -236,6 +243,9 @@ impl Index {
         if session.holder.is_some() || session.is_ending {
             return None;
         }
+        if let Some(turn) = session.turn.take() {
+            self.available.remove(&turn);
+        }
         let accepted = Arc::new(Accepted {
             id: Arc::clone(&id),
             owner: owner.to_owned(),
@@ -256,15 +266,10 @@ impl Index {
         now: Timestamp,
         expired: &mut Vec<Claimed>,
     ) -> Option<Arc<Accepted>> {
-        while let Some(id) = self.available.pop_front() {
-            let Some(session) = self.sessions.get_mut(&id) else {
-                continue;
-            };
-            session.is_queued = false;
-            if session.holder.is_some() || session.is_ending || session.ready.is_empty() {
-                continue;
-            }
-            if session.has_expired(now) && session.ready.iter().all(|message| message.expires_at <= now) {
+        while let Some((_, id)) = self.available.pop_first() {
+            let session = self.sessions.get_mut(&id).expect("what is available is there");
+            session.turn = None;
+            if session.all_expired(now) {
                 expired.append(&mut session.take_expired(now, false));
                 self.forget_nothing(&id);
                 continue;
@@ -440,6 +445,6 @@ impl Index {
             .sessions
             .iter()
             .map(|(id, session)| id.len() + size_of::<Session>() + session.ready.capacity() * size_of::<Claimed>());
-        sessions.sum::<usize>() + self.available.capacity() * size_of::<Arc<str>>()
+        sessions.sum::<usize>() + self.available.len() * size_of::<(u64, Arc<str>)>()
     }
 }

@@ -247,7 +247,8 @@ impl Cell {
             drop(index);
             ended.sessions += news.available;
             for holder in news.holders {
-                holder.doorbell().ring(1);
+                // All: a receiver may be used by several threads, and who is rung does not know of the other messages.
+                holder.doorbell().ring_all();
             }
             ended.dead_letters += self.bury(self.take_out(without), Burial::SessionIdNull);
         }
@@ -340,25 +341,27 @@ impl Cell {
         })
     }
 
-    /// Takes a session from its holder. Its messages go back.
+    /// Takes a session from its holder. Its messages go back. What is closed after its lock has lapsed has lapsed.
     pub fn end_session(&self, accepted: &Arc<Accepted>, end: SessionEnd, moment: Moment, rules: Rules) -> Ended {
         let Some(sessions) = &self.sessions else {
             return Ended::default();
         };
         let _intake = sessions.intake();
         let mut index = sessions.index();
+        let has_lapsed = end == SessionEnd::Lapsed || accepted.deadline() <= moment.ticks;
         let keys = index.end(accepted);
         sessions.note_deadline(&index);
         drop(index);
         let Some(keys) = keys else { return Ended::default() };
         let mut ended = Ended::default();
         for key in keys {
-            let outcome = match end {
-                SessionEnd::Closed => Outcome::Release,
-                SessionEnd::Lapsed => Outcome::Abandon {
+            let outcome = if has_lapsed {
+                Outcome::Abandon {
                     max_delivery_count: rules.max_delivery_count,
                     replacement: None,
-                },
+                }
+            } else {
+                Outcome::Release
             };
             // Not waited for: if it is lost, the delivery counts as one that ended with the process.
             if let Ok((one, _)) = self.settle(SubQueue::Main, key, outcome, moment.ticks) {
