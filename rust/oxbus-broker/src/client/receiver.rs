@@ -160,6 +160,7 @@ impl Receiver {
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
+        self.queue.check_receivable()?;
         self.queue.check_receives()?;
         self.check_has_session()
     }

@@ -330,9 +330,7 @@ impl Namespace {
 
     /// A receiver from a queue or a subscription, or from its dead-letter queue.
     pub fn receiver(&self, path: &str, options: ReceiverOptions) -> Result<Receiver> {
-        let entity = self.entity(path)?;
-        entity.check_receivable()?;
-        Receiver::new(entity, options, None)
+        Receiver::new(self.entity(path)?, options, None)
     }
 
     /// Accepts a session of a queue or a subscription. `owner` names the receiver.
