@@ -34,6 +34,11 @@ pub const TRANSACTION_MESSAGES_MAX: usize = 100;
 /// Milliseconds from the first operation of a transaction to its commit (B-318).
 pub const TRANSACTION_MS_MAX: u64 = 120_000;
 
+/// Times a message may be forwarded (B-334).
+pub const HOPS_MAX: u8 = 4;
+/// Shortest time without use after which an entity may be deleted, in milliseconds (B-028).
+pub const AUTO_DELETE_ON_IDLE_MS_MIN: u64 = 300_000;
+
 /// Messages of one peek (B-051).
 pub const PEEK_MESSAGES_MAX: usize = 250;
 /// Sequence numbers of one receive-and-delete of deferred messages (B-280).

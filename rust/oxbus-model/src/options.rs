@@ -2,10 +2,10 @@
 //! Settings of a queue: what the caller may say, what holds, and the ranges (B-022 … B-031).
 
 use crate::caps::{
-    DUPLICATE_WINDOW_MS_DEFAULT, DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN, DURATION_MS_NEVER,
-    LOCK_DURATION_MS_DEFAULT, LOCK_DURATION_MS_MAX, LOCK_DURATION_MS_MIN, MAX_DELIVERY_COUNT_DEFAULT,
-    MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT, MAX_SIZE_MEGABYTES_MAX, MESSAGE_SIZE_BYTES_MAX,
-    MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
+    AUTO_DELETE_ON_IDLE_MS_MIN, DUPLICATE_WINDOW_MS_DEFAULT, DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN,
+    DURATION_MS_NEVER, LOCK_DURATION_MS_DEFAULT, LOCK_DURATION_MS_MAX, LOCK_DURATION_MS_MIN,
+    MAX_DELIVERY_COUNT_DEFAULT, MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT, MAX_SIZE_MEGABYTES_MAX,
+    MESSAGE_SIZE_BYTES_MAX, MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
 };
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +115,15 @@ pub struct QueueSettings {
     /// Milliseconds for which the id of a message is remembered (B-223).
     #[serde(default = "duplicate_window_default")]
     pub duplicate_window_ms: u64,
+    /// The entity that its messages are moved to (B-331).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_to: Option<String>,
+    /// The entity that its dead-lettered messages are moved to (B-269).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_dead_letters_to: Option<String>,
+    /// Milliseconds without use after which it is deleted; `None` for never (B-382).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_delete_on_idle_ms: Option<u64>,
     /// Messages are received by session. Fixed at creation (B-181).
     #[serde(default)]
     pub requires_session: bool,
@@ -143,6 +152,9 @@ impl Default for QueueSettings {
             enable_express: false,
             requires_duplicate_detection: false,
             duplicate_window_ms: DUPLICATE_WINDOW_MS_DEFAULT,
+            forward_to: None,
+            forward_dead_letters_to: None,
+            auto_delete_on_idle_ms: None,
             requires_session: false,
             expire_whole_sessions: false,
         }
@@ -194,6 +206,19 @@ impl QueueSettings {
             DUPLICATE_WINDOW_MS_MAX,
             "ms",
         )?;
+        if let Some(ms) = self.auto_delete_on_idle_ms {
+            in_range(
+                "auto_delete_on_idle",
+                ms,
+                AUTO_DELETE_ON_IDLE_MS_MIN,
+                DURATION_MS_NEVER,
+                "ms",
+            )?;
+        }
+        if self.requires_session && self.forward_to.is_some() {
+            let detail = "an entity that requires sessions cannot forward its messages; leave forward_to or requires_session out";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
         let chars = self.user_metadata.chars().count();
         in_range(
             "user_metadata",

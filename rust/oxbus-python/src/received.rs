@@ -271,10 +271,14 @@ impl ServiceBusReceivedMessage {
         Self::text(slf, record::DEAD_LETTER_DESCRIPTION)
     }
 
+    /// Set only on messages forwarded out of a dead-letter queue (B-264).
     #[getter]
-    fn dead_letter_source(&self) -> Option<String> {
-        // Set only on messages forwarded out of a dead-letter queue (B-264), which this version does not have.
-        None
+    fn dead_letter_source(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
+        let Some(record) = slf.as_super().get().record() else {
+            return Ok(None);
+        };
+        let source = Fields::decode(record).or_raise()?.dead_letter_source;
+        Ok(source.map(ToOwned::to_owned))
     }
 
     /// False for a message without a lock, as in the SDK: it has none to lose.

@@ -161,6 +161,7 @@ impl Receiver {
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
         self.queue.check_receivable()?;
+        self.queue.check_not_forwarding(self.sub_queue)?;
         self.queue.check_receives()?;
         self.check_has_session()
     }

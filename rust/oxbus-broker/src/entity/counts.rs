@@ -20,6 +20,8 @@ pub struct PartitionCounts {
     pub scheduled: u64,
     /// Messages of the dead-letter queue.
     pub dead_letter: u64,
+    /// Messages on their way to the entity that it forwards to; not counted as active.
+    pub transfer: u64,
     /// Bytes of all their records.
     pub size_bytes: u64,
 }
@@ -53,6 +55,7 @@ impl Queue {
                 total.deferred += counts.deferred;
                 total.scheduled += counts.scheduled;
                 total.dead_letter += counts.dead_letter;
+                total.transfer += counts.transfer;
                 total.size_bytes += counts.size_bytes;
                 (shard.id(), reached, counts)
             })
@@ -86,8 +89,11 @@ impl Queue {
         };
         let main = cell.store(SubQueue::Main).counts();
         let dead = cell.store(SubQueue::DeadLetter).counts();
+        let active = main.ready + main.cached + main.locked + main.deferred;
+        let transfer = if self.is_forwarding(SubQueue::Main) { active } else { 0 };
         PartitionCounts {
-            active: main.ready + main.cached + main.locked + main.deferred,
+            active: active - transfer,
+            transfer,
             locked: main.locked + main.deferred_locked,
             deferred: main.deferred,
             scheduled: main.scheduled,

@@ -4,6 +4,7 @@
 mod admission;
 pub mod counts;
 pub(crate) mod departure;
+mod forward;
 mod keys;
 pub mod queue;
 pub mod receivable;

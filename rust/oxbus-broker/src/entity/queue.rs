@@ -5,7 +5,7 @@
 //! the settings as a whole are replaced under a lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use oxbus_model::lock::TokenFields;
 use oxbus_model::name::{EntityName, SubQueue};
@@ -43,6 +43,16 @@ pub struct Queue {
     bury_expired: AtomicBool,
     expire_whole_sessions: AtomicBool,
     status: AtomicU8,
+    pub(super) forwards: AtomicBool,
+    pub(super) forwards_dead_letters: AtomicBool,
+    /// Held by who moves messages to the destination.
+    pub(super) forwarding: Mutex<()>,
+    /// Counts the calls that want messages moved.
+    pub(super) forwards_wanted: AtomicU64,
+    /// Entities that move their messages here.
+    pub(super) sources: RwLock<Vec<Weak<Self>>>,
+    /// Looked at already, further up the stack.
+    is_ticking: AtomicBool,
     gone: AtomicBool,
     created_at: Timestamp,
     updated_at: AtomicU64,
@@ -95,6 +105,12 @@ impl Queue {
             bury_expired: AtomicBool::new(false),
             expire_whole_sessions: AtomicBool::new(false),
             status: AtomicU8::new(0),
+            forwards: AtomicBool::new(false),
+            forwards_dead_letters: AtomicBool::new(false),
+            forwarding: Mutex::default(),
+            forwards_wanted: AtomicU64::new(0),
+            sources: RwLock::default(),
+            is_ticking: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             created_at,
             updated_at: AtomicU64::new(0),
@@ -113,7 +129,8 @@ impl Queue {
             self.max_delivery_count(),
             self.features,
         );
-        let ready = |sub_queue| usize::from(cell.store(sub_queue).has_ready());
+        // What is to be forwarded waits until all entities are there.
+        let ready = |sub_queue| usize::from(!self.is_forwarding(sub_queue) && cell.store(sub_queue).has_ready());
         let found = Ended {
             main: ready(SubQueue::Main),
             dead_letters: ready(SubQueue::DeadLetter),
@@ -194,6 +211,9 @@ impl Queue {
         self.expire_whole_sessions
             .store(settings.expire_whole_sessions, Ordering::Release);
         self.status.store(settings.status as u8, Ordering::Release);
+        self.forwards.store(settings.forward_to.is_some(), Ordering::Release);
+        self.forwards_dead_letters
+            .store(settings.forward_dead_letters_to.is_some(), Ordering::Release);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         self.updated_at.store(updated_at.0, Ordering::Relaxed);
         self.wake_all();
@@ -393,6 +413,11 @@ impl Queue {
         if let Some(topic) = self.topic() {
             topic.tick(moment);
         }
+        // Entities may forward to each other.
+        if !self.is_ticking.swap(true, Ordering::SeqCst) {
+            self.tick_sources(moment);
+            self.is_ticking.store(false, Ordering::SeqCst);
+        }
         for (index, cell) in self.cells() {
             if !self.shards[index].health().serves() {
                 continue;
@@ -403,6 +428,7 @@ impl Queue {
             let ended = cell.tick(moment, self.rules());
             self.announce(index, ended);
         }
+        self.forward_ready();
     }
 
     /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
@@ -423,7 +449,9 @@ impl Queue {
     /// Tells that so many messages are ready in a cell.
     #[inline]
     pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize) {
-        if self.features.requires_session && sub_queue == SubQueue::Main {
+        if self.is_forwarding(sub_queue) {
+            self.forward(sub_queue, index);
+        } else if self.features.requires_session && sub_queue == SubQueue::Main {
             self.sort_sessions(index);
         } else {
             self.receivable(sub_queue).publish(index, ready);
@@ -443,6 +471,17 @@ impl Queue {
     fn recall(&self, sub_queue: SubQueue, index: usize) {
         for cache in self.receivable(sub_queue).caches() {
             send_back(self, sub_queue, cache.recall_cell(index));
+        }
+    }
+
+    /// Tells who waits of everything that is ready: it is not forwarded any more.
+    pub(crate) fn announce_ready(&self) {
+        for (index, cell) in self.cells() {
+            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+                if cell.store(sub_queue).has_ready() {
+                    self.publish(sub_queue, index, usize::from(u16::MAX));
+                }
+            }
         }
     }
 

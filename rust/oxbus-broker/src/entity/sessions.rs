@@ -29,8 +29,8 @@ impl Queue {
     /// Tells that a message is ready, behind a fence.
     #[inline]
     pub(crate) fn publish_after_fence(&self, index: usize) {
-        if self.requires_session() {
-            self.sort_sessions(index);
+        if self.requires_session() || self.is_forwarding(SubQueue::Main) {
+            self.publish(SubQueue::Main, index, 1);
         } else {
             self.receivable(SubQueue::Main).publish_after_fence(index, 1);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
+use oxbus_model::name::EntityName;
 use oxbus_model::options::LockPolicy;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, Result, TokenKey};
 
@@ -132,6 +133,11 @@ impl Core {
 
     fn wake_all(&self) {
         self.queues().values().for_each(|queue| queue.wake_all());
+    }
+
+    /// The entity of a path, if there is one.
+    pub(crate) fn entity(&self, path: &str) -> Option<Arc<Queue>> {
+        self.queues().get(&EntityName::key_of(path)).cloned()
     }
 
     pub(super) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Queue>>> {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
 use oxbus_model::caps::PARTITIONS_DEFAULT;
-use oxbus_model::name::EntityName;
+use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::QueueSettings;
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::NumberedStore;
@@ -17,7 +17,7 @@ use crate::clock::{ManualClock, SystemClock};
 use crate::durable::{self, Contents, EntityEntry, EntityRole, Stores, Upkeep};
 use crate::entity::Queue;
 use crate::entity::role::{CompiledRule, Role, SubscriptionRole, TopicRole};
-use crate::shard::journal::{EntityId, Image, Journal};
+use crate::shard::journal::{EntityId, Image, Journal, Origin};
 use crate::shard::{Cell, CellHandle, Shard};
 
 /// Closes a namespace, without keeping it alive.
@@ -166,6 +166,13 @@ impl Inner {
             queues.insert(queue.name().key().to_owned(), queue);
         }
         subscribe_all(&queues);
+        let entities: Vec<Arc<Queue>> = queues.values().cloned().collect();
+        link_all(&queues);
+        drop(queues);
+        for entity in &entities {
+            entity.forward_ready();
+        }
+        forget_arrivals(&entities);
         Ok(())
     }
 
@@ -216,6 +223,7 @@ impl Inner {
             }
         }
         subscribe_all(queues);
+        link_all(queues);
     }
 
     /// What is over is not written down any more.
@@ -315,6 +323,40 @@ fn role_of(entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Resu
             Role::Subscription(SubscriptionRole::new(topic, *bury_failed, rules))
         }
     })
+}
+
+/// Tells each entity of those that forward to it.
+pub(super) fn link_all(entities: &BTreeMap<String, Arc<Queue>>) {
+    for source in entities.values() {
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            let destination = source.forwards_to(sub_queue);
+            let destination = destination.and_then(|path| entities.get(&EntityName::key_of(&path)));
+            if let Some(destination) = destination {
+                destination.add_source(source);
+            }
+        }
+    }
+}
+
+/// Forgets where messages came from that are not there any more.
+fn forget_arrivals(entities: &[Arc<Queue>]) {
+    let is_there = |origin: &Origin| {
+        let Some(source) = entities.iter().find(|entity| entity.id() == origin.entity) else {
+            return false;
+        };
+        let sub_queue = if origin.is_dead_letter {
+            SubQueue::DeadLetter
+        } else {
+            SubQueue::Main
+        };
+        source.cells().any(|(index, cell)| {
+            let shard = source.shard(index);
+            shard.id().0 == origin.partition && (!shard.health().serves() || cell.has(sub_queue, origin.counter))
+        })
+    };
+    for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
+        cell.forget_arrival(cell.arrived().into_iter().filter(|origin| !is_there(origin)).collect());
+    }
 }
 
 /// Tells each topic of its subscriptions.

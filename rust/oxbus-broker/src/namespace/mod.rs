@@ -8,18 +8,19 @@ mod core;
 mod inner;
 mod topics;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::hash::partition_of;
-use oxbus_model::name::EntityName;
+use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::{LockPolicy, QueueSettings};
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 
 pub use self::core::{Core, WakeHandle};
 pub use self::inner::CloseHandle;
-use self::inner::{Inner, subscribe_all};
+use self::inner::{Inner, link_all, subscribe_all};
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Sender, Transaction, Wanted};
 use crate::clock::ManualClock;
@@ -154,6 +155,7 @@ impl Namespace {
         settings.check()?;
         let mut entities = inner.core.queues_for_change();
         inner.refresh(&mut entities);
+        check_destinations(name, &settings, &entities)?;
         if entities.contains_key(name.key()) {
             let detail = format!(
                 "an entity of that name exists; choose another name or update that one: `{}`",
@@ -191,6 +193,7 @@ impl Namespace {
         let entity = inner.entity_of(&entry, &entities)?;
         entities.insert(name.key().to_owned(), Arc::clone(&entity));
         subscribe_all(&entities);
+        link_all(&entities);
         Ok(entity)
     }
 
@@ -237,6 +240,7 @@ impl Namespace {
         let mut role = entity.role_entry();
         change(&mut next, &mut role);
         held.check_change(&next)?;
+        check_destinations(entity.name(), &next, &entities)?;
         let compiled = match &role {
             EntityRole::Subscription { rules, .. } => {
                 let rules = rules.iter().cloned().map(CompiledRule::new);
@@ -267,7 +271,13 @@ impl Namespace {
         if let Some(topic) = entity.topic() {
             topic.recompile();
         }
+        link_all(&entities);
         drop(entities);
+        // What is there already goes, too.
+        entity.forward_ready();
+        if !entity.is_forwarding(SubQueue::Main) {
+            entity.announce_ready();
+        }
         Ok(())
     }
 
@@ -412,6 +422,27 @@ fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
     };
     let detail = format!("the partition is offline: {reason}; {advice}: partition={}", shard.id());
     Error::new(ErrorKind::PartitionUnavailable, detail)
+}
+
+/// Refuses to forward to the entity itself, to what is not there, and to a subscription (B-033, B-332).
+fn check_destinations(
+    name: &EntityName,
+    settings: &QueueSettings,
+    entities: &BTreeMap<String, Arc<Queue>>,
+) -> Result<()> {
+    let paths = [&settings.forward_to, &settings.forward_dead_letters_to];
+    for path in paths.into_iter().flatten() {
+        let key = EntityName::key_of(path);
+        let detail = if key == name.key() {
+            format!("an entity cannot forward to itself; name another one: `{path}`")
+        } else if entities.get(&key).is_none_or(|entity| entity.is_subscription()) {
+            format!("The auto forwarding destination entity doesn't exist. Create the queue or topic first: `{path}`")
+        } else {
+            continue;
+        };
+        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+    }
+    Ok(())
 }
 
 /// Management touches all partitions of an entity, so one that fails stops it (B-096).

@@ -6,15 +6,16 @@
 //! - a message is in the main store or in the dead-letter queue, never in both; on the way it is owned by the
 //!   one thread that won its settlement, for as long as it takes to rewrite its reason.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Identity, Moment, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
 
-use super::journal::{EntityId, Queues, Rest};
+use super::journal::{EntityId, Origin, Queues, Rest};
 use super::settle::Burial;
 use super::{CellNo, CellState, DeadLetters, History, Sessions, Shard, State};
 
@@ -68,6 +69,7 @@ struct Extras {
     history: Option<History>,
     sessions: Option<Sessions>,
     fans_out: bool,
+    arrived: BTreeSet<Origin>,
 }
 
 impl Extras {
@@ -80,6 +82,7 @@ impl Extras {
             history: features.detects_duplicates.then(|| History::restore(seen)),
             sessions: features.requires_session.then(|| Sessions::restore(states)),
             fans_out: features.fans_out,
+            arrived: BTreeSet::new(),
         }
     }
 }
@@ -103,6 +106,8 @@ pub struct Cell {
     pub(super) sessions: Option<Sessions>,
     /// What is due is activated by its entity.
     fans_out: bool,
+    /// Messages that were forwarded from other shards, and may be there still.
+    pub(super) arrived: Mutex<BTreeSet<Origin>>,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
@@ -127,7 +132,10 @@ impl Cell {
             let bytes = bytes.into();
             (id.into(), State { bytes, set_at })
         };
-        let extras = Extras::of(features, queues.seen.into_iter(), queues.states.into_iter().map(state));
+        let extras = Extras {
+            arrived: queues.arrived,
+            ..Extras::of(features, queues.seen.into_iter(), queues.states.into_iter().map(state))
+        };
         let mut state = CellState::default();
         for (counter, kept) in queues.dead_letters {
             let generation = kept.generation;
@@ -186,6 +194,7 @@ impl Cell {
             history: extras.history,
             sessions: extras.sessions,
             fans_out: extras.fans_out,
+            arrived: Mutex::new(extras.arrived),
             stored_bytes_bound: AtomicU64::new(0),
         }
     }
@@ -322,6 +331,13 @@ impl Cell {
         self.peek_one(counter)
             .filter(|message| message.phase == Phase::Scheduled)
             .map(|message| due_of(&message))
+    }
+
+    /// True when a message of that number is there.
+    pub fn has(&self, sub_queue: SubQueue, counter: Counter) -> bool {
+        let mut found = Vec::new();
+        self.store(sub_queue).peek(counter, 1, &mut found);
+        found.iter().any(|message| message.counter == counter)
     }
 
     /// A message of the entity, whatever its phase.

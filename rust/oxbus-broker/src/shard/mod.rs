@@ -13,6 +13,7 @@
 //!   event, commit, then the store. So a snapshot that waits for reserved numbers knows every event before it.
 
 mod append;
+mod arrived;
 mod attempts;
 mod cell;
 mod dead_letter;

@@ -183,6 +183,11 @@ impl<'a, C: CellHandle> Walk<'a, C> {
             Event::Number { next }.encode(cell.entity(), &mut chunk.bytes);
             self.at = Some((cell, SubQueue::Main, Counter(0)));
             self.remembered = cell.history().map(History::remembered).unwrap_or_default().into();
+            let origins = cell.arrived();
+            if !origins.is_empty() {
+                let is_over = false;
+                Event::Arrived { is_over, origins }.encode(cell.entity(), &mut chunk.bytes);
+            }
             self.states = cell.sessions().map(Sessions::states).unwrap_or_default();
             return Ok(true);
         };

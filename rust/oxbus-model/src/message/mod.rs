@@ -9,7 +9,8 @@
 //! then   message id assigned by the sender 16 bytes · message id · session id · partition key · subject ·
 //!        correlation id · content type · to · reply to · reply-to session id          each: varint length, UTF-8
 //!        time to live varint ms · scheduled enqueue time varint ms
-//!        application properties: varint length, bytes (see `properties`) · enqueued sequence number varint
+//!        application properties: varint length, bytes (see `properties`) · enqueued sequence number varint ·
+//!        hops varint · dead-letter source: varint length, UTF-8
 //! rest   body
 //! ```
 //!
@@ -83,6 +84,10 @@ pub struct Fields<'a> {
     pub application_properties: Option<Properties<'a>>,
     /// Number at the first point of submission: the topic, or the first queue of a chain (B-113).
     pub enqueued_number: Option<SequenceNumber>,
+    /// Times it was forwarded (B-334).
+    pub hops: Option<u8>,
+    /// The entity out of whose dead-letter queue it was forwarded (B-264).
+    pub dead_letter_source: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
@@ -129,6 +134,8 @@ impl<'a> Fields<'a> {
             && self.scheduled_enqueue_time.is_none()
             && self.application_properties.is_none()
             && self.enqueued_number.is_none()
+            && self.hops.is_none()
+            && self.dead_letter_source.is_none()
     }
 
     fn texts(&self) -> [(u16, Option<&'a str>); 9] {
@@ -164,6 +171,10 @@ impl<'a> Fields<'a> {
         len += self.time_to_live_ms.map_or(0, varint::len);
         len += self.scheduled_enqueue_time.map_or(0, |time| varint::len(time.0));
         len += self.enqueued_number.map_or(0, |number| varint::len(number.0));
+        len += self.hops.map_or(0, |hops| varint::len(hops.into()));
+        len += self
+            .dead_letter_source
+            .map_or(0, |text| varint::len(text.len() as u64) + text.len());
         len + self
             .application_properties
             .map_or(0, |it| varint::len(it.as_bytes().len() as u64) + it.as_bytes().len())
@@ -218,6 +229,14 @@ impl<'a> Fields<'a> {
             *presence |= 1 << 13;
             at = varint::put(out, at, number.0);
         }
+        if let Some(hops) = self.hops {
+            *presence |= 1 << 14;
+            at = varint::put(out, at, hops.into());
+        }
+        if let Some(source) = self.dead_letter_source {
+            *presence |= 1 << 15;
+            at = varint::put_bytes(out, at, source.as_bytes());
+        }
         at
     }
 
@@ -271,6 +290,12 @@ impl<'a> Fields<'a> {
         }
         if has(13) {
             fields.enqueued_number = Some(SequenceNumber(reader.varint()?));
+        }
+        if has(14) {
+            fields.hops = Some(u8::try_from(reader.varint()?).ok()?);
+        }
+        if has(15) {
+            fields.dead_letter_source = Some(reader.text()?);
         }
         fields.body = match head & 0xf {
             0 => Body::Data(reader.0),

@@ -59,6 +59,8 @@ proptest! {
         ttl: Option<u64>,
         scheduled: Option<u64>,
         number: Option<u64>,
+        hops: Option<u8>,
+        source in of(".{0,20}"),
         properties in of(prop::collection::btree_map(".{0,10}", value(), 0..5)),
     ) {
         let mut builder = PropertiesBuilder::default();
@@ -83,6 +85,8 @@ proptest! {
             scheduled_enqueue_time: scheduled.map(Timestamp),
             application_properties: properties.is_some().then(|| builder.properties()),
             enqueued_number: number.map(SequenceNumber),
+            hops,
+            dead_letter_source: source.as_deref(),
         };
         let bytes = encoded(&fields);
         let read = Fields::decode(&bytes).expect("just written");

@@ -52,9 +52,10 @@ pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<
     dict.set_item("enable_batched_operations", settings.enable_batched_operations)?;
     dict.set_item("enable_express", settings.enable_express)?;
     dict.set_item("status", status_name(settings.status))?;
-    dict.set_item("forward_to", py.None())?;
-    dict.set_item("forward_dead_lettered_messages_to", py.None())?;
-    dict.set_item("auto_delete_on_idle", NEVER)?;
+    dict.set_item("forward_to", &settings.forward_to)?;
+    dict.set_item("forward_dead_lettered_messages_to", &settings.forward_dead_letters_to)?;
+    let idle = settings.auto_delete_on_idle_ms.map_or(NEVER, |ms| ms as i64);
+    dict.set_item("auto_delete_on_idle", idle)?;
     dict.set_item("user_metadata", &settings.user_metadata)?;
     dict.set_item("authorization_rules", PyList::empty(py))?;
     dict.set_item("availability_status", availability(queue.available))?;
@@ -70,12 +71,12 @@ fn set_counts(dict: &Bound<'_, PyDict>, counts: &PartitionCounts) -> PyResult<()
     dict.set_item("active_message_count", counts.active)?;
     dict.set_item("dead_letter_message_count", counts.dead_letter)?;
     dict.set_item("scheduled_message_count", counts.scheduled)?;
-    dict.set_item("transfer_message_count", 0)?;
+    dict.set_item("transfer_message_count", counts.transfer)?;
     dict.set_item("transfer_dead_letter_message_count", 0)?;
     // Service Bus counts a message once, wherever it is (B-391).
     dict.set_item(
         "total_message_count",
-        counts.active + counts.dead_letter + counts.scheduled,
+        counts.active + counts.dead_letter + counts.scheduled + counts.transfer,
     )?;
     dict.set_item("locked_message_count", counts.locked)?;
     dict.set_item("deferred_message_count", counts.deferred)

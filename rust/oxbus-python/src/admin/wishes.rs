@@ -215,8 +215,18 @@ fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Wish>> {
             let metadata = text(name, value)?.to_owned();
             Ok(Some(Box::new(move |it| it.settings.user_metadata = metadata)))
         }
-        "forward_to" | "forward_dead_lettered_messages_to" => refuse(name, !text(name, value)?.is_empty()),
-        "auto_delete_on_idle" => refuse(name, number(name, value)? < DURATION_MS_NEVER),
+        // An empty text clears it.
+        "forward_to" => {
+            let path = Some(text(name, value)?.to_owned()).filter(|path| !path.is_empty());
+            Ok(Some(Box::new(move |it| it.settings.forward_to = path)))
+        }
+        "forward_dead_lettered_messages_to" => {
+            let path = Some(text(name, value)?.to_owned()).filter(|path| !path.is_empty());
+            Ok(Some(Box::new(move |it| it.settings.forward_dead_letters_to = path)))
+        }
+        "auto_delete_on_idle" => amount(name, value, |it, ms| {
+            it.settings.auto_delete_on_idle_ms = (ms < DURATION_MS_NEVER).then_some(ms);
+        }),
         "authorization_rules" => refuse(name, value.len()? > 0),
         "filtering_messages_before_publishing" => refuse(name, boolean(name, value)?),
         _ => Ok(None),

@@ -6,7 +6,7 @@ use oxbus_model::varint::Reader;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
-use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, READY, Rest, SCHEDULED};
+use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
 #[derive(Debug, Clone)]
@@ -127,20 +127,39 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             set_at: time(from)?,
             state: if flag(from)? { Some(from.bytes()?) } else { None },
         },
-        12 => Event::FanOut {
-            enqueued_at: time(from)?,
-            bytes: record(from)?,
-            copies: many(from, |from| {
-                Some(FannedOut {
-                    entity: EntityId(from.varint()?),
-                    counter: counter(from)?,
-                    expires_at: time(from)?,
-                })
-            })?,
-        },
+        12 => fan_out(from)?,
+        13 => arrived(from)?,
         _ => return None,
     };
     Some((entity, event))
+}
+
+fn fan_out<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
+    Some(Event::FanOut {
+        enqueued_at: time(from)?,
+        bytes: record(from)?,
+        copies: many(from, |from| {
+            Some(FannedOut {
+                entity: EntityId(from.varint()?),
+                counter: counter(from)?,
+                expires_at: time(from)?,
+            })
+        })?,
+    })
+}
+
+fn arrived<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
+    Some(Event::Arrived {
+        is_over: flag(from)?,
+        origins: many(from, |from| {
+            Some(Origin {
+                entity: EntityId(from.varint()?),
+                partition: u16::try_from(from.varint()?).ok()?,
+                is_dead_letter: flag(from)?,
+                counter: counter(from)?,
+            })
+        })?,
+    })
 }
 
 /// The bytes of a message. Their check is not looked at: what they stand in was checked as a whole.

@@ -19,6 +19,7 @@
 //! 10 Seen       varint count, each: varint ms, 16 bytes
 //! 11 SessionState  bytes of the session id, varint ms, u8 has a state, its bytes
 //! 12 FanOut     varint enqueued ms, bytes, varint count, each: varint entity, varint number, varint expiry
+//! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
@@ -198,6 +199,26 @@ pub enum Event<'a> {
         /// Its copies.
         copies: Vec<FannedOut>,
     },
+    /// Messages were forwarded from another shard, and may be there still; or they are not any more.
+    Arrived {
+        /// They are gone there.
+        is_over: bool,
+        /// Which.
+        origins: Vec<Origin>,
+    },
+}
+
+/// A message where it was forwarded from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// The entity.
+    pub entity: EntityId,
+    /// The partition.
+    pub partition: u16,
+    /// It was in the dead-letter queue.
+    pub is_dead_letter: bool,
+    /// Its number there.
+    pub counter: Counter,
 }
 
 /// A copy of a message in a subscription.
@@ -287,6 +308,16 @@ fn push_removed(out: &mut Vec<u8>, sub_queue: SubQueue, counters: &[Counter]) {
     varint::push(out, counters.len() as u64);
     for counter in counters {
         varint::push(out, counter.0);
+    }
+}
+
+fn push_arrived(out: &mut Vec<u8>, is_over: bool, origins: &[Origin]) {
+    out.push(is_over.into());
+    varint::push(out, origins.len() as u64);
+    for origin in origins {
+        push_all(out, &[origin.entity.0, origin.partition.into()]);
+        out.push(origin.is_dead_letter.into());
+        varint::push(out, origin.counter.0);
     }
 }
 
@@ -388,6 +419,7 @@ impl Event<'_> {
             Self::Number { next } => varint::push(out, next.0),
             Self::Seen { identities } => push_seen(out, identities),
             Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
+            Self::Arrived { is_over, origins } => push_arrived(out, *is_over, origins),
             Self::FanOut {
                 enqueued_at,
                 bytes,
@@ -410,6 +442,7 @@ impl Event<'_> {
             Self::Seen { .. } => 10,
             Self::SessionState { .. } => 11,
             Self::FanOut { .. } => 12,
+            Self::Arrived { .. } => 13,
         }
     }
 }

@@ -17,7 +17,7 @@
 //! - a number is in the queue or in the dead-letter queue, never in both;
 //! - `next` is above every number there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use oxbus_model::name::SubQueue;
@@ -25,7 +25,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
-use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Rest, SEEN_MAX};
+use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Queues {
     pub seen: BTreeMap<Identity, Timestamp>,
     /// What applications keep with sessions, and since when.
     pub states: BTreeMap<String, (Timestamp, Vec<u8>)>,
+    /// Messages that were forwarded from other shards, and may be there still.
+    pub arrived: BTreeSet<Origin>,
 }
 
 /// The messages of a shard.
@@ -92,6 +94,7 @@ impl Default for Queues {
             next: Counter::FIRST,
             seen: BTreeMap::new(),
             states: BTreeMap::new(),
+            arrived: BTreeSet::new(),
         }
     }
 }
@@ -148,12 +151,32 @@ impl Queues {
         };
     }
 
+    fn arrive(&mut self, is_over: bool, origins: &[Origin]) {
+        if is_over {
+            self.arrived.retain(|origin| !origins.contains(origin));
+        } else {
+            self.arrived.extend(origins);
+        }
+    }
+
     fn hold_all(&mut self, sub_queue: SubQueue, messages: &[HandedOut]) {
         for message in messages {
             // It may be gone already: its end may stand before its hand-out.
             if let Some(kept) = self.of(sub_queue).get_mut(&message.counter) {
                 kept.hold(message.generation, message.count_after, message.deferred);
             }
+        }
+    }
+
+    /// Lets an event happen that moves no message of this entity.
+    fn note(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Number { next } => self.next = self.next.max(*next),
+            Event::Seen { identities } => self.see(identities),
+            Event::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
+            Event::Arrived { is_over, origins } => self.arrive(*is_over, origins),
+            // A fan-out is about other entities: `Image` does it.
+            _ => {}
         }
     }
 
@@ -245,18 +268,8 @@ impl Queues {
                 let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(counter));
                 self.insert(*sub_queue, *counter, kept)
             }
-            Event::Number { next } => {
-                self.next = self.next.max(*next);
-                Ok(())
-            }
-            // Concerns other entities: `Image` does it.
-            Event::FanOut { .. } => Ok(()),
-            Event::Seen { identities } => {
-                self.see(identities);
-                Ok(())
-            }
-            Event::SessionState { id, set_at, state } => {
-                self.set_state(id, *set_at, *state);
+            other => {
+                self.note(other);
                 Ok(())
             }
         }
@@ -335,6 +348,10 @@ impl Image {
                 for identities in seen.chunks(SEEN_MAX) {
                     let identities = identities.to_vec();
                     Event::Seen { identities }.encode(entity, &mut chunk);
+                }
+                if !queues.arrived.is_empty() {
+                    let (is_over, origins) = (false, queues.arrived.iter().copied().collect());
+                    Event::Arrived { is_over, origins }.encode(entity, &mut chunk);
                 }
                 for (id, (set_at, state)) in &queues.states {
                     let (set_at, state) = (*set_at, Some(&state[..]));

@@ -12,6 +12,6 @@ mod tests;
 mod writer;
 
 pub use decode::{Events, NotAnEvent};
-pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Rest, SEEN_MAX, push_append};
+pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
 pub use image::{Image, Kept, Misfit, Queues};
 pub use writer::{Journal, Order, Pending};
