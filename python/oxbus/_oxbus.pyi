@@ -326,6 +326,19 @@ class Namespace:
         client_identifier: str | None,
         session: tuple[str | None] | None = None,
     ) -> ServiceBusReceiver: ...
+    def _purge(
+        self,
+        entity_path: str,
+        sub_queue: str | None,
+        expression: str | None,
+        parameters: dict[str, Any],
+        before: datetime | None,
+        limit: int | None,
+    ) -> int: ...
+    def _resubmit(
+        self, entity_path: str, expression: str | None, parameters: dict[str, Any], limit: int | None
+    ) -> int: ...
+    def _dead_letter_count(self, entity_path: str) -> int: ...
     def _transaction(self, cross_entity: bool) -> _Transaction: ...
     def _list_sessions(self, entity_path: str) -> list[dict[str, Any]]: ...
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from oxbus._connection import open_namespace, parse_connection_string
 from oxbus._oxbus import Namespace
 from oxbus.management._enums import ApiVersion, MessagingSku, NamespaceType
+from oxbus.management._message_calls import MessageCalls
 from oxbus.management._namespaces import NamespaceProperties
 from oxbus.management._queue_calls import QueueCalls
 from oxbus.management._rule_calls import RuleCalls
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class ServiceBusAdministrationClient(QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls):
+class ServiceBusAdministrationClient(QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls):
     """Creates, reads, changes, lists and counts the entities of a namespace.
 
     May be shared by threads. Closing it leaves the namespace open.

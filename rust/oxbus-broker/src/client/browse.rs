@@ -32,6 +32,7 @@ impl Receiver {
     pub fn browse(&self, max: usize, from: Option<SequenceNumber>) -> Result<Vec<Browsed>> {
         self.check_open()?;
         self.queue.check_alive()?;
+        self.queue.use_now();
         in_range("max_message_count", max as u64, 1, u64::MAX, "messages")?;
         let max = max.min(PEEK_MESSAGES_MAX);
         let moment = self.moment();

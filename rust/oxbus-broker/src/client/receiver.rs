@@ -203,6 +203,7 @@ impl Receiver {
             "messages",
         )?;
         self.check_receives()?;
+        self.queue.use_now();
         if let Some(held) = &self.session {
             return self.take_from_session(held, max, deliveries);
         }

@@ -6,6 +6,7 @@ pub mod counts;
 pub(crate) mod departure;
 mod forward;
 mod keys;
+pub mod purge;
 pub mod queue;
 pub mod receivable;
 pub mod receive_cache;
@@ -14,5 +15,6 @@ mod sessions;
 pub(crate) mod topic;
 
 pub use counts::{PartitionCounts, QueueCounts};
+pub use purge::Choice;
 pub use queue::{Queue, QueueDescription};
 pub use receivable::Receivable;

@@ -53,6 +53,7 @@ pub struct Queue {
     pub(super) sources: RwLock<Vec<Weak<Self>>>,
     /// Looked at already, further up the stack.
     is_ticking: AtomicBool,
+    auto_delete_on_idle_ms: AtomicU64,
     gone: AtomicBool,
     created_at: Timestamp,
     updated_at: AtomicU64,
@@ -111,6 +112,7 @@ impl Queue {
             forwards_wanted: AtomicU64::new(0),
             sources: RwLock::default(),
             is_ticking: AtomicBool::new(false),
+            auto_delete_on_idle_ms: AtomicU64::new(u64::MAX),
             gone: AtomicBool::new(false),
             created_at,
             updated_at: AtomicU64::new(0),
@@ -211,6 +213,8 @@ impl Queue {
         self.expire_whole_sessions
             .store(settings.expire_whole_sessions, Ordering::Release);
         self.status.store(settings.status as u8, Ordering::Release);
+        self.auto_delete_on_idle_ms
+            .store(settings.auto_delete_on_idle_ms.unwrap_or(u64::MAX), Ordering::Release);
         self.forwards.store(settings.forward_to.is_some(), Ordering::Release);
         self.forwards_dead_letters
             .store(settings.forward_dead_letters_to.is_some(), Ordering::Release);
@@ -236,7 +240,7 @@ impl Queue {
     /// Refuses when the queue or its namespace is gone.
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
-        if !self.gone.load(Ordering::Acquire) {
+        if !self.gone.load(Ordering::Acquire) && !self.is_idle() {
             return Ok(());
         }
         self.core.check_open()?;
@@ -507,6 +511,34 @@ impl Queue {
         if self.accessed_at.load(Ordering::Relaxed) / 1000 != now.0 / 1000 {
             self.accessed_at.store(now.0, Ordering::Relaxed);
         }
+    }
+
+    /// Notes a receive, a browse or a change of rules; on a subscription it is a use of the topic, too (B-384).
+    #[inline]
+    pub fn use_now(&self) {
+        if self.auto_delete_on_idle_ms.load(Ordering::Relaxed) != u64::MAX || self.is_subscription() {
+            self.touch(self.now());
+            if let Some(topic) = self.topic() {
+                topic.touch(topic.now());
+            }
+        }
+    }
+
+    /// True when nobody has used it for as long as its settings allow (B-382). One that forwards is never idle (B-386),
+    /// nor is one with messages that wait for their time.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        let ms = self.auto_delete_on_idle_ms.load(Ordering::Relaxed);
+        ms != u64::MAX && self.is_unused_for(ms)
+    }
+
+    #[cold]
+    fn is_unused_for(&self, ms: u64) -> bool {
+        let used = self.accessed_at.load(Ordering::Relaxed);
+        let used = used.max(self.created_at.0).max(self.updated_at.load(Ordering::Relaxed));
+        self.now() >= Timestamp(used).plus_ms(ms)
+            && !self.is_forwarding(SubQueue::Main)
+            && !self.cells().any(|(_, cell)| cell.has_schedule())
     }
 
     /// Created, last updated, last used; the last is `None` before the first use.

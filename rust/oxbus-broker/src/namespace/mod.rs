@@ -153,6 +153,7 @@ impl Namespace {
         let inner = &self.inner;
         inner.core.check_open()?;
         settings.check()?;
+        self.delete_idle();
         let mut entities = inner.core.queues_for_change();
         inner.refresh(&mut entities);
         check_destinations(name, &settings, &entities)?;
@@ -206,6 +207,7 @@ impl Namespace {
     fn entity_that(&self, path: &str, what: &str, is_it: impl Fn(&Queue) -> bool) -> Result<Arc<Queue>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
+        self.delete_idle();
         let found = self.inner.core.queues().get(&EntityName::key_of(path)).cloned();
         found.filter(|entity| is_it(entity)).ok_or_else(|| {
             let create = what.replace(' ', "_");
@@ -288,8 +290,15 @@ impl Namespace {
 
     /// Deletes an entity with its messages; a topic with its subscriptions.
     fn delete(&self, entity: &Arc<Queue>) -> Result<()> {
-        let mut entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
+        self.delete_if(entity, |_| true)
+    }
+
+    fn delete_if(&self, entity: &Arc<Queue>, is_wanted: impl Fn(&Queue) -> bool) -> Result<()> {
+        let mut entities = self.inner.core.queues_for_change();
+        if !entities.contains_key(entity.name().key()) || !is_wanted(entity) {
+            return Ok(());
+        }
         check_health(
             (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
             "delete",
@@ -309,6 +318,18 @@ impl Namespace {
         Ok(())
     }
 
+    /// Deletes the entities that nobody has used for as long as their settings allow (B-382).
+    fn delete_idle(&self) {
+        let idle: Vec<Arc<Queue>> = {
+            let entities = self.inner.core.queues();
+            entities.values().filter(|entity| entity.is_idle()).cloned().collect()
+        };
+        for entity in idle {
+            // One whose partition is out of service goes later; until then its handles refuse.
+            let _ = self.delete_if(&entity, Queue::is_idle);
+        }
+    }
+
     /// All queues by name.
     pub fn list_queues(&self) -> Result<Vec<Arc<Queue>>> {
         self.list(Queue::is_queue)
@@ -322,6 +343,7 @@ impl Namespace {
     fn list(&self, is_one: impl Fn(&Queue) -> bool) -> Result<Vec<Arc<Queue>>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
+        self.delete_idle();
         let entities = self.inner.core.queues();
         Ok(entities.values().filter(|entity| is_one(entity)).cloned().collect())
     }

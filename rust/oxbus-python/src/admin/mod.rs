@@ -2,6 +2,7 @@
 //! Entities, their settings and counts as dicts, for `oxbus.management`.
 
 mod describe;
+mod purge;
 mod rules;
 mod topics;
 mod wishes;

@@ -26,12 +26,13 @@ fn optional_text(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<String
         .transpose()
 }
 
-/// Names with their values, typed like application properties.
 fn values(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<(String, OwnedValue)>> {
-    let Some(mapping) = option(dict, name)? else {
-        return Ok(Vec::new());
-    };
-    let encoded = properties::encode(&mapping)?;
+    option(dict, name)?.map_or_else(|| Ok(Vec::new()), |mapping| typed(&mapping))
+}
+
+/// Names with their values, typed like application properties.
+pub(super) fn typed(mapping: &Bound<'_, PyAny>) -> PyResult<Vec<(String, OwnedValue)>> {
+    let encoded = properties::encode(mapping)?;
     let owned = encoded.properties().iter();
     Ok(owned.map(|(name, value)| (name.to_owned(), value.into())).collect())
 }

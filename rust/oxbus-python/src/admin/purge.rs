@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Removing many messages, and sending dead-lettered ones again.
+
+use oxbus_broker::entity::Choice;
+use oxbus_broker::filter::SqlFilter;
+use oxbus_model::{Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::rules::typed;
+use crate::error::OrRaise;
+use crate::namespace::Namespace;
+use crate::{convert, options, waiting};
+
+fn choice(
+    expression: Option<&str>,
+    parameters: &Bound<'_, PyDict>,
+    before: Option<&Bound<'_, PyAny>>,
+    limit: Option<usize>,
+) -> PyResult<Choice> {
+    let parameters = typed(parameters.as_any())?;
+    let filter = expression.map(|expression| {
+        let filter = SqlFilter::parse(expression, &parameters);
+        filter.map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))
+    });
+    Ok(Choice {
+        filter: filter.transpose().or_raise()?,
+        before: before.map(convert::timestamp).transpose()?,
+        limit,
+    })
+}
+
+#[pymethods]
+impl Namespace {
+    /// Removes messages; how many.
+    fn _purge(
+        &self,
+        py: Python<'_>,
+        entity_path: &str,
+        sub_queue: Option<&str>,
+        expression: Option<&str>,
+        parameters: &Bound<'_, PyDict>,
+        before: Option<&Bound<'_, PyAny>>,
+        limit: Option<usize>,
+    ) -> PyResult<usize> {
+        let choice = choice(expression, parameters, before, limit)?;
+        let sub_queue = options::sub_queue(sub_queue)?;
+        let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
+        waiting::outside(py, || entity.purge(sub_queue, &choice))?.or_raise()
+    }
+
+    fn _dead_letter_count(&self, py: Python<'_>, entity_path: &str) -> PyResult<u64> {
+        let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
+        waiting::outside(py, || entity.counts().total.dead_letter)
+    }
+
+    /// Sends dead-lettered messages again; how many.
+    fn _resubmit(
+        &self,
+        py: Python<'_>,
+        entity_path: &str,
+        expression: Option<&str>,
+        parameters: &Bound<'_, PyDict>,
+        limit: Option<usize>,
+    ) -> PyResult<usize> {
+        let choice = choice(expression, parameters, None, limit)?;
+        let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
+        waiting::outside(py, || entity.resubmit(&choice))?.or_raise()
+    }
+}
