@@ -74,6 +74,9 @@ class ServiceBusAdministrationClient:
     list_subscriptions = listed(_Client.list_subscriptions)
     list_subscriptions_runtime_properties = listed(_Client.list_subscriptions_runtime_properties)
 
+    purge_messages = awaited(_Client.purge_messages)
+    resubmit_dead_letters = awaited(_Client.resubmit_dead_letters)
+
     create_rule = awaited(_Client.create_rule)
     get_rule = awaited(_Client.get_rule)
     update_rule = awaited(_Client.update_rule)

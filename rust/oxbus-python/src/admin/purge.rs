@@ -33,6 +33,7 @@ fn choice(
 #[pymethods]
 impl Namespace {
     /// Removes messages; how many.
+    #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn _purge(
         &self,
         py: Python<'_>,
