@@ -167,8 +167,8 @@ class ServiceBusClient:
 
         Raises:
             MessagingEntityNotFoundError: There is no such queue; raised here or at the first receive.
-            ValueError: An option is out of its range, `session_id` comes with `sub_queue`, the client is closed, or its connection string is for another
-                entity.
+            ValueError: An option is out of its range, `session_id` comes with `sub_queue`, the client is closed, or its
+                connection string is for another entity.
 
         Source: docs/behaviour.md B-125 to B-149, B-192 to B-199; differences in docs/compat.md#receive.
         """
@@ -288,13 +288,13 @@ class ServiceBusClient:
         state_updated_after: datetime | None = None,
         timeout: float | None = None,
     ) -> NoReturn:
-        """Refuse: topics and sessions are not in this version.
+        """Refuse: topics and subscriptions are not in this version.
 
         Raises:
             InvalidOperationError: Always.
         """
         del topic_name, subscription_name, state_updated_after, timeout
-        _refuse("topics and sessions")
+        _refuse("topics and subscriptions")
 
     def transaction(self) -> NoReturn:
         """Refuse: transactions are not in this version.
@@ -333,9 +333,7 @@ class ServiceBusClient:
             raise ValueError(f"socket_timeout must be more than 0 seconds: socket_timeout={socket_timeout}")
 
 
-def _wanted(
-    session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None,
-) -> tuple[str | None] | None:
+def _wanted(session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None) -> tuple[str | None] | None:
     """The session to accept as the native part takes it: none, any, or one."""
     if session_id is None:
         return None

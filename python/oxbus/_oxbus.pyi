@@ -30,6 +30,7 @@ __all__ = [
     "ServiceBusReceivedMessage",
     "ServiceBusReceiver",
     "ServiceBusSender",
+    "ServiceBusSession",
     "_WakeTicket",
     "_WakeUps",
     "_close_durable",

@@ -401,9 +401,7 @@ def test_refusals_are_those_of_the_other_api(namespace: Namespace, queue_name: s
         refusals: tuple[Callable[[], object], ...] = (
             lambda: client.get_topic_sender("t"),
             lambda: client.get_subscription_receiver("t", "s"),
-            lambda: client.list_queue_sessions(queue_name),
             lambda: client.list_subscription_sessions("t", "s"),
-            lambda: client.get_queue_receiver(queue_name, session_id="s"),
             client.transaction,
         )
         for refused in refusals:

@@ -264,9 +264,7 @@ def test_cancelled_receive_loses_nothing(namespace: Namespace, queue_name: str, 
     run(main())
 
 
-def test_cancelled_accept_can_be_tried_again(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any]
-) -> None:
+def test_cancelled_accept_can_be_tried_again(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
     """The same receiver accepts later (B-196)."""
 
     async def main() -> None:
@@ -281,9 +279,7 @@ def test_cancelled_accept_can_be_tried_again(
     run(main())
 
 
-def test_calls_that_come_together_accept_once(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any]
-) -> None:
+def test_calls_that_come_together_accept_once(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
     """Several tasks may use a receiver before its session is accepted (B-192)."""
 
     async def main() -> None:

@@ -77,9 +77,7 @@ STATES: list[tuple[Any, bytes | None]] = [
 
 
 @pytest.mark.parametrize(("state", "shown"), STATES, ids=repr)
-def test_state_comes_back(
-    accept: Callable[..., ServiceBusReceiver], state: Any, shown: bytes | None
-) -> None:
+def test_state_comes_back(accept: Callable[..., ServiceBusReceiver], state: Any, shown: bytes | None) -> None:
     """A state is bytes, whatever it was set from; empty is not the same as none (B-210, B-211)."""
     session = session_of(accept())
     assert session.get_state() is None
@@ -202,10 +200,7 @@ def test_state_can_be_set_again_in_a_full_queue(client: ServiceBusClient, make_q
 
 
 def test_list(
-    client: ServiceBusClient,
-    queue_name: str,
-    accept: Callable[..., ServiceBusReceiver],
-    send: Callable[..., None],
+    client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
     """Sessions with active messages or a state, by id; who only holds one does not make it exist (B-186, B-214)."""
     assert list(client.list_queue_sessions(queue_name)) == []

@@ -109,9 +109,7 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 # Accepting
 
 
-def test_accept_by_id(
-    client: ServiceBusClient, queue_name: str, send: Callable[..., None], clock: ManualClock
-) -> None:
+def test_accept_by_id(client: ServiceBusClient, queue_name: str, send: Callable[..., None], clock: ManualClock) -> None:
     """A receiver accepts the session that it names and sees its messages only (B-192, B-200, B-201)."""
     send("a", "a1", "a2")
     send("b", "b1")
@@ -331,9 +329,7 @@ def test_abandoned_message_is_the_next_one(
 
 
 def test_too_many_deliveries_go_to_the_dead_letters(
-    client: ServiceBusClient,
-    make_queue: Callable[..., str],
-    send: Callable[..., None],
+    client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None]
 ) -> None:
     """A message abandoned too often leaves its session; the following one is served (B-178, B-190, B-208)."""
     make_queue("strict", requires_session=True, max_delivery_count=2)
@@ -350,10 +346,7 @@ def test_too_many_deliveries_go_to_the_dead_letters(
 
 
 def test_dead_lettered_and_deferred_messages_leave_the_flow(
-    client: ServiceBusClient,
-    queue_name: str,
-    accept: Callable[..., ServiceBusReceiver],
-    send: Callable[..., None],
+    client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
     """Delivery goes on behind them; resubmitted, a dead letter is behind what came later (B-190, B-208, B-272)."""
     send("a", "1", "2", "3", "4")
@@ -434,9 +427,7 @@ def test_close_gives_back_without_a_charge(
     assert [(str(message), message.delivery_count) for message in again] == [("2", 0), ("3", 0)]
 
 
-def test_settled_after_close_is_refused(
-    accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
-) -> None:
+def test_settled_after_close_is_refused(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
     """Whoever closed holds nothing: the handle says so, and the next holder's messages are safe (B-204, B-205)."""
     send("a", "1")
     receiver = accept("a")
@@ -535,9 +526,7 @@ def test_lock_duration_is_the_queues(
             pass
 
 
-def test_lost_session(
-    accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
-) -> None:
+def test_lost_session(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock) -> None:
     """Receive, settle, renew and state fail with session-lock-lost, before and after another one accepts (B-203)."""
     send("a", "1", "2", "3", "4", "5", "6")
     receiver = accept("a")
@@ -835,10 +824,7 @@ def test_prefetch(accept: Callable[..., ServiceBusReceiver], send: Callable[...,
 
 
 def test_duplicates_in_sessions(
-    client: ServiceBusClient,
-    make_queue: Callable[..., str],
-    send: Callable[..., None],
-    partitioned: bool,
+    client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None], partitioned: bool
 ) -> None:
     """A copy in the same session is dropped; in another one, only without partitions (B-221, B-222)."""
     name = make_queue("once", requires_session=True, requires_duplicate_detection=True)
@@ -954,11 +940,7 @@ def test_disabled_queue_hands_out_no_session(
 
 @pytest.mark.parametrize("bury", [True, False], ids=["dead letters", "dropped"])
 def test_expired_messages_of_a_session(
-    client: ServiceBusClient,
-    make_queue: Callable[..., str],
-    send: Callable[..., None],
-    clock: ManualClock,
-    bury: bool,
+    client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None], clock: ManualClock, bury: bool
 ) -> None:
     """Only what is overdue goes, unless the queue says otherwise (B-209, B-253)."""
     name = make_queue("short", requires_session=True, dead_lettering_on_message_expiration=bury)
@@ -1031,9 +1013,7 @@ def test_chatty_session_does_not_starve_others(
     assert waiting == set()
 
 
-def test_equal_sessions_get_equal_turns(
-    accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
-) -> None:
+def test_equal_sessions_get_equal_turns(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
     """Sessions of one partition take turns: who was served goes behind who waits (B-195)."""
     partition_of_a = oxbus.partition_id("a")
     ids = ["a", *(f"k{n}" for n in range(200) if oxbus.partition_id(f"k{n}") == partition_of_a)][:5]
@@ -1053,8 +1033,7 @@ def test_message_wakes_its_holder_only(
     """A message in a held session wakes the holder that waits, and nobody else gets it (B-132, B-200)."""
     holders = {session_id: accept(session_id) for session_id in "abcd"}
     waiting = {
-        session_id: in_background(holder.receive_messages, max_wait_time=60)
-        for session_id, holder in holders.items()
+        session_id: in_background(holder.receive_messages, max_wait_time=60) for session_id, holder in holders.items()
     }
     for session_id in "cadb":
         send(session_id, f"for {session_id}")
@@ -1176,10 +1155,7 @@ def test_many_workers_keep_the_order_of_each_session(
 
 
 def test_partition_out_of_service(
-    namespace: Namespace,
-    client: ServiceBusClient,
-    admin: ServiceBusAdministrationClient,
-    key_in: Callable[..., str],
+    namespace: Namespace, client: ServiceBusClient, admin: ServiceBusAdministrationClient, key_in: Callable[..., str]
 ) -> None:
     """Its sessions are unavailable and the others go on; when it heals everything is back (B-089, B-094, B-095)."""
     admin.create_queue("spread", enable_partitioning=True, requires_session=True)

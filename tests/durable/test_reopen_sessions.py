@@ -54,7 +54,9 @@ def test_order_of_each_session_stays(queue: Bus, way: str) -> None:
     for _ in SESSIONS:
         receiver = accept(queue)
         seen[session_of(receiver).session_id] = bodies(receiver.receive_messages(100))
-    assert seen == {session_id: [f"{step}.{number}" for step in range(3) for number in range(3)] for session_id in SESSIONS}
+    assert seen == {
+        session_id: [f"{step}.{number}" for step in range(3) for number in range(3)] for session_id in SESSIONS
+    }
     with pytest.raises(OperationTimeoutError):
         accept(queue)
 

@@ -204,7 +204,7 @@ class ServiceBusClient:
         state_updated_after: datetime | None = None,
         timeout: float | None = None,
     ) -> NoReturn:
-        """Refuse: topics and sessions are not in this version.
+        """Refuse: topics and subscriptions are not in this version.
 
         Raises:
             InvalidOperationError: Always.

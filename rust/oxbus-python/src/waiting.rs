@@ -124,7 +124,9 @@ pub(crate) fn receive(
         }
     }
     let alarm = alarm()?;
-    let received = in_slices(py, is_exiting, |slice| receiver.receive_until(max, alarm, slice, is_exiting))?;
+    let received = in_slices(py, is_exiting, |slice| {
+        receiver.receive_until(max, alarm, slice, is_exiting)
+    })?;
     if let Some(deliveries) = received {
         *out = deliveries;
     }
