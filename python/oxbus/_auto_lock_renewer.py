@@ -119,8 +119,8 @@ class AutoLockRenewer:
 
         Raises:
             TypeError: `renewable` is something else.
-            ValueError: The message has no lock: it was settled, peeked, received in receive-and-delete mode, or is one of
-                a session.
+            ValueError: The message has no lock: it was settled, peeked, received in receive-and-delete mode, or is one
+                of a session.
             ServiceBusError: The renewer is closed.
         """
         locked_until = lock_end(renewable, ServiceBusSession)

@@ -151,9 +151,9 @@ class ServiceBusClient:
             queue_name: The queue.
             client_identifier: A name for this receiver in error texts; one is made when missing.
             socket_timeout: Seconds to wait on a socket; checked, and without effect in this process.
-            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is accepted
-                when the receiver is entered or first used; the next one is waited for as long as `max_wait_time`, or a
-                minute.
+            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`.
+                It is accepted when the receiver is entered or first used; the next one is waited for as long as
+                `max_wait_time`, or a minute.
             sub_queue: The dead-letter queue of the queue, or its transfer dead-letter queue.
             receive_mode: Lock each message until it is settled, or remove it as it is handed out.
             max_wait_time: Seconds that iteration waits for a next message before it ends. `None` waits for ever;

@@ -35,9 +35,9 @@ def lock_end(renewable: object, session_class: type) -> datetime:
     locked_until: datetime | None = renewable.locked_until_utc  # type: ignore[attr-defined] # both classes have it
     if locked_until is None:
         raise ValueError(
-            "there is no lock to renew: the message was settled, peeked, or received in RECEIVE_AND_DELETE mode, or it is "
-            "one of a session. Receive it in PEEK_LOCK mode and register it before it is settled; of a session, register "
-            "receiver.session."
+            "there is no lock to renew: the message was settled, peeked, or received in RECEIVE_AND_DELETE mode, or it "
+            "is one of a session. Receive it in PEEK_LOCK mode and register it before it is settled; of a session, "
+            "register receiver.session."
         )
     return locked_until
 

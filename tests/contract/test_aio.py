@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pytest
 from oxbus import Namespace, ServiceBusMessage, ServiceBusReceiveMode
-from oxbus.aio import AutoLockRenewer, ServiceBusClient
+from oxbus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusSession
 from oxbus.aio.management import ServiceBusAdministrationClient
 from oxbus.exceptions import (
     AutoLockRenewTimeout,
@@ -331,7 +331,7 @@ def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualC
     """A registered lock outlives its time, until the renewer's own is over (B-154)."""
     lost: list[tuple[str, Exception | None]] = []
 
-    async def on_failure(message: ServiceBusReceivedMessage, error: Exception | None) -> None:
+    async def on_failure(message: ServiceBusReceivedMessage | ServiceBusSession, error: Exception | None) -> None:
         lost.append((str(message), error))
 
     async def settle_down(condition: Callable[[], bool]) -> None:
@@ -371,7 +371,7 @@ def test_a_lost_lock_is_told(
     """A lock that ran out before it could be renewed is told to the callback, without an error."""
     told = asyncio.Event()
 
-    async def on_failure(message: ServiceBusReceivedMessage, error: Exception | None) -> None:
+    async def on_failure(message: ServiceBusReceivedMessage | ServiceBusSession, error: Exception | None) -> None:
         assert (str(message), error) == ("x", None)
         told.set()
 

@@ -351,16 +351,19 @@ def test_renewer_says_when_it_ends(open_namespace: Callable[..., Namespace], run
     admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=1))
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, AutoLockRenewer(max_lock_renewal_duration=1.5) as renewer:
-            async with client.get_queue_receiver("q", session_id="a", max_wait_time=0) as receiver:
-                renewer.register(receiver, session_of(receiver))
-                end = time.monotonic() + 10
-                while session_of(receiver).auto_renew_error is None:
-                    assert time.monotonic() < end
-                    await asyncio.sleep(0.05)
-                assert isinstance(session_of(receiver).auto_renew_error, AutoLockRenewTimeout)
-                await asyncio.sleep(1.1)
-                with pytest.raises(SessionLockLostError):
-                    await receiver.receive_messages()
+        async with (
+            ServiceBusClient(namespace) as client,
+            AutoLockRenewer(max_lock_renewal_duration=1.5) as renewer,
+            client.get_queue_receiver("q", session_id="a", max_wait_time=0) as receiver,
+        ):
+            renewer.register(receiver, session_of(receiver))
+            end = time.monotonic() + 10
+            while session_of(receiver).auto_renew_error is None:
+                assert time.monotonic() < end
+                await asyncio.sleep(0.05)
+            assert isinstance(session_of(receiver).auto_renew_error, AutoLockRenewTimeout)
+            await asyncio.sleep(1.1)
+            with pytest.raises(SessionLockLostError):
+                await receiver.receive_messages()
 
     run(main())

@@ -218,7 +218,7 @@ def test_receiver_registers_its_session(
     registered: list[object] = []
 
     class Renewer(AutoLockRenewer):
-        def register(self, receiver: object, renewable: object, *_: object, **__: object) -> None:  # type: ignore[override]
+        def register(self, receiver: object, renewable: object, *_: object, **__: object) -> None:
             assert receiver is made
             registered.append(renewable)
 

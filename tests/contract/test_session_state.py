@@ -267,7 +267,7 @@ def test_list_in_pages(client: ServiceBusClient, queue_name: str, send: Callable
         send(f"s{number:03}", "x")
     pages = [list(page) for page in client.list_queue_sessions(queue_name).by_page()]
     assert [len(page) for page in pages] == [100, 100, 50]
-    assert sum(pages, []) == [f"s{number:03}" for number in range(250)]
+    assert [each for page in pages for each in page] == [f"s{number:03}" for number in range(250)]
 
 
 def test_details(

@@ -10,6 +10,7 @@ import isodate
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oxbus._paging import ITEMS_PER_PAGE, ItemPaged
 from oxbus.management import (
     AccessRights,
     AuthorizationRule,
@@ -19,7 +20,6 @@ from oxbus.management import (
     ServiceBusAdministrationClient,
 )
 from oxbus.management._durations import NEVER, NEVER_MS, to_milliseconds, to_timedelta
-from oxbus._paging import ITEMS_PER_PAGE, ItemPaged
 
 if TYPE_CHECKING:
     from oxbus import Namespace

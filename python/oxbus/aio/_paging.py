@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from oxbus.aio._calls import Calls
     from oxbus._paging import ItemPaged
+    from oxbus.aio._calls import Calls
 
 T = TypeVar("T")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creating, changing, listing and counting the entities of a namespace."""
 
+from oxbus._paging import ItemPaged
 from oxbus.management._client import ServiceBusAdministrationClient
 from oxbus.management._enums import (
     AccessRights,
@@ -18,7 +19,6 @@ from oxbus.management._models import (
     QueueProperties,
     QueueRuntimeProperties,
 )
-from oxbus._paging import ItemPaged
 
 __all__ = [
     "AccessRights",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from oxbus._connection import open_namespace, parse_connection_string
 from oxbus._oxbus import Namespace
+from oxbus._paging import ItemPaged
 from oxbus.exceptions import InvalidOperationError
 from oxbus.management._enums import ApiVersion, EntityStatus, NamespaceType
 from oxbus.management._models import (
@@ -18,7 +19,6 @@ from oxbus.management._models import (
     queue_properties,
     queue_runtime_properties,
 )
-from oxbus._paging import ItemPaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
