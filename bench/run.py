@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import machine
 import memory
 import targets
-from cases import arrow, hashing, queueing, threads
+from cases import arrow, hashing, queueing, sessions, threads
 from cases.case import Case, seconds_of_one_round
 from targets import TARGETS, Target
 
@@ -36,6 +36,7 @@ RESULTS = Path(__file__).parent / "results"
 GROUPS: dict[str, Callable[[], list[Case]]] = {
     "hash": hashing.cases,
     "queue": queueing.cases,
+    "session": sessions.cases,
     "arrow": arrow.cases,
     "threads": threads.cases,
 }

@@ -9,6 +9,7 @@ PEEKLOCK = "PeekLock in Python"
 LOOP = "xxhash loop"
 CEILING = "ceiling (C)"
 DROPS_DUPLICATES = "oxbus, duplicates dropped"
+WITH_SESSIONS = "oxbus, by session"
 _WITH_IDS = "send_receive_complete/100B"
 
 
@@ -38,6 +39,9 @@ TARGETS = (
     Target("send_receive_complete/1KiB/batch_100", "cycle by 100, 1 KiB / ceiling", 0.5, CEILING),
     Target(f"{_WITH_IDS}/single_with_ids", "single cycle / with duplicate detection", 2.0, DROPS_DUPLICATES, False),
     Target(f"{_WITH_IDS}/batch_100_with_ids", "cycle by 100 / with duplicate detection", 2.0, DROPS_DUPLICATES, False),
+    Target(f"{_WITH_IDS}/single_with_session_ids", "single cycle / by session", 2.0, WITH_SESSIONS, False),
+    Target(f"{_WITH_IDS}/batch_100_with_session_ids", "cycle by 100 / by session", 2.0, WITH_SESSIONS, False),
+    Target("accept_next/1B/100k_sessions", "accept the next of 100,000 sessions, and close, per s", 2e4),
     Target("receive_complete/100B/batch_100", "receive + complete by 100, msg/s", 1.0e6),
     Target("send_arrow/100B/arrow_4096", "Arrow in, msg/s", 5.0e6),
     Target("send_arrow_keyed/100B/arrow_4096", "Arrow in with keys, msg/s", 5.0e6),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pytest
 from oxbus import Namespace, ServiceBusMessage, ServiceBusReceiveMode
-from oxbus.aio import AutoLockRenewer, ServiceBusClient
+from oxbus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusSession
 from oxbus.aio.management import ServiceBusAdministrationClient
 from oxbus.exceptions import (
     AutoLockRenewTimeout,
@@ -331,7 +331,7 @@ def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualC
     """A registered lock outlives its time, until the renewer's own is over (B-154)."""
     lost: list[tuple[str, Exception | None]] = []
 
-    async def on_failure(message: object, error: Exception | None) -> None:
+    async def on_failure(message: ServiceBusReceivedMessage | ServiceBusSession, error: Exception | None) -> None:
         lost.append((str(message), error))
 
     async def settle_down(condition: Callable[[], bool]) -> None:
@@ -371,7 +371,7 @@ def test_a_lost_lock_is_told(
     """A lock that ran out before it could be renewed is told to the callback, without an error."""
     told = asyncio.Event()
 
-    async def on_failure(message: object, error: Exception | None) -> None:
+    async def on_failure(message: ServiceBusReceivedMessage | ServiceBusSession, error: Exception | None) -> None:
         assert (str(message), error) == ("x", None)
         told.set()
 
@@ -399,8 +399,9 @@ def test_refusals_are_those_of_the_other_api(namespace: Namespace, queue_name: s
         with pytest.raises(MessagingEntityNotFoundError):
             await client.get_queue_receiver("nowhere").receive_messages(max_wait_time=0)
         refusals: tuple[Callable[[], object], ...] = (
-            lambda: client.list_queue_sessions(queue_name),
-            lambda: client.get_queue_receiver(queue_name, session_id="s"),
+            lambda: client.get_topic_sender("t"),
+            lambda: client.get_subscription_receiver("t", "s"),
+            lambda: client.list_subscription_sessions("t", "s"),
             client.transaction,
         )
         for refused in refusals:

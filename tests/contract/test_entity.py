@@ -84,7 +84,7 @@ WRONG_TYPE = [
     ("user_metadata", 7),
 ]
 
-LATER = [{"requires_session": True}, {"forward_to": "elsewhere"}, {"forward_dead_lettered_messages_to": "elsewhere"}]
+LATER = [{"forward_to": "elsewhere"}, {"forward_dead_lettered_messages_to": "elsewhere"}]
 
 GOOD_NAMES = ["a", "Q-1", "a.b_c-d", "flights/2013/raw", "1", "x" * 260, "UPPER"]
 BAD_NAMES = ["", "/a", "a/", "a b", "a?b", "a#b", "a@b", "a*b", "a\\b", "ä", "x" * 261, "a\n", "a\x00b", "$q"]
@@ -196,23 +196,10 @@ def test_unknown_option_is_a_type_error(admin: ServiceBusAdministrationClient) -
 
 @pytest.mark.parametrize("options", LATER, ids=lambda options: next(iter(options)))
 def test_features_of_later_versions_are_refused(admin: ServiceBusAdministrationClient, options: dict[str, Any]) -> None:
-    """An option this version does not have is an invalid operation that names it (B-181, B-218, B-331)."""
+    """An option this version does not have is an invalid operation that names it (B-331)."""
     with pytest.raises(InvalidOperationError, match=next(iter(options))):
         admin.create_queue("q", **options)
     assert names(admin) == []
-
-
-def test_sessions_and_transactions_are_refused(admin: ServiceBusAdministrationClient, client: ServiceBusClient) -> None:
-    """What this version does not have raises InvalidOperationError with a word on what is missing (B-001)."""
-    admin.create_queue("q")
-    calls: list[tuple[Callable[[], object], str]] = [
-        (lambda: client.get_queue_receiver("q", session_id="s"), "session"),
-        (lambda: client.list_queue_sessions("q"), "session"),
-        (client.transaction, "transaction"),
-    ]
-    for call, word in calls:
-        with pytest.raises(InvalidOperationError, match=f"(?i){word}"):
-            call()
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 65, 1000])

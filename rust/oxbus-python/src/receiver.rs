@@ -2,7 +2,7 @@
 //! `ServiceBusReceiver`: receiving and browsing. Settling is in `settle`.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use oxbus_broker::client::{Acceptor, Deliveries, Delivery, Wanted};
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
@@ -116,6 +116,8 @@ impl ServiceBusReceiver {
     fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
+        // Kept first, looked second; `close` does it the other way round, so one of them sees the other.
+        fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
             // While its session was being accepted.
             shared.get().receiver()?.close();
@@ -338,6 +340,7 @@ impl ServiceBusReceiver {
 
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
             py.detach(|| receiver.close());
         } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {

@@ -73,6 +73,8 @@ proptest! {
                 bytes: &bytes,
             },
             Event::Number { next: counter },
+            Event::SessionState { id: "schlüssel 鍵", set_at: enqueued_at, state: flag.then_some(&bytes[..]) },
+            Event::SessionState { id: "", set_at: expires_at, state: None },
             Event::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
         ] {
             round_trip(&event);
@@ -442,6 +444,41 @@ fn identities_are_kept_with_their_last_time() {
     let seen = again.take(ENTITY).expect("there").seen;
     assert_eq!(seen.len(), 10_000);
     assert_eq!((seen[&Identity(5)], seen[&Identity(6)]), (Timestamp(9), Timestamp(5)));
+}
+
+#[test]
+fn states_are_kept_as_they_were_set_last() {
+    let mut image = Image::default();
+    let set = |id, at, state| Event::SessionState {
+        id,
+        set_at: Timestamp(at),
+        state,
+    };
+    let events = [
+        set("a", 1, Some(&b"first"[..])),
+        set("b", 2, Some(b"gone")),
+        set("", 3, Some(b"")),
+        set("a", 4, Some(b"last")),
+        set("b", 5, None),
+    ];
+    // A snapshot may know events that come after it: all of them may happen twice.
+    for event in events.iter().chain(&events) {
+        image.apply(ENTITY, event).expect("it fits");
+    }
+    let mut again = Image::default();
+    for chunk in image.chunks(1) {
+        for found in Events::of(&chunk.expect("in memory").bytes) {
+            let (entity, event) = found.expect("we wrote it");
+            again.apply(entity, &event).expect("it fits");
+        }
+    }
+    assert_eq!(again, image);
+    let states = again.take(ENTITY).expect("there").states;
+    let expected = [("", (Timestamp(3), &b""[..])), ("a", (Timestamp(4), b"last"))];
+    assert_eq!(states.len(), expected.len());
+    for (id, (set_at, state)) in expected {
+        assert_eq!(states[id], (set_at, state.to_vec()));
+    }
 }
 
 #[test]

@@ -1,1 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The index against a list of sessions that is kept in the plainest way, and what its corners do.
 
+use std::collections::{BTreeMap, VecDeque};
+
+use oxbus_model::Counter;
+use oxbus_store::Record;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const LOCK: u64 = 100;
+const NEVER: Timestamp = Timestamp(u64::MAX);
+
+fn message(counter: u64, expires_at: Timestamp) -> Claimed {
+    Claimed {
+        key: LockKey {
+            counter: Counter(counter),
+            generation: 1,
+        },
+        record: Record::from_slice(b"x").into(),
+        delivery_count: 0,
+        enqueued_at: Timestamp(counter),
+        expires_at,
+        deadline: Ticks::NEVER,
+        deferred: false,
+    }
+}
+
+fn insert(index: &mut Index, id: &str, counter: u64) -> usize {
+    let mut news = News::default();
+    index.insert(id, message(counter, NEVER), &mut news);
+    news.available
+}
+
+fn next(index: &mut Index) -> Option<Arc<Accepted>> {
+    index.accept_next("", Ticks(LOCK), Timestamp(0), &mut Vec::new())
+}
+
+fn pop(index: &mut Index, accepted: &Arc<Accepted>, ticks: u64) -> Result<Option<u64>, SessionLost> {
+    let mut expired = Vec::new();
+    let popped = index.pop(accepted, Timestamp(0), Ticks(ticks), false, &mut expired)?;
+    Ok(popped.map(|message| message.key.counter.0))
+}
+
+#[test]
+fn who_waits_longest_is_next() {
+    let mut index = Index::default();
+    assert_eq!(insert(&mut index, "a", 1), 1);
+    assert_eq!(insert(&mut index, "b", 2), 1);
+    assert_eq!(insert(&mut index, "a", 3), 0, "it is available already");
+    let a = next(&mut index).expect("a is there");
+    assert_eq!(a.id(), "a");
+    assert_eq!(pop(&mut index, &a, 0), Ok(Some(1)));
+    index.end(&a);
+    assert!(index.ended(&a), "it has a message left");
+    assert_eq!(next(&mut index).map(|it| it.id().to_owned()).as_deref(), Some("b"));
+    assert_eq!(next(&mut index).map(|it| it.id().to_owned()).as_deref(), Some("a"));
+    assert!(next(&mut index).is_none());
+}
+
+/// A session that was accepted by its id and became empty kept its place among the available ones for ever.
+#[test]
+fn accepting_by_id_leaves_nothing_behind() {
+    let mut index = Index::default();
+    for counter in 1..100 {
+        insert(&mut index, "a", counter);
+        let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
+        assert!(!index.has_available());
+        assert_eq!(pop(&mut index, &held, 0), Ok(Some(counter)));
+        index.end(&held);
+        assert!(!index.ended(&held));
+    }
+    assert!(!index.has_available());
+    assert!(index.list().is_empty());
+    assert_eq!(index.overhead_bytes(), 0);
+}
+
+#[test]
+fn a_session_is_nobodys_while_its_messages_are_on_their_way_back() {
+    let mut index = Index::default();
+    insert(&mut index, "a", 1);
+    let held = next(&mut index).expect("a is there");
+    index.end(&held);
+    assert!(index.accept("a", "", Ticks(LOCK)).is_none());
+    assert_eq!(insert(&mut index, "a", 2), 0);
+    assert!(!index.has_available());
+    assert!(index.ended(&held));
+    assert!(index.end(&held).is_none(), "only once");
+}
+
+#[test]
+fn a_lock_that_is_over_holds_nothing() {
+    let mut index = Index::default();
+    let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
+    assert_eq!(index.renew(&held, Ticks(2 * LOCK), Ticks(LOCK - 1)), Ok(()));
+    assert!(index.lapsed(Ticks(LOCK)).is_empty());
+    assert_eq!(pop(&mut index, &held, LOCK), Ok(None));
+    assert_eq!(index.next_deadline(), Ticks(2 * LOCK));
+    assert_eq!(index.lapsed(Ticks(2 * LOCK)).len(), 1);
+    assert_eq!(pop(&mut index, &held, 2 * LOCK), Err(SessionLost));
+    assert_eq!(index.renew(&held, Ticks(3 * LOCK), Ticks(2 * LOCK)), Err(SessionLost));
+    assert!(index.state(&held, Ticks(2 * LOCK)).is_err());
+    index.end(&held);
+    index.ended(&held);
+    assert_eq!(index.next_deadline(), Ticks::NEVER);
+}
+
+#[test]
+fn overdue_messages_go_alone_or_together() {
+    for (whole, left) in [(false, vec![1, 3]), (true, vec![])] {
+        let mut index = Index::default();
+        for (counter, expires_at) in [(1, NEVER), (2, Timestamp(5)), (3, NEVER)] {
+            index.insert("a", message(counter, expires_at), &mut News::default());
+        }
+        let held = next(&mut index).expect("a is there");
+        let mut expired = Vec::new();
+        let mut got = Vec::new();
+        while let Ok(Some(message)) = index.pop(&held, Timestamp(5), Ticks(0), whole, &mut expired) {
+            got.push(message.key.counter.0);
+        }
+        assert_eq!(got, left);
+        assert_eq!(expired.len(), 3 - left.len());
+    }
+}
+
+#[test]
+fn a_session_of_overdue_messages_is_not_handed_out() {
+    let mut index = Index::default();
+    index.insert("a", message(1, Timestamp(5)), &mut News::default());
+    insert(&mut index, "b", 2);
+    let mut expired = Vec::new();
+    let held = index.accept_next("", Ticks(LOCK), Timestamp(5), &mut expired);
+    assert_eq!(held.map(|it| it.id().to_owned()).as_deref(), Some("b"));
+    assert_eq!(expired.len(), 1);
+    assert_eq!(index.list().len(), 1, "nothing is left of a");
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(u8),
+    Accept(u8),
+    AcceptNext,
+    Pop(u8),
+    End(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0..4u8).prop_map(Step::Insert),
+        1 => (0..4u8).prop_map(Step::Accept),
+        2 => Just(Step::AcceptNext),
+        3 => (0..4u8).prop_map(Step::Pop),
+        2 => (0..4u8).prop_map(Step::End),
+    ];
+    vec(step, 0..80)
+}
+
+proptest! {
+    #[test]
+    fn the_index_is_what_happened(steps in steps()) {
+        let mut index = Index::default();
+        let mut ready: BTreeMap<u8, VecDeque<u64>> = BTreeMap::new();
+        let mut held: BTreeMap<u8, Arc<Accepted>> = BTreeMap::new();
+        let mut waiting: Vec<u8> = Vec::new();
+        let name = |id: u8| id.to_string();
+        for (counter, step) in (1..).zip(steps) {
+            match step {
+                Step::Insert(id) => {
+                    let new = insert(&mut index, &name(id), counter);
+                    ready.entry(id).or_default().push_back(counter);
+                    let becomes = !held.contains_key(&id) && !waiting.contains(&id);
+                    prop_assert_eq!(new, usize::from(becomes));
+                    if becomes {
+                        waiting.push(id);
+                    }
+                }
+                Step::Accept(id) => {
+                    let accepted = index.accept(&name(id), "", Ticks(LOCK));
+                    prop_assert_eq!(accepted.is_some(), !held.contains_key(&id));
+                    waiting.retain(|it| *it != id);
+                    held.extend(accepted.map(|accepted| (id, accepted)));
+                }
+                Step::AcceptNext => {
+                    let accepted = next(&mut index);
+                    let expected = (!waiting.is_empty()).then(|| waiting.remove(0));
+                    prop_assert_eq!(accepted.as_ref().map(|it| it.id().to_owned()), expected.map(name));
+                    held.extend(expected.zip(accepted));
+                }
+                Step::Pop(id) => if let Some(accepted) = held.get(&id) {
+                    let expected = ready.get_mut(&id).and_then(VecDeque::pop_front);
+                    prop_assert_eq!(pop(&mut index, accepted, 0), Ok(expected));
+                },
+                Step::End(id) => if let Some(accepted) = held.remove(&id) {
+                    index.end(&accepted);
+                    let has_more = ready.get(&id).is_some_and(|it| !it.is_empty());
+                    prop_assert_eq!(index.ended(&accepted), has_more);
+                    if has_more {
+                        waiting.push(id);
+                    }
+                },
+            }
+            prop_assert_eq!(index.has_available(), !waiting.is_empty());
+            let there = ready.iter().filter(|(id, it)| !it.is_empty() || held.contains_key(id)).count();
+            let empty_but_held = held.keys().filter(|id| !ready.contains_key(id)).count();
+            prop_assert_eq!(index.list().len(), there + empty_but_held);
+        }
+    }
+}
