@@ -14,7 +14,6 @@ use super::transaction::{Sent, Settled, Work};
 use crate::entity::Queue;
 use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
-use crate::namespace::Core;
 use crate::shard::journal::EntityId;
 use crate::shard::{Admission, Arrival, Cell, Ending, Held, StateChange, Unit, UnitError};
 
@@ -43,7 +42,8 @@ struct Admitted<'a> {
 }
 
 /// Lets the work happen, or nothing of it.
-pub(super) fn commit(core: &Arc<Core>, mut work: Work) -> Result<()> {
+pub(super) fn commit(mut work: Work) -> Result<()> {
+    let core = work.entity.core();
     let moment = Moment {
         now: core.clock().now(),
         ..core.clock().moment()

@@ -17,13 +17,11 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Queue;
-use crate::namespace::Core;
 use crate::routing::Route;
 use crate::shard::{Accepted, Ending, State};
 
 /// Operations that happen together.
 pub struct Transaction {
-    core: Arc<Core>,
     /// It may touch several entities (B-324).
     cross_entity: bool,
     progress: Mutex<Progress>,
@@ -44,7 +42,7 @@ pub(super) struct Work {
     began_at: Ticks,
     partition: PartitionId,
     /// The entity that it is about; the first one, with several.
-    entity: Arc<Queue>,
+    pub(super) entity: Arc<Queue>,
     /// The key of its sends to a partitioned entity.
     key: Option<String>,
     /// The entity that it settles messages of.
@@ -90,9 +88,8 @@ fn not_allowed() -> Error {
 }
 
 impl Transaction {
-    pub(crate) fn new(core: Arc<Core>, cross_entity: bool) -> Self {
+    pub(crate) fn new(cross_entity: bool) -> Self {
         Self {
-            core,
             cross_entity,
             progress: Mutex::default(),
         }
@@ -109,9 +106,9 @@ impl Transaction {
 
     /// Runs `step` on the work so far, which begins with this step at the latest. An error leaves the work as it was.
     fn with<R>(&self, entity: &Arc<Queue>, index: usize, step: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
-        self.core.check_open()?;
+        entity.core().check_open()?;
         let partition = entity.shard(index).id();
-        let ticks = self.core.clock().ticks();
+        let ticks = entity.core().clock().ticks();
         let mut progress = self.progress();
         match &mut *progress {
             Progress::Over => Err(is_over()),
@@ -255,12 +252,13 @@ impl Transaction {
         match progress {
             Progress::Over => Err(is_over()),
             Progress::New => Ok(()),
-            Progress::Open(work) if self.core.clock().ticks() >= work.began_at.plus_ms(TRANSACTION_MS_MAX) => {
-                Err(timed_out())
-            }
             Progress::Open(work) => {
-                self.core.check_open()?;
-                commit(&self.core, work)
+                work.entity.core().check_open()?;
+                let ticks = work.entity.core().clock().ticks();
+                if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) {
+                    return Err(timed_out());
+                }
+                commit(work)
             }
         }
     }

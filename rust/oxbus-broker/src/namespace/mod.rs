@@ -375,7 +375,7 @@ impl Namespace {
     /// A transaction in which nothing was done. It may touch several entities when `cross_entity` says so.
     pub fn transaction(&self, cross_entity: bool) -> Result<Transaction> {
         self.inner.core.check_open()?;
-        Ok(Transaction::new(Arc::clone(&self.inner.core), cross_entity))
+        Ok(Transaction::new(cross_entity))
     }
 
     /// Health of every partition.
@@ -452,13 +452,19 @@ fn check_destinations(
     settings: &QueueSettings,
     entities: &BTreeMap<String, Arc<Queue>>,
 ) -> Result<()> {
-    let paths = [&settings.forward_to, &settings.forward_dead_letters_to];
-    for path in paths.into_iter().flatten() {
+    let options = [
+        ("forward_to", &settings.forward_to),
+        ("forward_dead_lettered_messages_to", &settings.forward_dead_letters_to),
+    ];
+    for (option, path) in options {
+        let Some(path) = path else { continue };
         let key = EntityName::key_of(path);
         let detail = if key == name.key() {
-            format!("an entity cannot forward to itself; name another one: `{path}`")
+            format!("an entity cannot forward to itself; name another one in {option}: `{path}`")
         } else if entities.get(&key).is_none_or(|entity| entity.is_subscription()) {
-            format!("The auto forwarding destination entity doesn't exist. Create the queue or topic first: `{path}`")
+            format!(
+                "The auto forwarding destination entity doesn't exist. Create the queue or topic first, or leave {option} out: `{path}`"
+            )
         } else {
             continue;
         };
