@@ -39,6 +39,27 @@ pub const HOPS_MAX: u8 = 4;
 /// Shortest time without use after which an entity may be deleted, in milliseconds (B-028).
 pub const AUTO_DELETE_ON_IDLE_MS_MIN: u64 = 300_000;
 
+/// Bytes of a message, and of a whole batch, on Basic and Standard (B-053).
+pub const STANDARD_MESSAGE_SIZE_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a message on Premium that says nothing, and the most on a partitioned one (B-013, B-054).
+pub const PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT: usize = 1 << 20;
+/// Queues and topics of a namespace on Basic and Standard (B-040).
+pub const ENTITIES_MAX: usize = 10_000;
+/// Queues and topics of a namespace on Premium with one messaging unit (B-040).
+pub const PREMIUM_ENTITIES_MAX: usize = 1_000;
+/// Partitioned queues and topics of a namespace on Basic and Standard (B-041).
+pub const PARTITIONED_ENTITIES_MAX: usize = 100;
+/// Shortest lock on any tier, in milliseconds (B-025).
+pub const TIER_LOCK_DURATION_MS_MIN: u64 = 5_000;
+/// Longest lock on any tier, in milliseconds (B-025).
+pub const TIER_LOCK_DURATION_MS_MAX: u64 = 300_000;
+/// Shortest duplicate-detection window on any tier, in milliseconds (B-027).
+pub const TIER_DUPLICATE_WINDOW_MS_MIN: u64 = 20_000;
+/// Longest duplicate-detection window on any tier, in milliseconds (B-027).
+pub const TIER_DUPLICATE_WINDOW_MS_MAX: u64 = 7 * 86_400_000;
+/// Longest time to live on Basic, in milliseconds (B-003).
+pub const BASIC_TIME_TO_LIVE_MS_MAX: u64 = 14 * 86_400_000;
+
 /// Messages of one peek (B-051).
 pub const PEEK_MESSAGES_MAX: usize = 250;
 /// Sequence numbers of one receive-and-delete of deferred messages (B-280).

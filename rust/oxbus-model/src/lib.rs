@@ -14,6 +14,7 @@ pub mod name;
 pub mod options;
 pub mod rules;
 pub mod sequence;
+pub mod tier;
 pub mod time;
 pub mod varint;
 

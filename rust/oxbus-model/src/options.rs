@@ -47,6 +47,16 @@ pub enum LockPolicy {
     Faithful,
 }
 
+/// From where a browse without a number answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PeekPolicy {
+    /// All partitions, merged by enqueued time.
+    #[default]
+    Merged,
+    /// One partition at a time, as in the service (B-297).
+    Faithful,
+}
+
 /// Whether a receiver settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReceiveMode {

@@ -104,7 +104,7 @@ impl Namespace {
         lock_policy: &str,
         peek_policy: &str,
     ) -> PyResult<Self> {
-        options::check_supported(tier, profile, config, peek_policy)?;
+        options::check_supported(config)?;
         let clock = match clock {
             None => None,
             Some(clock) => match clock.cast::<ManualClock>() {
@@ -120,6 +120,8 @@ impl Namespace {
             store: options::store(path, durability, partitions_owned)?,
             partitions: options::partitions(partitions)?,
             lock_policy: options::lock_policy(lock_policy)?,
+            peek_policy: options::peek_policy(peek_policy)?,
+            plan: options::plan(tier, profile)?,
             memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
             clock,
         };

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use oxbus_broker::durable::StoreOptions;
 use oxbus_model::caps::{PARTITIONS_MAX, PREFETCH_COUNT_MAX};
 use oxbus_model::name::SubQueue;
-use oxbus_model::options::{Durability, LockPolicy, ReceiveMode, in_range};
+use oxbus_model::options::{Durability, LockPolicy, PeekPolicy, ReceiveMode, in_range};
+use oxbus_model::tier::{Plan, Profile, Tier};
 use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -33,28 +34,7 @@ pub(crate) fn lock_policy(name: &str) -> PyResult<LockPolicy> {
 }
 
 /// Refuses what later versions bring, each with what to do now.
-pub(crate) fn check_supported(
-    tier: Option<&str>,
-    profile: &str,
-    config: Option<&Bound<'_, PyAny>>,
-    peek_policy: &str,
-) -> PyResult<()> {
-    match tier {
-        None => {}
-        Some("basic" | "standard" | "premium") => {
-            return Err(not_yet("tier", "leave tier out for a namespace without quotas")).or_raise();
-        }
-        Some(other) => return Err(PyValueError::new_err(format!("unknown tier; leave it out: `{other}`"))),
-    }
-    match profile {
-        "current" => {}
-        "2019" | "2017" => return Err(not_yet("an older profile", "leave profile out")).or_raise(),
-        other => {
-            return Err(PyValueError::new_err(format!(
-                "unknown profile; use `current`: `{other}`"
-            )));
-        }
-    }
+pub(crate) fn check_supported(config: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     if config.is_some() {
         return Err(not_yet(
             "config",
@@ -62,11 +42,41 @@ pub(crate) fn check_supported(
         ))
         .or_raise();
     }
-    match peek_policy {
-        "merged" => Ok(()),
-        "faithful" => Err(not_yet("peek_policy `faithful`", "use `merged`")).or_raise(),
+    Ok(())
+}
+
+/// The tier and the edition by their names.
+pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<Plan> {
+    let tier = match tier {
+        None => None,
+        Some("basic") => Some(Tier::Basic),
+        Some("standard") => Some(Tier::Standard),
+        Some("premium") => Some(Tier::Premium),
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "unknown tier; use `basic`, `standard` or `premium`, or leave it out for no quotas: `{other}`"
+            )));
+        }
+    };
+    let profile = match profile {
+        "current" => Profile::Current,
+        "2019" => Profile::Edition2019,
+        "2017" => Profile::Edition2017,
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "unknown profile; use `current`, `2019` or `2017`: `{other}`"
+            )));
+        }
+    };
+    Ok(Plan { tier, profile })
+}
+
+pub(crate) fn peek_policy(name: &str) -> PyResult<PeekPolicy> {
+    match name {
+        "merged" => Ok(PeekPolicy::Merged),
+        "faithful" => Ok(PeekPolicy::Faithful),
         other => Err(PyValueError::new_err(format!(
-            "unknown peek_policy; use `merged`: `{other}`"
+            "unknown peek_policy; use `merged` or `faithful`: `{other}`"
         ))),
     }
 }

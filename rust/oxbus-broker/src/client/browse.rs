@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Browsing: looking at messages without touching them (B-290 … B-305).
 //!
-//! Without a number, a browse merges the partitions by enqueued time, then partition id, and goes on where this
+//! Without a number, a browse merges the partitions by enqueued time, then partition id, or answers from one of them, as the
+//! namespace's policy says, and goes on where this
 //! receiver's last browse ended, so a loop until nothing comes sees each message once. With a number it begins at
 //! that message and goes on partition by partition upwards (B-301).
 
 use std::sync::{Mutex, PoisonError};
 
 use oxbus_model::caps::PEEK_MESSAGES_MAX;
-use oxbus_model::options::in_range;
+use oxbus_model::options::{PeekPolicy, in_range};
 use oxbus_model::{Counter, Result, SequenceNumber};
 use oxbus_store::Peeked;
 
@@ -41,7 +42,10 @@ impl Receiver {
         next.resize(usize::from(self.queue.partitions()), Counter::FIRST);
         let found = match from {
             Some(from) => self.browse_upwards(max, from),
-            None => self.browse_merged(max, &next),
+            None => match self.queue.core().peek_policy() {
+                PeekPolicy::Merged => self.browse_merged(max, &next),
+                PeekPolicy::Faithful => self.browse_one(max, &next),
+            },
         };
         for browsed in &found {
             next[browsed.index] = Counter(browsed.message.counter.0 + 1);
@@ -61,6 +65,20 @@ impl Receiver {
         order.sort_by_key(|&at| (sort_time[at], at));
         order.truncate(max);
         order.into_iter().filter_map(|at| heads[at].take()).collect()
+    }
+
+    /// The next messages of one partition: the first in turn that has any.
+    fn browse_one(&self, max: usize, next: &[Counter]) -> Vec<Browsed> {
+        let cells = next.len();
+        let first = self.queue.receivable(self.sub_queue).next_rotation() as usize % cells;
+        let mut found = Vec::new();
+        for index in (first..cells).chain(0..first) {
+            self.browse_cell(index, next[index], max, &mut found);
+            if !found.is_empty() {
+                break;
+            }
+        }
+        found
     }
 
     fn browse_upwards(&self, max: usize, from: SequenceNumber) -> Vec<Browsed> {

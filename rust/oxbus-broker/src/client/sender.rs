@@ -10,6 +10,7 @@ use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
+use oxbus_model::tier::Tier;
 use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Record};
 
@@ -130,6 +131,7 @@ impl Sender {
         }
         self.check_size(batch.largest_message_bytes())?;
         let (count, bytes) = (batch.len(), batch.size_bytes());
+        self.check_batch_size(bytes)?;
         let route = self.route_batch(&batch)?;
         let identities = self.identities(&batch.entries)?;
         let now = self.queue.core().clock().now();
@@ -295,6 +297,17 @@ impl Sender {
         } else {
             self.queue.receivable(SubQueue::Main).doorbell.ring_all();
         }
+    }
+
+    /// Refuses a batch that the tier does not take (B-053, B-054).
+    pub(super) fn check_batch_size(&self, bytes: usize) -> Result<()> {
+        let tier = self.queue.core().plan().tier;
+        let Some(max) = tier.map(Tier::batch_size_bytes_max).filter(|max| bytes > *max) else {
+            return Ok(());
+        };
+        let detail =
+            format!("the batch is too large for the tier; send less at once: size={bytes} bytes, limit={max} bytes");
+        Err(Error::new(ErrorKind::MessageSizeExceeded, detail))
     }
 
     pub(super) fn check_size(&self, bytes: usize) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::RuleSettings;
+use oxbus_model::tier::Kind;
 use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,15 @@ pub enum EntityRole {
 }
 
 impl EntityRole {
+    /// What it is, for the tier.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Queue => Kind::Queue,
+            Self::Topic { .. } => Kind::Topic,
+            Self::Subscription { .. } => Kind::Subscription,
+        }
+    }
+
     fn is_queue(&self) -> bool {
         *self == Self::Queue
     }

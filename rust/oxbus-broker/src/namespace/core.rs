@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use oxbus_model::name::EntityName;
-use oxbus_model::options::LockPolicy;
+use oxbus_model::options::{LockPolicy, PeekPolicy};
+use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, Result, TokenKey};
 
 use crate::clock::random_bytes;
@@ -21,6 +22,8 @@ pub struct Core {
     /// Set once, before there is a queue.
     identity_key: OnceLock<IdentityKey>,
     lock_policy: LockPolicy,
+    peek_policy: PeekPolicy,
+    plan: Plan,
     /// The memory limit in memory, if there is one.
     quota: Option<Quota>,
     /// The memory limit in a directory.
@@ -34,7 +37,8 @@ pub struct Core {
 impl Core {
     pub(super) fn new(
         clock: Arc<dyn Clock>,
-        lock_policy: LockPolicy,
+        (lock_policy, peek_policy): (LockPolicy, PeekPolicy),
+        plan: Plan,
         memory_limit_bytes: Option<u64>,
         durable: bool,
     ) -> Result<Self> {
@@ -43,6 +47,8 @@ impl Core {
             token_key: TokenKey(random_bytes()?),
             identity_key: OnceLock::new(),
             lock_policy,
+            peek_policy,
+            plan,
             quota: memory_limit_bytes.map(Quota::new),
             memory: Arc::new(Memory::new(memory_limit_bytes)),
             turns: AtomicU64::new(0),
@@ -76,6 +82,16 @@ impl Core {
     /// Policy of receivers that name none.
     pub fn lock_policy(&self) -> LockPolicy {
         self.lock_policy
+    }
+
+    /// Its tier and edition.
+    pub fn plan(&self) -> Plan {
+        self.plan
+    }
+
+    /// From where a browse without a number answers.
+    pub fn peek_policy(&self) -> PeekPolicy {
+        self.peek_policy
     }
 
     /// Where the next sender begins its turns.

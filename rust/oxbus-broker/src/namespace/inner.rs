@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
-use oxbus_model::caps::PARTITIONS_DEFAULT;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::QueueSettings;
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
@@ -74,6 +73,8 @@ impl Inner {
             store,
             partitions,
             lock_policy,
+            peek_policy,
+            plan,
             memory_limit_bytes,
             clock: manual,
         } = options;
@@ -81,7 +82,13 @@ impl Inner {
             Some(manual) => Arc::<ManualClock>::clone(manual),
             None => Arc::new(SystemClock::new()),
         };
-        let core = Arc::new(Core::new(clock, lock_policy, memory_limit_bytes, store.is_some())?);
+        let core = Arc::new(Core::new(
+            clock,
+            (lock_policy, peek_policy),
+            plan,
+            memory_limit_bytes,
+            store.is_some(),
+        )?);
         let on_advance = manual.map(|clock| {
             let handle = core.wake_handle();
             let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || handle.wake_all());
@@ -91,11 +98,11 @@ impl Inner {
         let mut found = None;
         let (shards, stores) = match store {
             None => {
-                let ids = (0..partitions.unwrap_or(PARTITIONS_DEFAULT)).map(PartitionId);
+                let ids = (0..plan.partitions(partitions)?).map(PartitionId);
                 (ids.map(|id| Arc::new(Shard::in_memory(id))).collect(), None)
             }
             Some(store) => {
-                let opened = durable::open(&store, partitions, PARTITIONS_DEFAULT, &core.memory)?;
+                let opened = durable::open(&store, partitions, plan.partitions(partitions)?, &core.memory)?;
                 core.set_identity_key(opened.stores.identity_key());
                 found = Some((opened.contents, opened.images));
                 (opened.shards.into(), Some(opened.stores))

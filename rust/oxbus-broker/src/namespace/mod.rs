@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::{EntityName, SubQueue};
-use oxbus_model::options::{LockPolicy, QueueSettings};
+use oxbus_model::options::{LockPolicy, PeekPolicy, QueueSettings};
+use oxbus_model::tier::{Kind, Plan};
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 
 pub use self::core::{Core, WakeHandle};
@@ -38,6 +39,10 @@ pub struct NamespaceOptions {
     pub partitions: Option<u16>,
     /// Policy of receivers that name none.
     pub lock_policy: LockPolicy,
+    /// From where a browse without a number answers.
+    pub peek_policy: PeekPolicy,
+    /// Its tier and edition.
+    pub plan: Plan,
     /// Bytes the messages may take; `None` without a bound.
     pub memory_limit_bytes: Option<u64>,
     /// A clock moved by hand; `None` for the machine's.
@@ -74,6 +79,11 @@ impl Namespace {
         Ok(Self {
             inner: Inner::open(options)?,
         })
+    }
+
+    /// Its tier and edition.
+    pub fn plan(&self) -> Plan {
+        self.inner.core.plan()
     }
 
     /// True when messages are kept in a directory.
@@ -149,10 +159,16 @@ impl Namespace {
     }
 
     /// Creates an entity of a valid name.
-    fn create(&self, name: &EntityName, settings: QueueSettings, role: EntityRole) -> Result<Arc<Queue>> {
+    fn create(&self, name: &EntityName, mut settings: QueueSettings, role: EntityRole) -> Result<Arc<Queue>> {
         let inner = &self.inner;
         inner.core.check_open()?;
+        let plan = inner.core.plan();
+        let kind = role.kind();
+        if kind != Kind::Subscription {
+            plan.complete(&mut settings);
+        }
         settings.check()?;
+        plan.check(kind, &settings, None)?;
         self.delete_idle();
         let mut entities = inner.core.queues_for_change();
         inner.refresh(&mut entities);
@@ -163,6 +179,11 @@ impl Namespace {
                 name.as_str()
             );
             return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
+        }
+        if kind != Kind::Subscription {
+            let counted = entities.values().filter(|entity| !entity.is_subscription());
+            let partitioned = counted.clone().filter(|entity| entity.is_partitioned()).count();
+            plan.check_count(counted.count(), partitioned, settings.enable_partitioning)?;
         }
         let home = match &role {
             // Beside its topic, so that both meet in one shard.
@@ -242,6 +263,8 @@ impl Namespace {
         let mut role = entity.role_entry();
         change(&mut next, &mut role);
         held.check_change(&next)?;
+        let plan = self.inner.core.plan();
+        plan.check(role.kind(), &next, Some(&held))?;
         check_destinations(entity.name(), &next, &entities)?;
         let compiled = match &role {
             EntityRole::Subscription { rules, .. } => {
@@ -375,6 +398,7 @@ impl Namespace {
     /// A transaction in which nothing was done. It may touch several entities when `cross_entity` says so.
     pub fn transaction(&self, cross_entity: bool) -> Result<Transaction> {
         self.inner.core.check_open()?;
+        self.inner.core.plan().check_transactions()?;
         Ok(Transaction::new(cross_entity))
     }
 

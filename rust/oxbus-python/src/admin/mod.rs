@@ -25,8 +25,11 @@ impl Namespace {
     ) -> PyResult<Bound<'py, PyDict>> {
         let mut draft = Draft::default();
         Wishes::read(options, &QUEUE)?.apply(&mut draft);
-        let settings = draft.settings;
         let namespace = self.namespace.get()?;
+        let mut settings = draft.settings;
+        settings.enable_partitioning = namespace
+            .plan()
+            .is_partitioned(draft.partitioned, namespace.partitions());
         let created = blocking::run(py, namespace.stores().is_some(), || {
             namespace.create_queue(name, settings)
         })?;

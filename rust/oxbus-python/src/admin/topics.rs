@@ -2,6 +2,7 @@
 //! Topics and subscriptions as dicts.
 
 use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
+use oxbus_model::tier::Tier;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -24,10 +25,12 @@ impl Namespace {
         let namespace = self.namespace.get()?;
         let created = blocking::run(py, namespace.stores().is_some(), || {
             let Draft {
-                settings,
+                mut settings,
                 support_ordering,
+                partitioned,
                 ..
             } = draft;
+            settings.enable_partitioning = namespace.plan().is_partitioned(partitioned, namespace.partitions());
             namespace.create_topic(name, settings, TopicOptions { support_ordering })
         })?;
         describe::topic(py, &*created.or_raise()?)
@@ -138,7 +141,7 @@ impl Namespace {
         let (created, updated) = namespace.times();
         dict.set_item("created_at_ms", created.0)?;
         dict.set_item("updated_at_ms", updated.0)?;
-        dict.set_item("messaging_sku", "")?;
+        dict.set_item("messaging_sku", namespace.plan().tier.map_or("", Tier::name))?;
         dict.set_item("messaging_units", py.None())?;
         dict.set_item("partitions", namespace.partitions())?;
         Ok(dict)

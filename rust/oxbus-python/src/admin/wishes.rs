@@ -61,6 +61,8 @@ pub(super) struct Draft {
     pub(super) settings: QueueSettings,
     pub(super) support_ordering: bool,
     pub(super) bury_failed: bool,
+    /// What was said about partitioning, if anything.
+    pub(super) partitioned: Option<bool>,
 }
 
 impl Default for Draft {
@@ -69,6 +71,7 @@ impl Default for Draft {
             settings: QueueSettings::default(),
             support_ordering: true,
             bury_failed: true,
+            partitioned: None,
         }
     }
 }
@@ -196,7 +199,10 @@ fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Wish>> {
             it.settings.max_message_size_kilobytes = Some(kilobytes);
         }),
         "duplicate_detection_history_time_window" => amount(name, value, |it, ms| it.settings.duplicate_window_ms = ms),
-        "enable_partitioning" => flag(name, value, |it, on| it.settings.enable_partitioning = on),
+        "enable_partitioning" => flag(name, value, |it, on| {
+            it.settings.enable_partitioning = on;
+            it.partitioned = Some(on);
+        }),
         "dead_lettering_on_message_expiration" => flag(name, value, |it, on| {
             it.settings.dead_lettering_on_message_expiration = on;
         }),

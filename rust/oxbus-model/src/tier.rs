@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tiers and editions of the service: what they let an entity be, and their quotas (B-001 … B-015, B-025 … B-055, B-466).
+
+use crate::caps::{
+    AUTO_DELETE_ON_IDLE_MS_MIN, BASIC_TIME_TO_LIVE_MS_MAX, BATCH_SIZE_BYTES_DEFAULT, DURATION_MS_NEVER, ENTITIES_MAX,
+    MESSAGE_SIZE_BYTES_MAX, PARTITIONED_ENTITIES_MAX, PARTITIONS_DEFAULT, PREMIUM_ENTITIES_MAX,
+    PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT, STANDARD_MESSAGE_SIZE_BYTES_MAX, TIER_DUPLICATE_WINDOW_MS_MAX,
+    TIER_DUPLICATE_WINDOW_MS_MIN, TIER_LOCK_DURATION_MS_MAX, TIER_LOCK_DURATION_MS_MIN,
+};
+use crate::options::{QueueSettings, in_range};
+use crate::{Error, ErrorKind, Result};
+
+/// A tier of the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Queues only.
+    Basic,
+    /// Everything; an entity is partitioned if it says so.
+    Standard,
+    /// Everything; all entities are partitioned, or none.
+    Premium,
+}
+
+/// An edition of the service's page on partitioning (B-466).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// The newest.
+    #[default]
+    Current,
+    /// No partitioning in Premium.
+    Edition2019,
+    /// Partitioned unless the entity says otherwise; always, with two partitions, in Premium.
+    Edition2017,
+}
+
+/// The tier and edition of a namespace. Without a tier nothing is metered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// The tier, if there is one.
+    pub tier: Option<Tier>,
+    /// The edition.
+    pub profile: Profile,
+}
+
+/// What is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A queue.
+    Queue,
+    /// A topic.
+    Topic,
+    /// A subscription.
+    Subscription,
+}
+
+impl Tier {
+    /// Its name, as the service writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "Basic",
+            Self::Standard => "Standard",
+            Self::Premium => "Premium",
+        }
+    }
+
+    fn sizes_megabytes(self) -> &'static [u64] {
+        match self {
+            Self::Basic | Self::Standard => &[1024, 2048, 3072, 4096, 5120],
+            Self::Premium => &[1024, 2048, 3072, 4096, 5120, 10_240, 20_480, 40_960, 81_920],
+        }
+    }
+
+    /// Bytes that one batch may have.
+    pub fn batch_size_bytes_max(self) -> usize {
+        match self {
+            Self::Basic | Self::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
+            Self::Premium => BATCH_SIZE_BYTES_DEFAULT,
+        }
+    }
+}
+
+fn refused(detail: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, detail)
+}
+
+impl Plan {
+    /// The partitions of a new namespace (B-004, B-006).
+    pub fn partitions(self, asked: Option<u16>) -> Result<u16> {
+        let (default, allowed): (u16, &[u16]) = match (self.tier, self.profile) {
+            (None, _) => return Ok(asked.unwrap_or(PARTITIONS_DEFAULT)),
+            (Some(Tier::Basic | Tier::Standard), _) => (PARTITIONS_DEFAULT, &[PARTITIONS_DEFAULT]),
+            (Some(Tier::Premium), Profile::Current) => (1, &[1, 2, 4]),
+            (Some(Tier::Premium), Profile::Edition2019) => (1, &[1]),
+            (Some(Tier::Premium), Profile::Edition2017) => (2, &[2]),
+        };
+        let partitions = asked.unwrap_or(default);
+        if allowed.contains(&partitions) {
+            return Ok(partitions);
+        }
+        let tier = self.tier.map_or("", Tier::name);
+        Err(refused(format!(
+            "a namespace of the {tier} tier cannot have so many partitions; use one of {allowed:?}: partitions={partitions}"
+        )))
+    }
+
+    /// Whether a new entity is partitioned that `asked` for it, or said nothing (B-005, B-007, B-010).
+    pub fn is_partitioned(self, asked: Option<bool>, partitions: u16) -> bool {
+        match (self.tier, self.profile) {
+            (Some(Tier::Premium), Profile::Edition2017) => true,
+            (Some(Tier::Premium), Profile::Edition2019) => false,
+            (Some(Tier::Premium), Profile::Current) => matches!(partitions, 2 | 4),
+            (Some(Tier::Standard), Profile::Edition2017) => asked.unwrap_or(true),
+            _ => asked.unwrap_or(false),
+        }
+    }
+
+    /// Completes the settings of a new entity by the defaults of the tier.
+    pub fn complete(self, settings: &mut QueueSettings) {
+        let Some(tier) = self.tier else { return };
+        settings.max_size_megabytes.get_or_insert(1024);
+        let default = match tier {
+            Tier::Basic | Tier::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
+            Tier::Premium => PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT,
+        };
+        settings.max_message_size_kilobytes.get_or_insert(default as u64 >> 10);
+        if tier == Tier::Basic {
+            settings
+                .default_time_to_live_ms
+                .get_or_insert(BASIC_TIME_TO_LIVE_MS_MAX);
+        }
+    }
+
+    /// Refuses what the tier does not have. `before` are the settings that an update changes.
+    pub fn check(self, kind: Kind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
+        let Some(tier) = self.tier else { return Ok(()) };
+        if tier == Tier::Basic {
+            check_basic(kind, settings, before)?;
+        }
+        let (lock, window) = (settings.lock_duration_ms, settings.duplicate_window_ms);
+        if lock > TIER_LOCK_DURATION_MS_MAX {
+            let detail =
+                "The supplied lock time exceeds the allowed maximum of '5' minutes. Use a shorter lock_duration.";
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        in_range(
+            "lock_duration",
+            lock,
+            TIER_LOCK_DURATION_MS_MIN,
+            TIER_LOCK_DURATION_MS_MAX,
+            "ms",
+        )?;
+        in_range(
+            "duplicate_detection_history_time_window",
+            window,
+            TIER_DUPLICATE_WINDOW_MS_MIN,
+            TIER_DUPLICATE_WINDOW_MS_MAX,
+            "ms",
+        )?;
+        if let Some(ms) = settings.auto_delete_on_idle_ms {
+            in_range(
+                "auto_delete_on_idle",
+                ms,
+                AUTO_DELETE_ON_IDLE_MS_MIN,
+                DURATION_MS_NEVER,
+                "ms",
+            )?;
+        }
+        let allowed = tier.sizes_megabytes();
+        if let Some(megabytes) = settings.max_size_megabytes.filter(|it| !allowed.contains(it)) {
+            let detail = format!(
+                "max_size_in_megabytes is none of the {} tier's; use one of {allowed:?}: {megabytes}",
+                tier.name()
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        if settings.enable_express && settings.requires_duplicate_detection {
+            let detail = "Both DelayedPersistence and RequiresDuplicateDetection property can't be enabled together. Leave \
+                          enable_express out.";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        let most = match tier {
+            Tier::Basic | Tier::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
+            Tier::Premium if settings.enable_partitioning => PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT,
+            Tier::Premium => MESSAGE_SIZE_BYTES_MAX,
+        };
+        settings.max_message_size_kilobytes.map_or(Ok(()), |kilobytes| {
+            in_range("max_message_size_in_kilobytes", kilobytes, 1, most as u64 >> 10, "KiB")
+        })
+    }
+
+    /// Refuses one entity too many (B-040, B-041).
+    pub fn check_count(self, entities: usize, partitioned: usize, is_partitioned: bool) -> Result<()> {
+        let Some(tier) = self.tier else { return Ok(()) };
+        let most = if tier == Tier::Premium {
+            PREMIUM_ENTITIES_MAX
+        } else {
+            ENTITIES_MAX
+        };
+        if entities >= most {
+            let detail = format!("the namespace has {most} queues and topics, which is the most; delete one first");
+            return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+        }
+        if tier != Tier::Premium && is_partitioned && partitioned >= PARTITIONED_ENTITIES_MAX {
+            let detail = format!(
+                "The maximum number of resources of type `EnablePartioning == true` has been reached or exceeded. Delete one of the \
+                 {PARTITIONED_ENTITIES_MAX} partitioned entities, or leave enable_partitioning out."
+            );
+            return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+        }
+        Ok(())
+    }
+
+    /// Refuses transactions where there are none (B-001).
+    pub fn check_transactions(self) -> Result<()> {
+        if self.tier == Some(Tier::Basic) {
+            return Err(refused(
+                "the Basic tier has no transactions; open the namespace with tier=\"standard\"".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What Basic does not have (B-001, B-002).
+fn check_basic(kind: Kind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
+    let usual = QueueSettings {
+        default_time_to_live_ms: Some(BASIC_TIME_TO_LIVE_MS_MAX),
+        ..QueueSettings::default()
+    };
+    let usual = before.unwrap_or(&usual);
+    let set = [
+        ("RequiresDuplicateDetection", settings.requires_duplicate_detection),
+        ("AutoDeleteOnIdle", settings.auto_delete_on_idle_ms.is_some()),
+        ("RequiresSession", settings.requires_session),
+        (
+            "DefaultMessageTimeToLive",
+            settings.default_time_to_live_ms != usual.default_time_to_live_ms,
+        ),
+        (
+            "DuplicateDetectionHistoryTimeWindow",
+            settings.duplicate_window_ms != usual.duplicate_window_ms,
+        ),
+        ("EnableExpress", settings.enable_express),
+        ("ForwardTo", settings.forward_to.is_some()),
+        (
+            "ForwardDeadLetteredMessagesTo",
+            settings.forward_dead_letters_to.is_some(),
+        ),
+    ];
+    let what = match kind {
+        Kind::Queue => "Queue",
+        Kind::Topic | Kind::Subscription => {
+            return Err(refused(
+                "SubCode=40000. The Basic tier has no topics; open the namespace with tier=\"standard\"".to_owned(),
+            ));
+        }
+    };
+    match set.iter().find(|(_, is_set)| *is_set) {
+        None => Ok(()),
+        Some((name, _)) => Err(refused(format!(
+            "SubCode=40000. The property '{name}' can't be set when creating a {what} because the namespace is using the 'Basic' Tier. \
+             Leave it out, or open the namespace with tier=\"standard\"."
+        ))),
+    }
+}
