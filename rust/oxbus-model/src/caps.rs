@@ -122,5 +122,9 @@ pub const ACTION_TEXT_CHARS_MAX: usize = 1_024;
 pub const ACTION_EXPRESSIONS_MAX: usize = 32;
 /// Characters of a rule's name: that of the service.
 pub const RULE_NAME_CHARS_MAX: usize = 50;
+/// Bytes of a text that an expression makes: more cannot be a property (B-048).
+pub const EXPRESSION_TEXT_BYTES_MAX: usize = 64 << 10;
+/// Characters of a LIKE pattern that comes from a property or a parameter; those in a filter are bounded by its text.
+pub const LIKE_PATTERN_CHARS_MAX: usize = 1_024;
 /// Levels of parentheses, signs and NOT in an expression. Bounds the stack of a parse and of an evaluation.
 pub const EXPRESSION_DEPTH_MAX: usize = 64;

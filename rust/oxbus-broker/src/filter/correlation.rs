@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Correlation filters: equal values of some fields and application properties (B-356, B-357).
+
+use std::hash::{Hash, Hasher};
+
+use oxbus_model::message::Value;
+use oxbus_model::rules::{CorrelationSettings, OwnedValue};
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::property_name;
+use super::view::View;
+
+/// Fields that a correlation filter can name.
+pub(super) const FIELDS: usize = 8;
+
+/// Conditions that must all hold. Fields are in the order of [`fields_of`].
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Correlation {
+    pub(super) fields: [Option<Box<str>>; FIELDS],
+    pub(super) properties: Box<[(String, OwnedValue)]>,
+}
+
+impl Correlation {
+    /// Refuses a filter that compares nothing, and one that compares a property twice.
+    pub(super) fn compile(settings: &CorrelationSettings) -> Result<Self> {
+        let field = |text: &Option<String>| text.as_deref().map(Box::from);
+        let fields = [
+            field(&settings.correlation_id),
+            field(&settings.message_id),
+            field(&settings.to),
+            field(&settings.reply_to),
+            field(&settings.subject),
+            field(&settings.session_id),
+            field(&settings.reply_to_session_id),
+            field(&settings.content_type),
+        ];
+        if fields.iter().all(Option::is_none) && settings.properties.is_empty() {
+            let detail = "a correlation filter needs at least one condition; set a field or a property of it";
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        for (index, (name, _)) in settings.properties.iter().enumerate() {
+            let mut others = settings.properties[..index].iter();
+            if others.any(|(other, _)| property_name::same(other, name)) {
+                let detail = format!("a correlation filter names a property once, in whatever case: property=`{name}`");
+                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+            }
+        }
+        Ok(Self {
+            fields,
+            properties: settings.properties.clone().into(),
+        })
+    }
+
+    /// Looks at each condition in turn. What a topic does by its index is the same.
+    #[cfg(test)]
+    pub(super) fn selects(&self, view: &View<'_>) -> bool {
+        let fields = fields_of(view);
+        let fields_hold = self.fields.iter().zip(fields).all(|(expected, found)| match expected {
+            Some(expected) => found == Some(expected),
+            None => true,
+        });
+        let holds = |name: &str, value: &OwnedValue| {
+            let expected = Comparable::of(value.as_value());
+            expected.is_some() && view.user(name).and_then(Comparable::of) == expected
+        };
+        fields_hold && self.properties.iter().all(|(name, value)| holds(name, value))
+    }
+}
+
+/// Those fields of a message.
+pub(super) fn fields_of<'v>(view: &'v View<'_>) -> [Option<&'v str>; FIELDS] {
+    let fields = view.fields();
+    [
+        fields.correlation_id,
+        view.message_id(),
+        fields.to,
+        fields.reply_to,
+        fields.subject,
+        fields.session_id,
+        fields.reply_to_session_id,
+        fields.content_type,
+    ]
+}
+
+/// A value in a form whose equality is that of B-357: types must match, but an integer is equal to the double of exactly the
+/// same number. A null is equal to a null that the message carries, and not to a property that it lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Comparable<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// Bits of a double that no integer equals.
+    Double(u64),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Uuid([u8; 16]),
+    Time(i64),
+}
+
+impl<'a> Comparable<'a> {
+    /// `None` for "not a number", which is equal to nothing.
+    #[inline]
+    pub(super) fn of(value: Value<'a>) -> Option<Self> {
+        Some(match value {
+            Value::Null => Self::Null,
+            Value::Bool(it) => Self::Bool(it),
+            Value::Int(it) => Self::Int(it),
+            Value::Double(it) if it.is_nan() => return None,
+            Value::Double(it) => of_double(it),
+            Value::Text(it) => Self::Text(it),
+            Value::Bytes(it) => Self::Bytes(it),
+            Value::Uuid(it) => Self::Uuid(it),
+            Value::Time(it) => Self::Time(it),
+        })
+    }
+}
+
+fn of_double(value: f64) -> Comparable<'static> {
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+    if value.fract() == 0.0 && (-TWO_TO_63..TWO_TO_63).contains(&value) {
+        Comparable::Int(value as i64)
+    } else {
+        Comparable::Double(value.to_bits())
+    }
+}
+
+/// The hash of compared values, fields first. Its keys are no secret: whoever could find colliding values would have to
+/// write them into rules as well.
+#[derive(Debug, Default)]
+pub(super) struct ValuesHash(std::hash::DefaultHasher);
+
+impl ValuesHash {
+    pub(super) fn field(&mut self, text: &str) {
+        text.hash(&mut self.0);
+    }
+
+    pub(super) fn property(&mut self, value: Comparable<'_>) {
+        value.hash(&mut self.0);
+    }
+
+    pub(super) fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+}

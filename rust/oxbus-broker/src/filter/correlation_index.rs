@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All correlation filters of a topic, found by the values of a message.
+//!
+//! Filters that compare the same fields and properties form a group; a group keeps its filters by the hash of the values
+//! they ask for. A message costs one look-up per group, however many filters the group has, and a group is looked at only
+//! when the message has its rarest property.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
+
+use oxbus_model::message::Value;
+use oxbus_model::rules::OwnedValue;
+use smallvec::SmallVec;
+
+use super::correlation::{Comparable, Correlation, FIELDS, ValuesHash, fields_of};
+use super::property_name;
+use super::topic_rules::Target;
+use super::view::View;
+
+/// Properties of one message that some filter compares, kept without an allocation.
+const COMPARED_INLINE: usize = 8;
+
+/// Position of a name in [`CorrelationIndex::names`].
+type NameId = u32;
+
+/// Fields and properties that the filters of a group compare.
+type Compared = ([bool; FIELDS], Box<[NameId]>);
+
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AlreadyHash>>;
+
+/// The filters, by what they compare.
+#[derive(Debug, Default)]
+pub(super) struct CorrelationIndex {
+    groups: Vec<Group>,
+    /// Groups that compare fields alone.
+    of_fields: Vec<u32>,
+    /// Groups by the rarest property they compare.
+    of_property: Vec<Vec<u32>>,
+    names: Vec<String>,
+    names_by_hash: ByHash<SmallVec<[NameId; 1]>>,
+}
+
+/// Filters that compare the same.
+#[derive(Debug)]
+struct Group {
+    fields: [bool; FIELDS],
+    /// Rising.
+    properties: Box<[NameId]>,
+    filters: ByHash<SmallVec<[Filter; 1]>>,
+}
+
+/// A filter, and the rules that have it.
+#[derive(Debug)]
+struct Filter {
+    /// Of the fields that its group compares, in their order.
+    fields: Box<[Box<str>]>,
+    /// Of the properties that its group compares, in their order.
+    properties: Box<[OwnedValue]>,
+    targets: SmallVec<[Target; 1]>,
+}
+
+impl CorrelationIndex {
+    /// The index over filters and who has them.
+    pub(super) fn of<'r>(filters: impl Iterator<Item = (&'r Correlation, Target)>) -> Self {
+        let mut index = Self::default();
+        let mut groups: HashMap<Compared, u32, BuildHasherDefault<DefaultHasher>> = HashMap::default();
+        for (filter, target) in filters {
+            let mut properties: Vec<_> = filter
+                .properties
+                .iter()
+                .map(|(name, value)| (index.name_id(name), value))
+                .collect();
+            properties.sort_by_key(|(name, _)| *name);
+            let compared: Compared = (
+                filter.fields.each_ref().map(Option::is_some),
+                properties.iter().map(|(name, _)| *name).collect(),
+            );
+            let group = *groups.entry(compared).or_insert_with_key(|(fields, properties)| {
+                index.groups.push(Group {
+                    fields: *fields,
+                    properties: properties.clone(),
+                    filters: ByHash::default(),
+                });
+                index.groups.len() as u32 - 1
+            });
+            index.groups[group as usize].insert(filter, &properties, target);
+        }
+        index.file_groups();
+        index
+    }
+
+    /// True without filters.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Shows the rules whose filter selects the message.
+    #[inline]
+    pub(super) fn find(&self, view: &View<'_>, mut found: impl FnMut(&[Target])) {
+        let fields = fields_of(view);
+        for &group in &self.of_fields {
+            self.groups[group as usize].find(&fields, &[], &mut found);
+        }
+        if self.names.is_empty() {
+            return;
+        }
+        let mut compared: SmallVec<[(NameId, Value<'_>); COMPARED_INLINE]> = SmallVec::new();
+        for &(name, value) in &view.properties {
+            if let Some(id) = self.known_name(name)
+                && compared.iter().all(|(other, _)| *other != id)
+            {
+                compared.push((id, value));
+            }
+        }
+        for &(name, _) in &compared {
+            for &group in &self.of_property[name as usize] {
+                self.groups[group as usize].find(&fields, &compared, &mut found);
+            }
+        }
+    }
+
+    fn name_id(&mut self, name: &str) -> NameId {
+        if let Some(id) = self.known_name(name) {
+            return id;
+        }
+        let id = self.names.len() as NameId;
+        self.names.push(name.to_owned());
+        self.names_by_hash.entry(name_hash(name)).or_default().push(id);
+        id
+    }
+
+    #[inline]
+    fn known_name(&self, name: &str) -> Option<NameId> {
+        let candidates = self.names_by_hash.get(&name_hash(name))?;
+        candidates
+            .iter()
+            .copied()
+            .find(|&id| property_name::same(&self.names[id as usize], name))
+    }
+
+    /// Files each group under the property that the fewest groups compare.
+    fn file_groups(&mut self) {
+        let mut uses = vec![0u32; self.names.len()];
+        for name in self.groups.iter().flat_map(|group| &group.properties) {
+            uses[*name as usize] += 1;
+        }
+        self.of_property = vec![Vec::new(); self.names.len()];
+        for (id, group) in self.groups.iter().enumerate() {
+            match group.properties.iter().min_by_key(|name| uses[**name as usize]) {
+                Some(rarest) => self.of_property[*rarest as usize].push(id as u32),
+                None => self.of_fields.push(id as u32),
+            }
+        }
+    }
+}
+
+impl Group {
+    fn insert(&mut self, filter: &Correlation, properties: &[(NameId, &OwnedValue)], target: Target) {
+        let fields: Box<[Box<str>]> = filter.fields.iter().flatten().cloned().collect();
+        let mut hash = ValuesHash::default();
+        fields.iter().for_each(|text| hash.field(text));
+        for (_, value) in properties {
+            // What is equal to nothing selects nothing.
+            let Some(value) = Comparable::of(value.as_value()) else {
+                return;
+            };
+            hash.property(value);
+        }
+        let same_hash = self.filters.entry(hash.finish()).or_default();
+        let is_same = |known: &Filter| {
+            let values = properties.iter().map(|(_, value)| Comparable::of(value.as_value()));
+            known.fields == fields
+                && known
+                    .properties
+                    .iter()
+                    .map(|it| Comparable::of(it.as_value()))
+                    .eq(values)
+        };
+        match same_hash.iter_mut().find(|known| is_same(known)) {
+            Some(known) => known.targets.push(target),
+            None => same_hash.push(Filter {
+                fields,
+                properties: properties.iter().map(|(_, value)| (*value).clone()).collect(),
+                targets: SmallVec::from_slice(&[target]),
+            }),
+        }
+    }
+
+    #[inline]
+    fn find(
+        &self,
+        fields: &[Option<&str>; FIELDS],
+        properties: &[(NameId, Value<'_>)],
+        found: &mut impl FnMut(&[Target]),
+    ) {
+        let mut hash = ValuesHash::default();
+        for (_, text) in self.fields.iter().zip(fields).filter(|(compared, _)| **compared) {
+            let Some(text) = text else { return };
+            hash.field(text);
+        }
+        let value_of = |name: &NameId| {
+            let (_, value) = properties.iter().find(|(known, _)| known == name)?;
+            Comparable::of(*value)
+        };
+        for name in &self.properties {
+            let Some(value) = value_of(name) else { return };
+            hash.property(value);
+        }
+        let Some(candidates) = self.filters.get(&hash.finish()) else {
+            return;
+        };
+        for filter in candidates {
+            let texts = self.fields.iter().zip(fields).filter(|(compared, _)| **compared);
+            let fields_hold = texts
+                .map(|(_, text)| *text)
+                .eq(filter.fields.iter().map(|text| Some(&**text)));
+            let expected = filter.properties.iter().map(|value| Comparable::of(value.as_value()));
+            if fields_hold && self.properties.iter().map(value_of).eq(expected) {
+                found(&filter.targets);
+            }
+        }
+    }
+}
+
+fn name_hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    property_name::hash(name, &mut hasher);
+    hasher.finish()
+}
+
+/// For keys that are hashes themselves.
+#[derive(Debug, Default)]
+struct AlreadyHash(u64);
+
+impl Hasher for AlreadyHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        unreachable!("keys are u64: {bytes:?}");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The copy of a message while an action changes it.
+
+use oxbus_model::message::{Fields, MessageId, PropertiesBuilder, Value, check_key_length};
+use oxbus_model::rules::OwnedValue;
+use oxbus_store::Record;
+
+use super::operand::Operand;
+use super::property_name;
+use super::system_property::SystemProperty;
+use super::view::View;
+use crate::record;
+
+/// A copy of a message.
+#[derive(Debug)]
+pub(super) struct Draft<'a, 'm> {
+    arrived: &'a View<'m>,
+    /// Fields that were set; `None` where one was removed. Later entries win.
+    texts: Vec<(SystemProperty, Option<String>)>,
+    /// Application properties as they are now.
+    properties: Vec<(String, OwnedValue)>,
+}
+
+impl<'a, 'm> Draft<'a, 'm> {
+    /// The copy before any change.
+    pub(super) fn of(arrived: &'a View<'m>) -> Self {
+        Self {
+            arrived,
+            texts: Vec::new(),
+            properties: arrived
+                .properties
+                .iter()
+                .map(|&(name, value)| (name.to_owned(), value.into()))
+                .collect(),
+        }
+    }
+
+    /// Shows the copy as it is now.
+    pub(super) fn look<T>(&self, see: impl FnOnce(&View<'_>) -> T) -> T {
+        let fields = self.fields();
+        let properties = self
+            .properties
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_value()));
+        see(&self.arrived.changed(&fields, properties.collect()))
+    }
+
+    /// Sets a field of the broker to a text, or to another value's text; null removes it.
+    pub(super) fn set_system(&mut self, property: SystemProperty, value: &OwnedValue) -> Result<(), String> {
+        let text = match value {
+            OwnedValue::Null => None,
+            value => match Operand::from(value.as_value()).text() {
+                Some(text) => Some(text.into_owned()),
+                None => return Err(format!("sys.{} takes a text, not bytes", property.name())),
+            },
+        };
+        let is_key = matches!(
+            property,
+            SystemProperty::MessageId | SystemProperty::SessionId | SystemProperty::ReplyToSessionId
+        );
+        if is_key {
+            check_key_length(property.name(), text.as_deref()).map_err(|error| error.to_string())?;
+        }
+        self.texts.push((property, text));
+        Ok(())
+    }
+
+    /// Creates an application property, or gives it a new value in the type it has, where that is possible (B-377).
+    pub(super) fn set_user(&mut self, name: &str, value: OwnedValue) {
+        match self
+            .properties
+            .iter_mut()
+            .find(|(known, _)| property_name::same(known, name))
+        {
+            Some((_, stored)) => *stored = converted(value, stored),
+            None => self.properties.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Removes an application property, if it is there.
+    pub(super) fn remove_user(&mut self, name: &str) {
+        self.properties.retain(|(known, _)| !property_name::same(known, name));
+    }
+
+    /// The copy as a store keeps it, with one more application property in place of any of that name.
+    pub(super) fn record(&self, (name, value): (&str, Value<'_>)) -> Record {
+        let mut builder = PropertiesBuilder::default();
+        for (known, stored) in &self.properties {
+            if known != name {
+                builder.push(known, stored.as_value());
+            }
+        }
+        builder.push(name, value);
+        record::encode(&Fields {
+            application_properties: Some(builder.properties()),
+            ..self.fields()
+        })
+    }
+
+    fn fields(&self) -> Fields<'_> {
+        let mut fields: Fields<'_> = *self.arrived.fields();
+        for (property, text) in &self.texts {
+            let text = text.as_deref();
+            match property {
+                SystemProperty::ContentType => fields.content_type = text,
+                SystemProperty::CorrelationId => fields.correlation_id = text,
+                SystemProperty::Label | SystemProperty::Subject => fields.subject = text,
+                SystemProperty::MessageId => fields.message_id = text.map(MessageId::Given),
+                SystemProperty::ReplyTo => fields.reply_to = text,
+                SystemProperty::ReplyToSessionId => fields.reply_to_session_id = text,
+                SystemProperty::SessionId => {
+                    fields.session_id = text;
+                    // Both must be equal where both are set (B-064), also in a copy that is sent on.
+                    if text.is_some() && fields.partition_key.is_some() {
+                        fields.partition_key = text;
+                    }
+                }
+                SystemProperty::To => fields.to = text,
+                other => unreachable!("the parser lets no action write sys.{}", other.name()),
+            }
+        }
+        fields
+    }
+}
+
+/// `value` in the type of `stored`, if it says the same there; else as it is.
+fn converted(value: OwnedValue, stored: &OwnedValue) -> OwnedValue {
+    /// Doubles between these are those that an integer can hold.
+    const INTEGERS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+    let in_its_type = match (stored, &value) {
+        (OwnedValue::Int(_), OwnedValue::Double(it)) if it.fract() == 0.0 && INTEGERS.contains(it) => {
+            Some(OwnedValue::Int(*it as i64))
+        }
+        (OwnedValue::Int(_), OwnedValue::Text(it)) => it.trim().parse().ok().map(OwnedValue::Int),
+        (OwnedValue::Double(_), OwnedValue::Int(it)) => Some(OwnedValue::Double(*it as f64)),
+        (OwnedValue::Double(_), OwnedValue::Text(it)) => it.trim().parse().ok().map(OwnedValue::Double),
+        (OwnedValue::Bool(_), OwnedValue::Text(it)) if it.trim().eq_ignore_ascii_case("true") => {
+            Some(OwnedValue::Bool(true))
+        }
+        (OwnedValue::Bool(_), OwnedValue::Text(it)) if it.trim().eq_ignore_ascii_case("false") => {
+            Some(OwnedValue::Bool(false))
+        }
+        (OwnedValue::Text(_), it) => {
+            let text = Operand::from(it.as_value()).text().map(std::borrow::Cow::into_owned);
+            text.map(OwnedValue::Text)
+        }
+        (OwnedValue::Uuid(_), OwnedValue::Text(it)) => uuid(it).map(OwnedValue::Uuid),
+        _ => None,
+    };
+    in_its_type.unwrap_or(value)
+}
+
+/// The UUID of 32 hexadecimal digits, with or without hyphens.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.chars().filter(|&character| character != '-').collect();
+    let is_uuid = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_uuid.then(|| u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes))?
+}

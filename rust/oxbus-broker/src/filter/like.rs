@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! LIKE: `%` stands for any run of characters, `_` for one (B-369).
+//!
+//! Holds always: a match takes at most (characters of the pattern) × (characters of the text) steps. Only the last `%` is
+//! ever tried again: what stood before it has found the first place it fits, and a later one could not help.
+
+use oxbus_model::caps::LIKE_PATTERN_CHARS_MAX;
+
+/// A pattern, read once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pattern(Vec<Token>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Character(char),
+    One,
+    Run,
+}
+
+impl Pattern {
+    /// Reads a pattern. The character after `escape` stands for itself.
+    pub(super) fn read(text: &str, escape: Option<char>) -> Result<Self, String> {
+        let mut tokens = Vec::new();
+        let mut characters = text.chars();
+        while let Some(character) = characters.next() {
+            let token = if Some(character) == escape {
+                let next = characters.next();
+                Token::Character(
+                    next.ok_or("the LIKE pattern ends with its escape character; add the one it stands for")?,
+                )
+            } else {
+                match character {
+                    '%' if tokens.last() == Some(&Token::Run) => continue,
+                    '%' => Token::Run,
+                    '_' => Token::One,
+                    _ => Token::Character(character),
+                }
+            };
+            tokens.push(token);
+            if tokens.len() > LIKE_PATTERN_CHARS_MAX {
+                return Err(format!(
+                    "a LIKE pattern has at most {LIKE_PATTERN_CHARS_MAX} characters; shorten it"
+                ));
+            }
+        }
+        Ok(Self(tokens))
+    }
+
+    /// The one character of an ESCAPE clause.
+    pub(super) fn escape(text: &str) -> Result<char, String> {
+        let mut characters = text.chars();
+        match (characters.next(), characters.next()) {
+            (Some(character), None) => Ok(character),
+            _ => Err(format!("ESCAPE takes a text of one character: '{text}'")),
+        }
+    }
+
+    /// True when all of `text` is what the pattern describes.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.walk(text, || {})
+    }
+
+    /// The match; `step` is called for every comparison of a token with a character.
+    fn walk(&self, text: &str, mut step: impl FnMut()) -> bool {
+        let mut rest = text.chars();
+        let mut at = 0;
+        // After the last run: the token behind it, and the text from where that was tried last.
+        let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
+        loop {
+            let token = self.0.get(at);
+            if token == Some(&Token::Run) {
+                at += 1;
+                if at == self.0.len() {
+                    return true;
+                }
+                retry = Some((at, rest.clone()));
+                continue;
+            }
+            step();
+            let mut ahead = rest.clone();
+            match (token, ahead.next()) {
+                (None, None) => return true,
+                // The text is used up and the pattern is not: a later start leaves even less text.
+                (Some(_), None) => return false,
+                (Some(Token::One), Some(_)) => {}
+                (Some(Token::Character(expected)), Some(found)) if *expected == found => {}
+                _ => {
+                    let Some((after_run, start)) = &mut retry else {
+                        return false;
+                    };
+                    start.next();
+                    at = *after_run;
+                    rest = start.clone();
+                    continue;
+                }
+            }
+            at += 1;
+            rest = ahead;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn like(text: &str, pattern: &str) -> bool {
+        Pattern::read(pattern, Some('\\')).expect("a pattern").matches(text)
+    }
+
+    /// Tries everything.
+    fn naive(text: &[char], tokens: &[Token]) -> bool {
+        match tokens.split_first() {
+            None => text.is_empty(),
+            Some((Token::Run, tokens)) => (0..=text.len()).any(|skipped| naive(&text[skipped..], tokens)),
+            Some((Token::One, tokens)) => !text.is_empty() && naive(&text[1..], tokens),
+            Some((Token::Character(it), tokens)) => text.first() == Some(it) && naive(&text[1..], tokens),
+        }
+    }
+
+    #[test]
+    fn patterns_match_whole_texts() {
+        for (text, pattern, expected) in [
+            ("abc", "abc", true),
+            ("abc", "ab", false),
+            ("abc", "ABC", false),
+            ("abc", "a%", true),
+            ("abc", "%c", true),
+            ("abc", "%b%", true),
+            ("abc", "_b_", true),
+            ("abc", "__", false),
+            ("", "%", true),
+            ("", "_", false),
+            ("", "", true),
+            ("100%", "100\\%", true),
+            ("1000", "100\\%", false),
+            ("a_b", "a\\_b", true),
+            ("axb", "a\\_b", false),
+            ("ä€😀", "_€_", true),
+            ("abcabd", "%abd", true),
+            ("aaab", "%aab", true),
+        ] {
+            assert_eq!(like(text, pattern), expected, "{text} {pattern}");
+        }
+    }
+
+    #[test]
+    fn an_escape_character_needs_something_to_escape() {
+        assert!(Pattern::read("abc\\", Some('\\')).is_err());
+        assert!(Pattern::escape("").is_err());
+        assert!(Pattern::escape("ab").is_err());
+        assert_eq!(Pattern::escape("é"), Ok('é'));
+    }
+
+    #[test]
+    fn steps_stay_below_pattern_times_text() {
+        let text = "a".repeat(4_000);
+        for (pattern, tokens) in [("%a".repeat(500) + "b", 1_001), ("%aaaaaaaa".repeat(100) + "_b", 902)] {
+            let mut steps = 0u64;
+            let found = Pattern::read(&pattern, None)
+                .expect("a pattern")
+                .walk(&text, || steps += 1);
+            assert!(!found);
+            assert!(steps <= 4_000 * tokens, "{steps} steps");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_answer_is_that_of_trying_everything(text in "[ab%]{0,9}", pattern in "[ab%_]{0,9}") {
+            let pattern = Pattern::read(&pattern, None).expect("a pattern");
+            let characters: Vec<char> = text.chars().collect();
+            prop_assert_eq!(pattern.matches(&text), naive(&characters, &pattern.0));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A rule of a subscription, compiled.
+
+use oxbus_model::caps::RULE_NAME_CHARS_MAX;
+use oxbus_model::rules::{FilterSettings, RuleSettings};
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::correlation::Correlation;
+use super::sql_action::Action;
+use super::sql_filter::SqlFilter;
+
+/// A compiled rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    name: String,
+    pub(super) filter: Filter,
+    pub(super) action: Option<Action>,
+}
+
+/// What a rule selects.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Filter {
+    All,
+    Nothing,
+    Sql(SqlFilter),
+    Correlation(Correlation),
+}
+
+impl Rule {
+    /// Compiles a rule.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the filter or the action is none (B-359); for a text it names the column, counted in characters
+    /// from 1, and what is expected there.
+    pub fn compile(settings: &RuleSettings) -> Result<Self> {
+        let name = &settings.name;
+        let characters = name.chars().count();
+        if !(1..=RULE_NAME_CHARS_MAX).contains(&characters) {
+            let detail =
+                format!("a rule's name has 1 to {RULE_NAME_CHARS_MAX} characters; choose another: rule=`{name}`");
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        let of_rule =
+            |part: &str, error: &Error| Error::new(error.kind(), format!("{part} refused: {error}; rule=`{name}`"));
+        let filter = match &settings.filter {
+            FilterSettings::True => Ok(Filter::All),
+            FilterSettings::False => Ok(Filter::Nothing),
+            FilterSettings::Sql { expression, parameters } => {
+                // `1=1` and its like are how a true filter comes over the wire (B-355).
+                SqlFilter::parse(expression, parameters).map(|sql| match sql.constant() {
+                    Some(true) => Filter::All,
+                    Some(false) => Filter::Nothing,
+                    None => Filter::Sql(sql),
+                })
+            }
+            FilterSettings::Correlation(correlation) => Correlation::compile(correlation).map(Filter::Correlation),
+        };
+        let action = settings.action.as_ref().map(Action::parse).transpose();
+        Ok(Self {
+            name: name.clone(),
+            filter: filter.map_err(|error| of_rule("filter", &error))?,
+            action: action.map_err(|error| of_rule("action", &error))?,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}

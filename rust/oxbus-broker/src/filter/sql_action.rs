@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! SQL actions: SET and REMOVE, one after the other, on the copy that a rule selected (B-376 … B-380).
+//!
+//! A statement sees what those before it did. When one fails the whole action does, and nothing of it is kept.
+
+use oxbus_model::Result;
+use oxbus_model::caps::{ACTION_EXPRESSIONS_MAX, ACTION_TEXT_CHARS_MAX};
+use oxbus_model::message::Value;
+use oxbus_model::rules::{ActionSettings, OwnedValue};
+use oxbus_store::Record;
+
+use super::draft::Draft;
+use super::sql_eval::unknown;
+use super::sql_filter::check_length;
+use super::sql_lexer::refused;
+use super::sql_parser::Parser;
+use super::sql_tree::{Expression, Property};
+use super::view::View;
+
+/// Application property of a changed copy: the rule that changed it (B-348).
+pub(super) const RULE_NAME: &str = "RuleName";
+
+/// What is done to a copy.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Action(Vec<Statement>);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Statement {
+    Set(Property, Expression),
+    Remove(Property),
+}
+
+impl Action {
+    /// Reads an action. Statements are separated by `;` or `,`, or by nothing.
+    pub(super) fn parse(settings: &ActionSettings) -> Result<Self> {
+        check_length("action", &settings.expression, ACTION_TEXT_CHARS_MAX)?;
+        let mut parser = Parser::new(&settings.expression, &settings.parameters)?;
+        let mut statements = Vec::new();
+        loop {
+            if statements.len() == ACTION_EXPRESSIONS_MAX && !parser.is_at_end() {
+                return Err(parser.expected(format_args!("at most {ACTION_EXPRESSIONS_MAX} expressions")));
+            }
+            statements.push(statement(&mut parser)?);
+            let continues = parser.took_sign(",")?;
+            let ends = !continues && parser.took_sign(";")?;
+            if parser.is_at_end() && (ends || !continues) {
+                return Ok(Self(statements));
+            }
+        }
+    }
+
+    /// The copy that it makes for the rule of that name.
+    pub(super) fn run(&self, view: &View<'_>, rule_name: &str) -> std::result::Result<Record, String> {
+        let mut draft = Draft::of(view);
+        for statement in &self.0 {
+            match statement {
+                Statement::Set(property, expression) => {
+                    let value = draft.look(|view| expression.evaluate(view).map(OwnedValue::from))?;
+                    match property {
+                        Property::System(property) => draft.set_system(*property, &value)?,
+                        Property::User(name) => draft.set_user(name, value),
+                        other => return Err(no_target(other)),
+                    }
+                }
+                Statement::Remove(Property::System(property)) => draft.set_system(*property, &OwnedValue::Null)?,
+                Statement::Remove(Property::User(name)) => draft.remove_user(name),
+                Statement::Remove(other) => return Err(no_target(other)),
+            }
+        }
+        Ok(draft.record((RULE_NAME, Value::Text(rule_name))))
+    }
+}
+
+fn statement(parser: &mut Parser<'_>) -> Result<Statement> {
+    if parser.took_word("REMOVE")? {
+        return target(parser).map(Statement::Remove);
+    }
+    if !parser.took_word("SET")? {
+        return Err(parser.expected("SET or REMOVE"));
+    }
+    let property = target(parser)?;
+    if !parser.took_sign("=")? {
+        return Err(parser.expected("`=`"));
+    }
+    Ok(Statement::Set(property, parser.expression()?))
+}
+
+/// A property that may be written, or a system property that nobody knows: that fails when it runs (B-378).
+fn target(parser: &mut Parser<'_>) -> Result<Property> {
+    match parser.target()? {
+        (column, Property::System(property)) if !property.is_writable() => {
+            let name = property.name();
+            Err(refused(
+                column,
+                format_args!("expected a property that an action may write, found `sys.{name}`"),
+            ))
+        }
+        (_, property) => Ok(property),
+    }
+}
+
+fn no_target(property: &Property) -> String {
+    match property {
+        Property::UnknownSystem(name) => unknown(name),
+        other => format!("an action cannot write {other}"),
+    }
+}

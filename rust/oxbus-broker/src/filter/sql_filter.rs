@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! SQL filters: a text, read once (B-361 … B-375).
+
+use std::fmt;
+
+use oxbus_model::caps::FILTER_TEXT_CHARS_MAX;
+use oxbus_model::message::Fields;
+use oxbus_model::rules::OwnedValue;
+use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+
+use super::Subject;
+use super::sql_parser::Parser;
+use super::sql_tree::Predicate;
+use super::view::View;
+
+/// A predicate over the properties of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SqlFilter {
+    predicate: Predicate,
+}
+
+impl SqlFilter {
+    /// Reads a filter. `parameters` are the values of its `@names`, by name with or without the `@`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the text is longer than the limit (B-043) or is no filter; it names the column, counted in
+    /// characters from 1, and what is expected there.
+    pub fn parse(expression: &str, parameters: &[(String, OwnedValue)]) -> Result<Self> {
+        check_length("filter", expression, FILTER_TEXT_CHARS_MAX)?;
+        let predicate = Parser::new(expression, parameters)?.filter()?;
+        Ok(Self { predicate })
+    }
+
+    /// True when the predicate is true of the message, and neither false nor unknown (B-370).
+    ///
+    /// # Errors
+    /// Says why the filter has no answer for this message (B-358).
+    pub fn selects(&self, subject: &Subject<'_>) -> std::result::Result<bool, String> {
+        self.selects_view(&View::of(subject))
+    }
+
+    /// The same for a message that was taken apart.
+    #[inline]
+    pub(super) fn selects_view(&self, view: &View<'_>) -> std::result::Result<bool, String> {
+        Ok(self.predicate.evaluate(view)? == Some(true))
+    }
+
+    /// The answer that is the same for every message; `None` when there is none, or it is an error.
+    pub(super) fn constant(&self) -> Option<bool> {
+        if !self.predicate.is_constant() {
+            return None;
+        }
+        let fields = Fields::default();
+        let nothing = Subject {
+            fields: &fields,
+            enqueued_at: Timestamp(0),
+            enqueued_number: None,
+            expires_at: Timestamp::NEVER,
+            size_bytes: 0,
+            delivery_count: 0,
+        };
+        self.selects(&nothing).ok()
+    }
+
+    #[cfg(test)]
+    pub(super) fn predicate(&self) -> &Predicate {
+        &self.predicate
+    }
+}
+
+/// The filter in one form for all ways of writing it, with the values of its parameters.
+impl fmt::Display for SqlFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.predicate.fmt(f)
+    }
+}
+
+/// Refuses a text over its limit (B-043).
+pub(super) fn check_length(what: &str, text: &str, max: usize) -> Result<()> {
+    let characters = text.chars().count();
+    if characters > max {
+        let detail = format!(
+            "a {what} has at most {max} characters; shorten it, or pass long texts as parameters: {characters} characters"
+        );
+        return Err(Error::new(ErrorKind::InvalidArgument, detail));
+    }
+    Ok(())
+}

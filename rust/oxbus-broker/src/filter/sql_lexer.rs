@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The words of filters and actions (B-366, B-367).
+
+use std::fmt;
+use std::str::Chars;
+
+use oxbus_model::{Error, ErrorKind, Result};
+
+/// A word, a name, a constant or a sign.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Token {
+    Keyword(Keyword),
+    /// A name as it stands, which may also be that of a scope or a function.
+    Name(String),
+    /// A name in brackets or double quotes, which is nothing but a name.
+    Delimited(String),
+    /// A parameter, without its `@`.
+    Parameter(String),
+    Text(String),
+    /// Digits alone: a sign may stand before the smallest integer only, so its size is checked by the parser.
+    Integer(u64),
+    Double(f64),
+    /// `= <> != < <= > >= + - * / % ( ) , ; .`; `!=` becomes `<>`.
+    Sign(&'static str),
+    End,
+}
+
+/// Words that are no names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keyword {
+    And,
+    Or,
+    Not,
+    In,
+    Is,
+    Null,
+    Like,
+    Escape,
+    Exists,
+    True,
+    False,
+}
+
+impl Keyword {
+    const ALL: [(&'static str, Self); 11] = [
+        ("AND", Self::And),
+        ("OR", Self::Or),
+        ("NOT", Self::Not),
+        ("IN", Self::In),
+        ("IS", Self::Is),
+        ("NULL", Self::Null),
+        ("LIKE", Self::Like),
+        ("ESCAPE", Self::Escape),
+        ("EXISTS", Self::Exists),
+        ("TRUE", Self::True),
+        ("FALSE", Self::False),
+    ];
+
+    fn named(word: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find_map(|(name, keyword)| name.eq_ignore_ascii_case(word).then_some(keyword))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keyword(keyword) => f.write_str(Keyword::ALL[*keyword as usize].0),
+            Self::Name(name) => write!(f, "`{name}`"),
+            Self::Delimited(name) => write!(f, "`[{name}]`"),
+            Self::Parameter(name) => write!(f, "`@{name}`"),
+            Self::Text(text) => write!(f, "'{text}'"),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Double(number) => write!(f, "{number}"),
+            Self::Sign(sign) => write!(f, "`{sign}`"),
+            Self::End => f.write_str("the end"),
+        }
+    }
+}
+
+/// The refusal of a text at a column, counted in characters from 1.
+pub(super) fn refused(column: usize, detail: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("column {column}: {detail}"))
+}
+
+/// Reads one token after the other.
+#[derive(Debug)]
+pub(super) struct Lexer<'t> {
+    rest: Chars<'t>,
+    /// Column of the next character.
+    column: usize,
+}
+
+impl<'t> Lexer<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            rest: text.chars(),
+            column: 1,
+        }
+    }
+
+    /// The next token and its column.
+    pub(super) fn next(&mut self) -> Result<(usize, Token)> {
+        self.take_while(char::is_whitespace);
+        let column = self.column;
+        let Some(first) = self.peek() else {
+            return Ok((column, Token::End));
+        };
+        let token = match first {
+            '\'' => Token::Text(self.enclosed('\'', "text")?),
+            '"' => Token::Delimited(self.name_within('"')?),
+            '[' => Token::Delimited(self.name_within(']')?),
+            '@' => {
+                self.bump();
+                let name = self.take_while(is_name_part);
+                if name.is_empty() {
+                    return Err(refused(self.column, "expected the name of a parameter after `@`"));
+                }
+                Token::Parameter(name.to_owned())
+            }
+            _ if first.is_ascii_digit() => self.number()?,
+            _ if first.is_alphabetic() => {
+                let word = self.take_while(is_name_part);
+                Keyword::named(word).map_or_else(|| Token::Name(word.to_owned()), Token::Keyword)
+            }
+            _ => self.sign()?,
+        };
+        Ok((column, token))
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest.clone().next()
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let character = self.rest.next()?;
+        self.column += 1;
+        Some(character)
+    }
+
+    /// Takes `expected` if it comes next.
+    fn took(&mut self, expected: char) -> bool {
+        let comes = self.peek() == Some(expected);
+        if comes {
+            self.bump();
+        }
+        comes
+    }
+
+    fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
+        let text = self.rest.as_str();
+        while self.peek().is_some_and(&belongs) {
+            self.bump();
+        }
+        &text[..text.len() - self.rest.as_str().len()]
+    }
+
+    /// What stands up to `end`, which stands for itself when it is doubled.
+    fn enclosed(&mut self, end: char, what: &str) -> Result<String> {
+        let column = self.column;
+        self.bump();
+        let mut text = String::new();
+        loop {
+            match self.bump() {
+                Some(character) if character != end => text.push(character),
+                Some(_) if self.took(end) => text.push(end),
+                Some(_) => return Ok(text),
+                None => {
+                    return Err(refused(
+                        column,
+                        format_args!("expected `{end}` at the end of the {what}"),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn name_within(&mut self, end: char) -> Result<String> {
+        let column = self.column;
+        let name = self.enclosed(end, "name")?;
+        if name.is_empty() {
+            return Err(refused(column, "expected a name between the delimiters"));
+        }
+        Ok(name)
+    }
+
+    /// Digits; a double with a fraction, an exponent or both.
+    fn number(&mut self) -> Result<Token> {
+        let column = self.column;
+        let text = self.rest.as_str();
+        self.digits()?;
+        let mut is_double = self.took('.');
+        if is_double {
+            self.digits()?;
+        }
+        if self.took('e') || self.took('E') {
+            is_double = true;
+            let _ = self.took('+') || self.took('-');
+            self.digits()?;
+        }
+        if self.peek().is_some_and(is_name_part) {
+            return Err(refused(
+                self.column,
+                "expected the end of the number; a name that begins with a digit goes in brackets, `[1st]`",
+            ));
+        }
+        let text = &text[..text.len() - self.rest.as_str().len()];
+        if is_double {
+            match text.parse() {
+                Ok(number) if f64::is_finite(number) => Ok(Token::Double(number)),
+                _ => Err(refused(
+                    column,
+                    format_args!("expected a number within the range of a double: {text}"),
+                )),
+            }
+        } else {
+            text.parse()
+                .map(Token::Integer)
+                .map_err(|_| refused(column, too_large(text)))
+        }
+    }
+
+    fn digits(&mut self) -> Result<()> {
+        if self.take_while(|character| character.is_ascii_digit()).is_empty() {
+            return Err(refused(self.column, "expected a digit"));
+        }
+        Ok(())
+    }
+
+    fn sign(&mut self) -> Result<Token> {
+        const SIGNS: [&str; 16] = [
+            "<>", "<=", ">=", "<", ">", "=", "+", "-", "*", "/", "%", "(", ")", ",", ";", ".",
+        ];
+        let text = self.rest.as_str();
+        let found = if text.starts_with("!=") {
+            Some("<>")
+        } else {
+            SIGNS.into_iter().find(|sign| text.starts_with(sign))
+        };
+        let Some(sign) = found else {
+            let character = self.peek().unwrap_or_default();
+            return Err(refused(
+                self.column,
+                format_args!("expected a name, a constant or an operator, found `{character}`"),
+            ));
+        };
+        for _ in 0..sign.len() {
+            self.bump();
+        }
+        Ok(Token::Sign(sign))
+    }
+}
+
+/// Says that an integer does not fit.
+pub(super) fn too_large(digits: impl fmt::Display) -> String {
+    format!("expected an integer of 64 bits; write a fraction, `1.0`, for a double: {digits}")
+}
+
+/// Letters, digits and the underscore (B-366).
+fn is_name_part(character: char) -> bool {
+    character == '_' || character.is_alphanumeric()
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Properties of the scope `sys`: the names of the broker's own properties (B-364).
+
+/// A property that the broker keeps of every message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SystemProperty {
+    ContentType,
+    CorrelationId,
+    DeadLetterSource,
+    DeliveryCount,
+    EnqueuedSequenceNumber,
+    EnqueuedTimeUtc,
+    ExpiresAtUtc,
+    Label,
+    LockToken,
+    LockedUntilUtc,
+    MessageId,
+    PartitionKey,
+    ReplyTo,
+    ReplyToSessionId,
+    ScheduledEnqueueTimeUtc,
+    SequenceNumber,
+    SessionId,
+    Size,
+    State,
+    Subject,
+    TimeToLive,
+    To,
+    ViaPartitionKey,
+}
+
+impl SystemProperty {
+    /// Every property, by name. `Subject` is the newer name of `Label`.
+    pub(super) const ALL: [(&'static str, Self); 23] = [
+        ("ContentType", Self::ContentType),
+        ("CorrelationId", Self::CorrelationId),
+        ("DeadLetterSource", Self::DeadLetterSource),
+        ("DeliveryCount", Self::DeliveryCount),
+        ("EnqueuedSequenceNumber", Self::EnqueuedSequenceNumber),
+        ("EnqueuedTimeUtc", Self::EnqueuedTimeUtc),
+        ("ExpiresAtUtc", Self::ExpiresAtUtc),
+        ("Label", Self::Label),
+        ("LockToken", Self::LockToken),
+        ("LockedUntilUtc", Self::LockedUntilUtc),
+        ("MessageId", Self::MessageId),
+        ("PartitionKey", Self::PartitionKey),
+        ("ReplyTo", Self::ReplyTo),
+        ("ReplyToSessionId", Self::ReplyToSessionId),
+        ("ScheduledEnqueueTimeUtc", Self::ScheduledEnqueueTimeUtc),
+        ("SequenceNumber", Self::SequenceNumber),
+        ("SessionId", Self::SessionId),
+        ("Size", Self::Size),
+        ("State", Self::State),
+        ("Subject", Self::Subject),
+        ("TimeToLive", Self::TimeToLive),
+        ("To", Self::To),
+        ("ViaPartitionKey", Self::ViaPartitionKey),
+    ];
+
+    /// The property of that name, in any case (B-365).
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find_map(|(known, property)| known.eq_ignore_ascii_case(name).then_some(property))
+    }
+
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+
+    /// True when an action may set it (B-378): it is the sender's word, and nothing was decided by it yet. The keys of
+    /// partitioning and the times have done their work when an action runs (B-380).
+    pub(super) fn is_writable(self) -> bool {
+        matches!(
+            self,
+            Self::ContentType
+                | Self::CorrelationId
+                | Self::Label
+                | Self::MessageId
+                | Self::ReplyTo
+                | Self::ReplyToSessionId
+                | Self::SessionId
+                | Self::Subject
+                | Self::To
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SystemProperty;
+
+    #[test]
+    fn every_name_leads_to_its_property_and_back() {
+        for (name, property) in SystemProperty::ALL {
+            assert_eq!(SystemProperty::named(&name.to_uppercase()), Some(property));
+            assert_eq!(property.name(), name);
+        }
+        assert_eq!(SystemProperty::named("Color"), None);
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All rules of all subscriptions of a topic, asked together.
+//!
+//! Copies of one subscription (B-347, B-348):
+//! - its rules without action make one together. When none of them selects the message and some cannot be evaluated, that one
+//!   is a failure, of the first such rule: true OR an error is true, whichever comes first;
+//! - each of its rules with an action makes one of its own, or a failure of its own.
+//!
+//! Equal filters are evaluated once for all rules that have them, and true ones never.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::correlation_index::CorrelationIndex;
+use super::rule::{Filter, Rule};
+use super::sql_filter::SqlFilter;
+use super::view::View;
+use super::{Copied, Failure, Selected, Subject};
+
+/// Copies of one message that are counted without an allocation.
+const HITS_INLINE: usize = 16;
+
+/// All rules of a topic, made once for each change of them.
+#[derive(Debug)]
+pub struct TopicRules {
+    /// By subscription.
+    rules: Vec<Box<[Arc<Rule>]>>,
+    /// Rules that select every message, in the order of [`Hit`].
+    always: Vec<Target>,
+    /// True when those are all the rules there are, and none has an action.
+    is_plain: bool,
+    correlations: CorrelationIndex,
+    /// Filters, and the rules that have them.
+    sql: Vec<(SqlFilter, SmallVec<[Target; 1]>)>,
+}
+
+/// Which copy a rule asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Target {
+    subscription: u32,
+    copy: Copy,
+    /// Position among the rules of the subscription.
+    rule: u32,
+}
+
+/// A copy among those of its subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Copy {
+    /// The one that rules without action share.
+    Shared,
+    /// That of the rule with an action at this position.
+    Own(u32),
+}
+
+/// A target that a filter led to. The order is that of copies; of one copy, what selected it comes before what failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Hit {
+    subscription: u32,
+    copy: Copy,
+    /// Position of the failure's text.
+    failed: Option<u32>,
+    rule: u32,
+}
+
+impl TopicRules {
+    /// The index over the rules of each subscription; the position of a subscription is its index.
+    pub fn compile<'r>(subscriptions: impl Iterator<Item = &'r [Arc<Rule>]>) -> Self {
+        let rules: Vec<Box<[Arc<Rule>]>> = subscriptions.map(Box::from).collect();
+        let mut always = Vec::new();
+        let mut correlations = Vec::new();
+        let mut sql: Vec<(SqlFilter, SmallVec<[Target; 1]>)> = Vec::new();
+        let mut sql_by_text: HashMap<String, usize, BuildHasherDefault<DefaultHasher>> = HashMap::default();
+        for (subscription, rules) in rules.iter().enumerate() {
+            let is_all = |rule: &Arc<Rule>| rule.filter == Filter::All && rule.action.is_none();
+            let first_all = rules.iter().position(is_all);
+            for (position, rule) in rules.iter().enumerate() {
+                // What shares a copy with a rule that is always true need not be asked.
+                if rule.action.is_none() && first_all.is_some_and(|first| first != position) {
+                    continue;
+                }
+                let copy = if rule.action.is_none() {
+                    Copy::Shared
+                } else {
+                    Copy::Own(position as u32)
+                };
+                let target = Target {
+                    subscription: subscription as u32,
+                    copy,
+                    rule: position as u32,
+                };
+                match &rule.filter {
+                    Filter::All => always.push(target),
+                    Filter::Nothing => {}
+                    Filter::Correlation(correlation) => correlations.push((correlation, target)),
+                    Filter::Sql(filter) => {
+                        let place = *sql_by_text.entry(filter.to_string()).or_insert_with(|| {
+                            sql.push((filter.clone(), SmallVec::new()));
+                            sql.len() - 1
+                        });
+                        sql[place].1.push(target);
+                    }
+                }
+            }
+        }
+        always.sort_unstable();
+        let correlations = CorrelationIndex::of(correlations.into_iter());
+        let has_own = always.iter().any(|target| target.copy != Copy::Shared);
+        Self {
+            is_plain: correlations.is_empty() && sql.is_empty() && !has_own,
+            rules,
+            always,
+            correlations,
+            sql,
+        }
+    }
+
+    /// Adds to `out` the copies that subscriptions get of a message, by rising subscription.
+    #[inline]
+    pub fn select(&self, subject: &Subject<'_>, out: &mut Vec<Selected>) {
+        if self.is_plain {
+            out.extend(self.always.iter().map(|target| Selected {
+                subscription: target.subscription as usize,
+                copied: Copied::AsSent,
+            }));
+        } else {
+            self.select_by_filters(subject, out);
+        }
+    }
+
+    fn select_by_filters(&self, subject: &Subject<'_>, out: &mut Vec<Selected>) {
+        let view = View::of(subject);
+        let mut failures: Vec<String> = Vec::new();
+        let mut hits: SmallVec<[Hit; HITS_INLINE]> = SmallVec::new();
+        let mut hit = |targets: &[Target], failed: Option<u32>| {
+            hits.extend(targets.iter().map(|target| Hit {
+                subscription: target.subscription,
+                copy: target.copy,
+                failed,
+                rule: target.rule,
+            }));
+        };
+        hit(&self.always, None);
+        self.correlations.find(&view, |targets| hit(targets, None));
+        for (filter, targets) in &self.sql {
+            match filter.selects_view(&view) {
+                Ok(true) => hit(targets, None),
+                Ok(false) => {}
+                Err(failure) => {
+                    hit(targets, Some(failures.len() as u32));
+                    failures.push(failure);
+                }
+            }
+        }
+        hits.sort_unstable_by_key(|hit| (hit.subscription, hit.copy, hit.failed.is_some(), hit.rule));
+        hits.dedup_by_key(|hit| (hit.subscription, hit.copy));
+        out.extend(hits.iter().map(|hit| Selected {
+            subscription: hit.subscription as usize,
+            copied: self.copied(hit, &view, &failures),
+        }));
+    }
+
+    #[inline]
+    fn copied(&self, hit: &Hit, view: &View<'_>, failures: &[String]) -> Copied {
+        let rule = || &self.rules[hit.subscription as usize][hit.rule as usize];
+        if let Some(failure) = hit.failed {
+            let detail = format!("{}: rule=`{}`", failures[failure as usize], rule().name());
+            return Copied::Failed(Failure::Filter(detail));
+        }
+        if hit.copy == Copy::Shared {
+            return Copied::AsSent;
+        }
+        let Some(action) = &rule().action else {
+            unreachable!("only a rule with an action has a copy of its own");
+        };
+        match action.run(view, rule().name()) {
+            Ok(record) => Copied::Changed(record),
+            Err(failure) => Copied::Failed(Failure::Action(format!("{failure}: rule=`{}`", rule().name()))),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A message taken apart once, for all rules that look at it.
+
+use oxbus_model::message::{AssignedId, Fields, MessageId, Properties, Value};
+use oxbus_model::{SequenceNumber, Timestamp};
+use smallvec::SmallVec;
+
+use super::operand::Operand;
+use super::system_property::SystemProperty;
+use super::{Subject, property_name};
+
+/// Application properties that fit without an allocation.
+const PROPERTIES_INLINE: usize = 8;
+
+/// Names and values.
+pub(super) type Entries<'a> = SmallVec<[(&'a str, Value<'a>); PROPERTIES_INLINE]>;
+
+/// The properties of one message.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    fields: &'a Fields<'a>,
+    /// The text of an id that the sender assigned.
+    assigned_id: Option<[u8; AssignedId::LEN * 2]>,
+    enqueued_at: Timestamp,
+    enqueued_number: Option<SequenceNumber>,
+    expires_at: Timestamp,
+    size_bytes: usize,
+    delivery_count: u32,
+    /// Application properties, in the order of the message.
+    pub(super) properties: Entries<'a>,
+}
+
+impl<'a> View<'a> {
+    /// Takes a message apart.
+    pub(super) fn of(subject: &Subject<'a>) -> Self {
+        Self {
+            fields: subject.fields,
+            assigned_id: assigned_id(subject.fields),
+            enqueued_at: subject.enqueued_at,
+            enqueued_number: subject.enqueued_number,
+            expires_at: subject.expires_at,
+            size_bytes: subject.size_bytes,
+            delivery_count: subject.delivery_count,
+            properties: subject
+                .fields
+                .application_properties
+                .into_iter()
+                .flat_map(Properties::iter)
+                .collect(),
+        }
+    }
+
+    /// The same message with other fields and application properties.
+    pub(super) fn changed<'b>(&self, fields: &'b Fields<'b>, properties: Entries<'b>) -> View<'b> {
+        View {
+            fields,
+            assigned_id: assigned_id(fields),
+            properties,
+            enqueued_at: self.enqueued_at,
+            enqueued_number: self.enqueued_number,
+            expires_at: self.expires_at,
+            size_bytes: self.size_bytes,
+            delivery_count: self.delivery_count,
+        }
+    }
+
+    /// The message id as everybody sees it.
+    pub(super) fn message_id(&self) -> Option<&str> {
+        match &self.assigned_id {
+            Some(digits) => std::str::from_utf8(digits).ok(),
+            None => self.fields.given_id(),
+        }
+    }
+
+    /// The fields as they were sent.
+    pub(super) fn fields(&self) -> &'a Fields<'a> {
+        self.fields
+    }
+
+    /// An application property; `None` when the message does not have it. When it has several whose names differ by case
+    /// alone, it is the first.
+    #[inline]
+    pub(super) fn user(&self, name: &str) -> Option<Value<'a>> {
+        self.properties
+            .iter()
+            .find_map(|&(known, value)| property_name::same(known, name).then_some(value))
+    }
+
+    /// A property of the broker; null when it is not set, or has no meaning when a message arrives at a topic.
+    pub(super) fn system(&self, property: SystemProperty) -> Operand<'_> {
+        let fields = self.fields;
+        let number = || match self.enqueued_number {
+            Some(number) => Operand::Int(number.0 as i64),
+            None => Operand::Null,
+        };
+        match property {
+            SystemProperty::ContentType => Operand::of_text(fields.content_type),
+            SystemProperty::CorrelationId => Operand::of_text(fields.correlation_id),
+            SystemProperty::Label | SystemProperty::Subject => Operand::of_text(fields.subject),
+            SystemProperty::MessageId => Operand::of_text(self.message_id()),
+            SystemProperty::PartitionKey => Operand::of_text(fields.partition_key),
+            SystemProperty::ReplyTo => Operand::of_text(fields.reply_to),
+            SystemProperty::ReplyToSessionId => Operand::of_text(fields.reply_to_session_id),
+            SystemProperty::SessionId => Operand::of_text(fields.session_id),
+            SystemProperty::To => Operand::of_text(fields.to),
+            SystemProperty::DeliveryCount => Operand::Int(self.delivery_count.into()),
+            SystemProperty::EnqueuedSequenceNumber | SystemProperty::SequenceNumber => number(),
+            SystemProperty::EnqueuedTimeUtc => Operand::of_time(self.enqueued_at),
+            SystemProperty::ExpiresAtUtc if self.expires_at == Timestamp::NEVER => Operand::Null,
+            SystemProperty::ExpiresAtUtc => Operand::of_time(self.expires_at),
+            SystemProperty::ScheduledEnqueueTimeUtc => {
+                fields.scheduled_enqueue_time.map_or(Operand::Null, Operand::of_time)
+            }
+            SystemProperty::Size => Operand::Int(self.size_bytes as i64),
+            // Active: a message that waits for its time or was set aside is not at the topic's door.
+            SystemProperty::State => Operand::Int(0),
+            SystemProperty::TimeToLive => fields
+                .time_to_live_ms
+                .map_or(Operand::Null, |ms| Operand::Int(i64::try_from(ms).unwrap_or(i64::MAX))),
+            SystemProperty::DeadLetterSource
+            | SystemProperty::LockToken
+            | SystemProperty::LockedUntilUtc
+            | SystemProperty::ViaPartitionKey => Operand::Null,
+        }
+    }
+}
+
+fn assigned_id(fields: &Fields<'_>) -> Option<[u8; AssignedId::LEN * 2]> {
+    match fields.message_id {
+        Some(MessageId::Assigned(id)) => Some(id.hex()),
+        _ => None,
+    }
+}
