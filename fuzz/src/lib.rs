@@ -3,3 +3,5 @@
 
 #[path = "../../rust/oxbus-store/tests/support/recovery.rs"]
 pub mod recovery;
+#[path = "../../rust/oxbus-broker/tests/support/rules.rs"]
+pub mod rules;

@@ -182,12 +182,9 @@ impl<'t> Parser<'t> {
     fn like_pattern(&mut self) -> Result<LikePattern> {
         let pattern_column = self.column;
         let pattern = self.expression()?;
-        let escape_column = self.column + "ESCAPE ".len();
-        let escape = if self.took(&Token::Keyword(Keyword::Escape))? {
-            Some(self.expression()?)
-        } else {
-            None
-        };
+        let escapes = self.took(&Token::Keyword(Keyword::Escape))?;
+        let escape_column = self.column;
+        let escape = if escapes { Some(self.expression()?) } else { None };
         let character = match &escape {
             None => None,
             Some(Expression::Constant(OwnedValue::Text(text))) => {

@@ -140,10 +140,7 @@ fn a_refusal_names_the_column_and_what_is_expected_b359() {
         ("color = 'red", "column 9: expected `'` at the end of the text"),
         ("größe = 1 1", "column 11: expected AND, OR or the end, found 1"),
         ("(a = 1", "column 7: expected `)`, found the end"),
-        (
-            "a = 1 = b",
-            "column 7: expected AND, OR or the end after a condition, found `=`",
-        ),
+        ("a = 1 = b", "column 7: expected AND, OR or the end, found `=`"),
         (
             "(a = 1) = TRUE",
             "column 9: expected AND, OR or the end after a condition, found `=`",
