@@ -47,6 +47,10 @@ impl<'a, 'm> Draft<'a, 'm> {
 
     /// Sets a field of the broker to a text, or to another value's text; null removes it.
     pub(super) fn set_system(&mut self, property: SystemProperty, value: &OwnedValue) -> Result<(), String> {
+        if property == SystemProperty::ScheduledEnqueueTimeUtc {
+            // Its time has come already (B-380).
+            return Ok(());
+        }
         let text = match value {
             OwnedValue::Null => None,
             value => match Operand::from(value.as_value()).text() {

@@ -113,7 +113,7 @@ impl<'t> Parser<'t> {
         if self.token != Token::Keyword(keyword) {
             return Ok(first);
         }
-        let mut parts = vec![into_condition(first, column)?];
+        let mut parts = vec![self.check_condition(first, column)?];
         while self.took(&Token::Keyword(keyword))? {
             parts.push(self.condition(part)?);
         }
@@ -359,7 +359,7 @@ impl<'t> Parser<'t> {
     fn condition(&mut self, read: fn(&mut Self) -> Result<Parsed>) -> Result<Predicate> {
         let column = self.column;
         let parsed = read(self)?;
-        into_condition(parsed, column)
+        self.check_condition(parsed, column)
     }
 
     fn value(&mut self, read: fn(&mut Self) -> Result<Parsed>) -> Result<Expression> {
@@ -412,21 +412,24 @@ impl<'t> Parser<'t> {
         Ok(comes)
     }
 
+    /// The condition that was read at `column`.
+    fn check_condition(&self, parsed: Parsed, column: usize) -> Result<Predicate> {
+        match (parsed, &self.token) {
+            (Parsed::Condition(predicate), _) => Ok(predicate),
+            // A word that is none of ours, in the place of a comparison.
+            (Parsed::Value(_), Token::Name(_)) => Err(self.expected("a comparison")),
+            (Parsed::Value(_), _) => Err(refused(
+                column,
+                "expected a condition, found a value; compare it with another, for example `flag = TRUE`",
+            )),
+        }
+    }
+
     /// The token that was next; the one behind it is next now.
     fn advance(&mut self) -> Result<Token> {
         let (column, token) = self.lexer.next()?;
         self.column = column;
         Ok(std::mem::replace(&mut self.token, token))
-    }
-}
-
-fn into_condition(parsed: Parsed, column: usize) -> Result<Predicate> {
-    match parsed {
-        Parsed::Condition(predicate) => Ok(predicate),
-        Parsed::Value(_) => Err(refused(
-            column,
-            "expected a condition, found a value; compare it with another, for example `flag = TRUE`",
-        )),
     }
 }
 

@@ -70,7 +70,8 @@ impl SystemProperty {
     }
 
     /// True when an action may set it (B-378): it is the sender's word, and nothing was decided by it yet. The keys of
-    /// partitioning and the times have done their work when an action runs (B-380).
+    /// partitioning and the times have done their work when an action runs; the scheduled time may be set all the same, and
+    /// is ignored (B-380).
     pub(super) fn is_writable(self) -> bool {
         matches!(
             self,
@@ -80,6 +81,7 @@ impl SystemProperty {
                 | Self::MessageId
                 | Self::ReplyTo
                 | Self::ReplyToSessionId
+                | Self::ScheduledEnqueueTimeUtc
                 | Self::SessionId
                 | Self::Subject
                 | Self::To
