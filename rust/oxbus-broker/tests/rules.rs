@@ -2,7 +2,7 @@
 //! Rules on inputs from a seed: words of the language in any order, behind them any bytes.
 
 #[path = "support/rules.rs"]
-mod support;
+pub mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;

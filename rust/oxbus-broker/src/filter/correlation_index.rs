@@ -105,7 +105,7 @@ impl CorrelationIndex {
             return;
         }
         let mut compared: SmallVec<[(NameId, Value<'_>); COMPARED_INLINE]> = SmallVec::new();
-        for &(name, value) in &view.properties {
+        for &(name, value) in view.properties() {
             if let Some(id) = self.known_name(name)
                 && compared.iter().all(|(other, _)| *other != id)
             {
@@ -125,13 +125,16 @@ impl CorrelationIndex {
         }
         let id = self.names.len() as NameId;
         self.names.push(name.to_owned());
-        self.names_by_hash.entry(name_hash(name)).or_default().push(id);
+        self.names_by_hash
+            .entry(property_name::hash(name))
+            .or_default()
+            .push(id);
         id
     }
 
     #[inline]
     fn known_name(&self, name: &str) -> Option<NameId> {
-        let candidates = self.names_by_hash.get(&name_hash(name))?;
+        let candidates = self.names_by_hash.get(&property_name::hash(name))?;
         candidates
             .iter()
             .copied()
@@ -220,12 +223,6 @@ impl Group {
             }
         }
     }
-}
-
-fn name_hash(name: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    property_name::hash(name, &mut hasher);
-    hasher.finish()
 }
 
 /// For keys that are hashes themselves.

@@ -28,7 +28,7 @@ impl<'a, 'm> Draft<'a, 'm> {
             arrived,
             texts: Vec::new(),
             properties: arrived
-                .properties
+                .properties()
                 .iter()
                 .map(|&(name, value)| (name.to_owned(), value.into()))
                 .collect(),

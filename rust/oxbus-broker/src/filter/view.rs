@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A message taken apart once, for all rules that look at it.
 
+use std::cell::OnceCell;
+
 use oxbus_model::message::{AssignedId, Fields, MessageId, Properties, Value};
 use oxbus_model::{SequenceNumber, Timestamp};
 use smallvec::SmallVec;
@@ -26,8 +28,8 @@ pub(super) struct View<'a> {
     expires_at: Timestamp,
     size_bytes: usize,
     delivery_count: u32,
-    /// Application properties, in the order of the message.
-    pub(super) properties: Entries<'a>,
+    /// Application properties, in the order of the message; taken apart when the first rule asks for one.
+    properties: OnceCell<Entries<'a>>,
 }
 
 impl<'a> View<'a> {
@@ -41,12 +43,7 @@ impl<'a> View<'a> {
             expires_at: subject.expires_at,
             size_bytes: subject.size_bytes,
             delivery_count: subject.delivery_count,
-            properties: subject
-                .fields
-                .application_properties
-                .into_iter()
-                .flat_map(Properties::iter)
-                .collect(),
+            properties: OnceCell::new(),
         }
     }
 
@@ -55,7 +52,7 @@ impl<'a> View<'a> {
         View {
             fields,
             assigned_id: assigned_id(fields),
-            properties,
+            properties: OnceCell::from(properties),
             enqueued_at: self.enqueued_at,
             enqueued_number: self.enqueued_number,
             expires_at: self.expires_at,
@@ -77,11 +74,20 @@ impl<'a> View<'a> {
         self.fields
     }
 
+    /// Application properties, in the order of the message.
+    #[inline]
+    pub(super) fn properties(&self) -> &[(&'a str, Value<'a>)] {
+        self.properties.get_or_init(|| {
+            let properties = self.fields.application_properties.into_iter();
+            properties.flat_map(Properties::iter).collect()
+        })
+    }
+
     /// An application property; `None` when the message does not have it. When it has several whose names differ by case
     /// alone, it is the first.
     #[inline]
     pub(super) fn user(&self, name: &str) -> Option<Value<'a>> {
-        self.properties
+        self.properties()
             .iter()
             .find_map(|&(known, value)| property_name::same(known, name).then_some(value))
     }
