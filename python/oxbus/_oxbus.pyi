@@ -214,8 +214,9 @@ class Namespace:
             durability: What a send or a settlement survives once its call returned. ``"fsync"``, the default with a
                 path: the loss of power. ``"os"``: the end of the process; a loss of power may take the last 100 ms.
                 ``"memory"``, without a path: nothing.
-            tier: Refused: the quotas of a tier are not in this version.
-            profile: ``"current"``; older editions of the service are not in this version.
+            tier: ``"basic"``, ``"standard"`` or ``"premium"``: the partitions, ranges, sizes and quotas of that tier.
+                None: nothing is metered.
+            profile: ``"current"``, or an older edition of the service's rules on partitioning: ``"2019"``, ``"2017"``.
             config: Refused: configuration files are not in this version.
             clock: What tells the time; None: the clock of the machine.
             memory_limit_bytes: Most bytes of memory that all messages may take. In memory, sends beyond it get a quota error.
@@ -226,6 +227,7 @@ class Namespace:
             lock_policy: ``"fresh"``: a lock's time starts when the message is handed out.
                 ``"faithful"``: when it is taken from its partition, as in Service Bus.
             peek_policy: ``"merged"``: a peek merges all partitions by enqueued time.
+                ``"faithful"``: it answers from one partition at a time, as in Service Bus.
 
         Raises:
             NamespaceInUseError: Another process, or another handle in this one, owns a partition.

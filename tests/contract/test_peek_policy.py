@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pytest
-
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import (
     InvalidOperationError,
@@ -92,7 +91,7 @@ def test_unknown_names_are_refused(name: str, value: str) -> None:
 def test_edition_says_what_is_partitioned(
     options: dict[str, Any], asked: bool | None, is_partitioned: bool, kind: str
 ) -> None:
-    """The entity on Basic and Standard, the namespace on Premium; older editions differ (B-005, B-007, B-010, B-466)."""
+    """The entity on Basic and Standard, the namespace on Premium; older ones differ (B-005, B-007, B-010, B-466)."""
     _, admin, _ = opened(**options)
     if kind == "topic" and options.get("tier") == "basic":
         with pytest.raises(InvalidOperationError, match="Basic"):
@@ -218,6 +217,15 @@ def test_large_messages_on_premium_without_partitions_only() -> None:
     _, admin, _ = opened(tier="premium", partitions=2)
     with pytest.raises(ValueError, match="max_message_size_in_kilobytes"):
         admin.create_queue("large", max_message_size_in_kilobytes=2048)
+
+
+def test_batch_on_partitioned_premium_has_one_key() -> None:
+    """Distinct keys are not accepted (B-012)."""
+    _, admin, client = opened(tier="premium", partitions=4)
+    admin.create_queue("q")
+    with client.get_queue_sender("q") as sender, pytest.raises(InvalidOperationError):
+        sender.send_messages([ServiceBusMessage(b"x", partition_key=key) for key in "ab"])
+    assert admin.get_queue_runtime_properties("q").total_message_count == 0
 
 
 def test_a_hundred_partitioned_entities() -> None:

@@ -25,7 +25,7 @@ MAY_KNOW = {
     "oxbus-broker": {"oxbus-model", "oxbus-store"},
     "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
-    "oxbus-bench": {"oxbus-model", "oxbus-store"},
+    "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-broker"},
 }
 
 BROKER_PARTS_ABOVE = {
