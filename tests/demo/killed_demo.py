@@ -117,7 +117,7 @@ def cargo() -> EncodedFlights:
         {
             "message_id": [f"flight-{row}" for row in range(FLIGHTS)],
             "partition_key": tails,
-            "body": [b'{"flight":%d}' % row for row in range(FLIGHTS)],
+            "body": [b'{"flight":%d,"carrier":"UA","origin":"JFK","dest":"SEA"}' % row for row in range(FLIGHTS)],
             "spark_partition": [None if tail is None else oxbus.partition_id(tail, PARTITIONS) for tail in tails],
         },
         schema=SCHEMA,

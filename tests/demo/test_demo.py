@@ -41,7 +41,7 @@ def cargo(*, spark_partition_of: Callable[[int], int | None] | None = None) -> E
         {
             "message_id": [f"flight-{row}" for row in range(FLIGHTS)],
             "partition_key": tails,
-            "body": [b'{"flight":%d}' % row for row in range(FLIGHTS)],
+            "body": [b'{"flight":%d,"carrier":"UA","origin":"JFK","dest":"SEA"}' % row for row in range(FLIGHTS)],
             "spark_partition": partitions,
         },
         schema=SCHEMA,

@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from oxbus.demo import aircraft_sessions, carrier_topic, side_trips
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -133,10 +135,13 @@ def _rates(report: Report) -> Table:
     shares = " + ".join(f"{count:,}" for count in report.messages_per_receiver)
     journal = ", each list synced to disk" if report.runs.directory else ""
     notes = " and noted each list" if report.runs.directory else ""
+    some = f"{side_trips.SHARE:.0%} of the flights, in memory"
     for stage, key, how in (
         ("placed and encoded", "encode", "Spark on two cores, its start not counted"),
         ("sent", "send", f"one sender, send_arrow{journal}"),
         ("received and completed", "receive", f"competing receivers took {shares}{notes}"),
+        ("through sessions", "sessions", f"{aircraft_sessions.RECEIVERS} receivers, {some}"),
+        ("through a topic", "topic", f"copies of {len(carrier_topic.SUBSCRIPTIONS)} subscriptions, {some}"),
     ):
         if report.rows[key]:
             rate = f"{report.rows[key] / max(report.seconds[key], 1e-9):,.0f} messages/s"

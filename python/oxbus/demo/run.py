@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import oxbus
 from oxbus import ServiceBusClient
 from oxbus._read_progress import ReadProgress
-from oxbus.demo import checks, exchange, stories
+from oxbus.demo import aircraft_sessions, carrier_topic, checks, exchange, side_trips, stories
 from oxbus.demo.deliveries import Deliveries
 from oxbus.demo.encoded import PARTITIONS
 from oxbus.demo.notes import Notes
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from oxbus.demo.encoded import EncodedFlights
+    from oxbus.demo.side_trips import SideTrip
 
 QUEUE = "flights"
 DELIVERIES_MAX = 1000
@@ -71,6 +72,10 @@ def run(
         left_in_queue = admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
         recovery = namespace.recovery
 
+    some = side_trips.sample(sent.messages)
+    by_session = _side_trip(progress, "through sessions", lambda: aircraft_sessions.travel(some))
+    by_topic = _side_trip(progress, "through a topic", lambda: carrier_topic.travel(some))
+
     checking = progress.add_task("checking", total=None)
     deliveries = Deliveries(notes.deliveries())
     findings = [
@@ -78,6 +83,8 @@ def run(
         *checks.check_placement(sent.messages, PARTITIONS),
         *checks.check_kept(sent),
         *checks.check_delivery(sent.messages, deliveries, PARTITIONS, left_in_queue),
+        *by_session.checks,
+        *by_topic.checks,
     ]
     told = [stories.lock_expiry(), stories.dead_letter()]
     progress.update(checking, total=1, completed=1)
@@ -100,11 +107,26 @@ def run(
             "encode": encoded.encode_seconds,
             "send": sent.seconds,
             "receive": max(one.seconds for one in received),
+            "sessions": by_session.seconds,
+            "topic": by_topic.seconds,
             "total": time.perf_counter() - began,
         },
-        rows={"encode": 0 if runs.resumed else total, "send": sent.rows, "receive": sum(one.rows for one in received)},
+        rows={
+            "encode": 0 if runs.resumed else total,
+            "send": sent.rows,
+            "receive": sum(one.rows for one in received),
+            "sessions": by_session.rows,
+            "topic": by_topic.rows,
+        },
         runs=runs,
     )
+
+
+def _side_trip(progress: Progress, name: str, travel: Callable[[], SideTrip]) -> SideTrip:
+    travelling = progress.add_task(name, total=None)
+    trip = travel()
+    progress.update(travelling, total=1, completed=1)
+    return trip
 
 
 def _open(progress: Progress, notes: Notes) -> oxbus.Namespace:

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each aircraft is a session: receivers take turns, and its flights stay in order all the same.
+
+The tail number is the session id. A session needs an id, so flights without a tail number are left out and counted.
+A receiver accepts whichever session is available next, takes some of its flights, completes them and gives the session
+back; the next turn of that aircraft may be another receiver's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import oxbus
+from oxbus import NEXT_AVAILABLE_SESSION, ServiceBusClient
+from oxbus.demo import session_checks
+from oxbus.demo.side_trips import SideTrip, in_threads
+from oxbus.exceptions import OperationTimeoutError
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUEUE = "aircraft"
+RECEIVERS = 3
+FLIGHTS_PER_TURN = 200
+"""A busy aircraft needs several turns, of several receivers."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one receiver got of one session before it gave it back."""
+
+    receiver: int
+    session_id: str
+    messages: pa.Table
+    """Columns `message_id` and `session_id`, in the order they came."""
+
+
+@dataclass
+class TurnBook:
+    """All turns, in their order: a turn is written down while its session is held."""
+
+    turns: list[Turn] = field(default_factory=list)
+    held_twice: int = 0
+    """How often a session was accepted that another receiver held."""
+    _held: set[str] = field(default_factory=set)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def accepted(self, session_id: str) -> None:
+        """Note that a receiver holds the session from now on."""
+        with self._guard:
+            self.held_twice += session_id in self._held
+            self._held.add(session_id)
+
+    def ends(self, turn: Turn) -> None:
+        """Note what a receiver got; it gives the session back after this."""
+        with self._guard:
+            self.turns.append(turn)
+            self._held.discard(turn.session_id)
+
+
+def travel(
+    messages: pa.Table, make_client: Callable[[oxbus.Namespace], ServiceBusClient] = ServiceBusClient
+) -> SideTrip:
+    """Send the flights to a queue with sessions, drain it with several receivers, and judge the order.
+
+    Args:
+        messages: Columns `message_id`, `partition_key` (the tail number) and `body`, in sending order.
+        make_client: Makes the client; tests bring one that tampers.
+    """
+    with_tail_number = messages.filter(pc.is_valid(messages["partition_key"]))
+    flights = with_tail_number.select(["message_id", "partition_key", "body"]).rename_columns(
+        ["message_id", "session_id", "body"]
+    )
+    book = TurnBook()
+    with oxbus.Namespace() as namespace, make_client(namespace) as client:
+        admin = ServiceBusAdministrationClient(namespace)
+        admin.create_queue(QUEUE, enable_partitioning=True, requires_session=True)
+        began = time.perf_counter()
+        with client.get_queue_sender(QUEUE) as sender:
+            sender.send_arrow(flights)
+        in_threads([lambda place=place: _take_turns(client, place, book) for place in range(RECEIVERS)])  # type: ignore[misc]
+        seconds = time.perf_counter() - began
+        left_in_queue = admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
+    checks = session_checks.check_sessions(flights, messages.num_rows - flights.num_rows, book, left_in_queue)
+    return SideTrip(checks, flights.num_rows, seconds)
+
+
+def _take_turns(client: ServiceBusClient, place: int, book: TurnBook) -> None:
+    """Accept one session after the other until none is available; what others hold, they drain."""
+    while True:
+        try:
+            receiver = client.get_queue_receiver(QUEUE, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0)
+            with receiver:
+                session_id = receiver.session.session_id
+                book.accepted(session_id)
+                batch = pa.table(receiver.receive_arrow(FLIGHTS_PER_TURN, max_wait_time=0))
+                if batch.num_rows:
+                    receiver.settle_arrow(batch, "complete")
+                book.ends(Turn(place, session_id, batch.select(["message_id", "session_id"])))
+        except OperationTimeoutError:
+            return
