@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from oxbus import Namespace, ServiceBusMessage
@@ -120,7 +120,11 @@ def test_rollback(namespace: Namespace, queue_name: str, run: Callable[..., Any]
                 assert not done
                 task.cancel()
             results = await asyncio.gather(task, return_exceptions=True)
-            expected = {"exception": KeyError, "rollback": type(None), "cancel": asyncio.CancelledError}
+            expected: dict[str, type[object]] = {
+                "exception": KeyError,
+                "rollback": type(None),
+                "cancel": asyncio.CancelledError,
+            }
             assert isinstance(results[0], expected[way])
             assert texts(await receiver.peek_messages(10)) == ["old"]
             await receiver.complete_message(old)
@@ -131,17 +135,18 @@ def test_rollback(namespace: Namespace, queue_name: str, run: Callable[..., Any]
 @pytest.mark.parametrize("name", ["partition_key", "session_id"])
 def test_the_sample(namespace: Namespace, queue_name: str, run: Callable[..., Any], name: str) -> None:
     """Both samples of the partitioning page: with PartitionKey and with SessionId (B-308, B-312)."""
+    property_: dict[str, Any] = {name: "myKey"}
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
             txn = client.transaction()
             with txn.scope():
-                await sender.send_messages(ServiceBusMessage("Hello", **{name: "myKey"}))
+                await sender.send_messages(ServiceBusMessage("Hello", **property_))
                 txn.complete()
             await txn.commit()
             abandoned = client.transaction()
             with abandoned.scope():
-                await sender.send_messages(ServiceBusMessage("lost", **{name: "myKey"}))
+                await sender.send_messages(ServiceBusMessage("lost", **property_))
             await abandoned.commit()
             async with client.get_queue_receiver(queue_name, max_wait_time=0) as receiver:
                 (received,) = await receiver.receive_messages(10)
@@ -197,7 +202,7 @@ def test_what_cannot_be_part_is_refused(
                 with pytest.raises(InvalidOperationError, match="transaction"):
                     await sender.cancel_scheduled_messages(number)
                 with pytest.raises(InvalidOperationError, match="transaction"):
-                    await sender.send_arrow([])
+                    await sender.send_arrow(cast("Any", []))
             await txn.rollback()
             await sender.cancel_scheduled_messages(number)
 
@@ -266,9 +271,7 @@ def test_refusals_are_those_of_the_other_api(
     run(main())
 
 
-def test_topics(
-    namespace: Namespace, topic: str, subscribe: Callable[..., str], run: Callable[..., Any]
-) -> None:
+def test_topics(namespace: Namespace, topic: str, subscribe: Callable[..., str], run: Callable[..., Any]) -> None:
     """A copy is completed and its successor published in one transaction (B-323)."""
     subscribe("all")
 

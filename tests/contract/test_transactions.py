@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import oxbus
 import pytest
@@ -26,9 +27,9 @@ from oxbus.management import EntityStatus
 from oxbus.testing import heal, inject_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from oxbus import Namespace, ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSender
+    from oxbus import Namespace, ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSender, Transaction
     from oxbus.management import ServiceBusAdministrationClient
     from oxbus.testing import ManualClock
 
@@ -41,6 +42,20 @@ MINUTES = 60
 def message(body: str = "m", key: str | None = KEY, **options: Any) -> ServiceBusMessage:
     """A message with a key."""
     return ServiceBusMessage(body, partition_key=key, **options)
+
+
+def with_property(body: str, name: str, value: str) -> ServiceBusMessage:
+    """A message with one property."""
+    properties: dict[str, Any] = {name: value}
+    return ServiceBusMessage(body, **properties)
+
+
+@contextlib.contextmanager
+def undone(client: ServiceBusClient, **options: Any) -> Iterator[Transaction]:
+    """A transaction that an exception ends."""
+    with pytest.raises(KeyError), client.transaction(**options) as txn:  # noqa: PT012 -- it is raised at the end
+        yield txn
+        raise KeyError
 
 
 def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
@@ -157,7 +172,9 @@ class TestTogether:
             assert admin.get_queue_runtime_properties(queue_name).locked_message_count == 5
         counts = admin.get_queue_runtime_properties(queue_name)
         found = (counts.total_message_count, counts.deferred_message_count, counts.dead_letter_message_count)
-        assert found == {"complete": (0, 0, 0), "abandon": (5, 0, 0), "defer": (5, 5, 0), "dead_letter": (5, 0, 5)}[verb]
+        assert (
+            found == {"complete": (0, 0, 0), "abandon": (5, 0, 0), "defer": (5, 5, 0), "dead_letter": (5, 0, 5)}[verb]
+        )
         assert counts.locked_message_count == 0
 
     def test_scheduled_messages_get_their_numbers_at_the_commit(
@@ -344,10 +361,9 @@ class TestRollback:
         """Nothing was sent or settled, and the same objects can be settled again (B-316)."""
         before = snapshot(queue_name)
         lost = message("lost")
-        with pytest.raises(KeyError), client.transaction() as txn:
+        with undone(client) as txn:
             sender.send_messages(lost, transaction=txn)
             getattr(receiver, f"{verb}_messages")(locked, transaction=txn)
-            raise KeyError
         assert snapshot(queue_name) == before
         assert receiver.receive_messages(max_wait_time=0) == []
         with client.transaction() as txn:
@@ -378,9 +394,8 @@ class TestRollback:
         clock: ManualClock,
     ) -> None:
         """A transaction does not keep a message locked (B-316)."""
-        with pytest.raises(KeyError), client.transaction() as txn:
+        with undone(client) as txn:
             receiver.complete_messages(locked, transaction=txn)
-            raise KeyError
         clock.advance(LOCK_SECONDS)
         with pytest.raises(MessageLockLostError):
             receiver.complete_message(locked[0])
@@ -423,12 +438,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("name", ["partition_key", "session_id"])
     def test_all_sends_need_the_same_key(
-        self,
-        client: ServiceBusClient,
-        partitioned_queue: str,
-        plain_queue: str,
-        two_keys: tuple[str, str],
-        name: str,
+        self, client: ServiceBusClient, partitioned_queue: str, plain_queue: str, two_keys: tuple[str, str], name: str
     ) -> None:
         """Other keys are refused, also of the same partition; a plain queue takes them (B-309, B-313)."""
         first, second = two_keys
@@ -437,15 +447,15 @@ class TestKeys:
             client.get_queue_receiver(partitioned_queue) as receiver,
         ):
             with client.transaction() as txn:
-                sender.send_messages(ServiceBusMessage("one", **{name: first}), transaction=txn)
+                sender.send_messages(with_property("one", name, first), transaction=txn)
                 for other in (second, "elsewhere"):
                     with pytest.raises(InvalidOperationError):
-                        sender.send_messages(ServiceBusMessage("two", **{name: other}), transaction=txn)
-                sender.send_messages(ServiceBusMessage("three", **{name: first}), transaction=txn)
+                        sender.send_messages(with_property("two", name, other), transaction=txn)
+                sender.send_messages(with_property("three", name, first), transaction=txn)
             assert texts(receiver.receive_messages(10, max_wait_time=0)) == ["one", "three"]
         with client.get_queue_sender(plain_queue) as sender, client.transaction() as txn:
             for key in (first, second, "elsewhere"):
-                sender.send_messages(ServiceBusMessage(key, **{name: key}), transaction=txn)
+                sender.send_messages(with_property(key, name, key), transaction=txn)
         with client.get_queue_receiver(plain_queue) as receiver:
             assert texts(receiver.receive_messages(10, max_wait_time=0)) == [first, second, "elsewhere"]
 
@@ -469,8 +479,8 @@ class TestKeys:
         self,
         client: ServiceBusClient,
         admin: ServiceBusAdministrationClient,
-        first: dict[str, str],
-        second: dict[str, str],
+        first: dict[str, Any],
+        second: dict[str, Any],
         stored: int | None,
     ) -> None:
         """With duplicate detection it counts as key when there is no other (B-314)."""
@@ -606,18 +616,16 @@ class TestLimits:
         clock.advance(10 * MINUTES)
         sender.send_messages(message(), transaction=txn)
         clock.advance(2 * MINUTES)
+        sender.send_messages(message("beside"))
+        received = receive_one(receiver)
+        calls: dict[str, Callable[[], object]] = {
+            "commit": txn.commit,
+            "send": lambda: sender.send_messages(message(), transaction=txn),
+            "settle": lambda: receiver.complete_message(received, transaction=txn),
+        }
         with pytest.raises(OperationTimeoutError) as refusal:
-            if late == "commit":
-                txn.commit()
-            elif late == "send":
-                sender.send_messages(message(), transaction=txn)
-            else:
-                sender.send_messages(message())
-                received = receive_one(receiver)
-                try:
-                    receiver.complete_message(received, transaction=txn)
-                finally:
-                    receiver.complete_message(received)
+            calls[late]()
+        receiver.complete_message(received)
         assert refusal.value.condition == "amqp:transaction:timeout"
         assert snapshot(queue_name) == before
         with pytest.raises(InvalidOperationError):
@@ -712,10 +720,9 @@ class TestEntities:
             sender.send_messages(message("request"))
             before = snapshot(second)
             request = receive_one(receiver)
-            with pytest.raises(KeyError), client.transaction(cross_entity=True) as txn:
+            with undone(client, cross_entity=True) as txn:
                 receiver.complete_message(request, transaction=txn)
                 onward.send_messages(message("step"), transaction=txn)
-                raise KeyError
             assert snapshot(second) == before
             with client.transaction(cross_entity=True) as txn:
                 onward.send_messages(message("step"), transaction=txn)
@@ -749,17 +756,17 @@ class TestEntities:
         """Partitioned entities meet in the partition of the key that all sends have (B-322)."""
         for name in ("a", "b"):
             admin.create_queue(name, enable_partitioning=True)
-        with client.get_queue_sender("a") as first, client.get_queue_sender("b") as second:
-            with client.transaction(cross_entity=True) as txn:
-                first.send_messages(message("one"), transaction=txn)
-                with pytest.raises(InvalidOperationError):
-                    second.send_messages(message("two", key="another"), transaction=txn)
-                second.send_messages(message("two"), transaction=txn)
+        first, second = client.get_queue_sender("a"), client.get_queue_sender("b")
+        with client.transaction(cross_entity=True) as txn:
+            first.send_messages(message("one"), transaction=txn)
+            with pytest.raises(InvalidOperationError):
+                second.send_messages(message("two", key="another"), transaction=txn)
+            second.send_messages(message("two"), transaction=txn)
         (shown,) = client.get_queue_receiver("b").peek_messages()
         assert str(shown) == "two"
 
     def test_another_namespace_takes_no_part(
-        self, client: ServiceBusClient, sender: ServiceBusSender, open_namespace: Callable[..., Namespace]
+        self, sender: ServiceBusSender, open_namespace: Callable[..., Namespace]
     ) -> None:
         """There are no transactions over two namespaces (B-329)."""
         other = ServiceBusClient(open_namespace())
@@ -790,9 +797,8 @@ class TestTopics:
         with client.get_topic_sender(topic) as sender, client.transaction() as txn:
             sender.send_messages([message("one"), message("two")], transaction=txn)
             assert take_copies("all") == take_copies("too") == []
-        with pytest.raises(KeyError), client.get_topic_sender(topic) as sender, client.transaction() as txn:
+        with client.get_topic_sender(topic) as sender, undone(client) as txn:
             sender.send_messages(message("three"), transaction=txn)
-            raise KeyError
         for subscription in ("all", "too"):
             copies = take_copies(subscription)
             assert texts(copies) == ["one", "two"]
@@ -851,9 +857,8 @@ class TestTopics:
         topic = make_topic(requires_duplicate_detection=True)
         subscribe("all")
         with client.get_topic_sender(topic) as sender:
-            with pytest.raises(KeyError), client.transaction() as txn:
+            with undone(client) as txn:
                 sender.send_messages(message("lost", message_id="m"), transaction=txn)
-                raise KeyError
             with client.transaction() as txn:
                 sender.send_messages(message("first", message_id="m"), transaction=txn)
                 sender.send_messages(message("copy", message_id="m"), transaction=txn)
@@ -870,10 +875,7 @@ class TestDuplicates:
         return make_queue("detecting", requires_duplicate_detection=True)
 
     def test_a_rollback_leaves_no_trace_of_an_id(
-        self,
-        client: ServiceBusClient,
-        detecting: str,
-        drain: Callable[..., list[ServiceBusReceivedMessage]],
+        self, client: ServiceBusClient, detecting: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
     ) -> None:
         """The id of a rolled-back message is free, that of a committed one is not (B-230)."""
         with client.get_queue_sender(detecting) as sender, client.get_queue_receiver(detecting) as receiver:
@@ -887,10 +889,7 @@ class TestDuplicates:
             assert texts(drain(receiver)) == ["first"]
 
     def test_the_first_commit_wins(
-        self,
-        client: ServiceBusClient,
-        detecting: str,
-        drain: Callable[..., list[ServiceBusReceivedMessage]],
+        self, client: ServiceBusClient, detecting: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
     ) -> None:
         """Of two open transactions with one id the one that is committed first has the message (B-230)."""
         with client.get_queue_sender(detecting) as sender, client.get_queue_receiver(detecting) as receiver:
@@ -1037,12 +1036,7 @@ class TestFailedCommits:
                     sender.send_messages(large, transaction=txn)
             assert len(receiver.receive_messages(10, max_wait_time=0)) == 3
 
-    def test_a_memory_limit(
-        self,
-        store: str,
-        open_namespace: Callable[..., Namespace],
-        partitioned: bool,
-    ) -> None:
+    def test_a_memory_limit(self, store: str, open_namespace: Callable[..., Namespace], partitioned: bool) -> None:
         """In memory the limit refuses the commit; in a directory bodies go to disk (R-25)."""
         namespace = open_namespace(memory_limit_bytes=2 << 20)
         admin = oxbus.management.ServiceBusAdministrationClient(namespace)
@@ -1137,10 +1131,9 @@ class TestSessions:
             session = receiver.session
             assert session is not None
             session.set_state(b"old")
-            with pytest.raises(KeyError), client.transaction() as txn:
+            with undone(client) as txn:
                 session.set_state(b"lost", transaction=txn)
                 receiver.complete_message(one, transaction=txn)
-                raise KeyError
             assert session.get_state() == b"old"
             with client.transaction() as txn:
                 session.set_state(b"between", transaction=txn)
@@ -1200,7 +1193,7 @@ class TestScopes:
         """Both samples of the partitioning page: with PartitionKey and with SessionId (B-308, B-312)."""
         txn = client.transaction()
         with txn.scope():
-            message = ServiceBusMessage("Hello", **{name: "myKey"})
+            message = with_property("Hello", name, "myKey")
             client.get_queue_sender(queue_name).send_messages(message)
             txn.complete()
         txn.commit()
@@ -1234,7 +1227,7 @@ class TestScopes:
             txn.complete()
         txn.commit()
         txn = client.transaction()
-        with pytest.raises(KeyError), txn.scope():
+        with contextlib.suppress(KeyError), txn.scope():
             sender.send_messages(message())
             txn.complete()
             raise KeyError
@@ -1292,11 +1285,7 @@ class TestScopes:
         assert texts(receiver.receive_messages(10, max_wait_time=0)) == ["outer", "named", "outer again"]
 
     def test_what_cannot_be_part_is_refused(
-        self,
-        client: ServiceBusClient,
-        sender: ServiceBusSender,
-        receiver: ServiceBusReceiver,
-        clock: ManualClock,
+        self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock
     ) -> None:
         """Cancelling and tables are refused in a scope; a receive is simply not part of it (B-240, B-307)."""
         (number,) = sender.schedule_messages(message(), clock.now() + timedelta(minutes=1))
@@ -1305,7 +1294,7 @@ class TestScopes:
             with pytest.raises(InvalidOperationError, match="transaction"):
                 sender.cancel_scheduled_messages(number)
             with pytest.raises(InvalidOperationError, match="transaction"):
-                sender.send_arrow([])
+                sender.send_arrow(cast("Any", []))
             (one,) = receiver.receive_messages(max_wait_time=0)
             txn.rollback()
         receiver.complete_message(one)
@@ -1337,7 +1326,9 @@ class TestRenewal:
     ) -> None:
         """No lock is reported as lost that a transaction has ended (B-160)."""
         failures: list[object] = []
-        with oxbus.AutoLockRenewer(on_lock_renew_failure=lambda renewable, _error: failures.append(renewable)) as renewer:
+        with oxbus.AutoLockRenewer(
+            on_lock_renew_failure=lambda renewable, _error: failures.append(renewable)
+        ) as renewer:
             for each in locked:
                 renewer.register(receiver, each, max_lock_renewal_duration=600)
             with client.transaction() as txn:

@@ -174,11 +174,7 @@ def test_the_other_entity_outlives_the_first(bus: Bus, way: str) -> None:
     for name in ("a", "b"):
         bus.admin.create_queue(name, enable_partitioning=True)
     (request,) = send_old(bus, 1, "a")
-    with (
-        bus.sender("a") as first,
-        bus.sender("b") as second,
-        bus.client.transaction(cross_entity=True) as txn,
-    ):
+    with bus.sender("a") as first, bus.sender("b") as second, bus.client.transaction(cross_entity=True) as txn:
         bus.receiver("a").complete_message(request, transaction=txn)
         first.send_messages(message("in a"), transaction=txn)
         second.send_messages([message("in b"), message("in b too")], transaction=txn)
@@ -299,7 +295,8 @@ def work(thread):
                 next_one = ServiceBusMessage(str(each), partition_key=each.partition_key,
                                              application_properties={"hops": hops + 1})
                 to.send_messages(next_one, transaction=txn)
-                audit.send_messages(ServiceBusMessage(f"{each} {hops + 1}", partition_key=each.partition_key), transaction=txn)
+                note = ServiceBusMessage(f"{each} {hops + 1}", partition_key=each.partition_key)
+                audit.send_messages(note, transaction=txn)
                 if chance.random() < 0.1:
                     txn.rollback()
                     receiver.abandon_message(each)
