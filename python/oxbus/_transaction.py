@@ -16,12 +16,21 @@ if TYPE_CHECKING:
 
     from oxbus._oxbus import Namespace
 
-_current: ContextVar[TransactionScopes | None] = ContextVar("oxbus_transaction", default=None)
+_scope: ContextVar[_Scope | None] = ContextVar("oxbus_transaction_scope", default=None)
+
+
+class _Scope:
+    """One `with transaction.scope()`."""
+
+    def __init__(self, transaction: TransactionScopes) -> None:
+        self.transaction = transaction
+        self.completed = False
 
 
 def current() -> TransactionScopes | None:
     """Return the transaction of the scope that the caller is in."""
-    return _current.get()
+    scope = _scope.get()
+    return None if scope is None else scope.transaction
 
 
 class TransactionScopes:
@@ -32,8 +41,8 @@ class TransactionScopes:
         self._namespace = namespace
         self._cross_entity = cross_entity
         self._native: _Transaction | None = None
-        self._completed: bool | None = None
-        """Whether the last scope was completed; None before the first."""
+        self._scopes: list[_Scope] = []
+        """Its scopes since it began."""
 
     def begin(self) -> None:
         """Begin. Not needed before the first operation; after the end, begins anew.
@@ -44,30 +53,38 @@ class TransactionScopes:
         if self._is_open():
             raise InvalidOperationError("the transaction has begun: commit it or roll it back first")
         self._native = self._namespace._transaction(self._cross_entity)
-        self._completed = None
+        self._scopes = []
 
     @contextmanager
     def scope(self) -> Iterator[Self]:
         """Make every call inside part of the transaction, without passing it; call `complete` at the end.
 
-        A scope that is left without `complete` makes `commit` roll back.
+        A scope that is left without `complete` makes `commit` roll back, whatever the other scopes did.
         """
         self._begun()
-        self._completed = False
-        token = _current.set(self)
+        scope = _Scope(self)
+        self._scopes.append(scope)
+        token = _scope.set(scope)
         _Transaction.count_scope(True)
         try:
             yield self
         except BaseException:
-            self._completed = False
+            scope.completed = False
             raise
         finally:
             _Transaction.count_scope(False)
-            _current.reset(token)
+            _scope.reset(token)
 
     def complete(self) -> None:
-        """Say that the scope did all it wanted to."""
-        self._completed = True
+        """Say that the scope did all it wanted to.
+
+        Raises:
+            InvalidOperationError: The caller is in no scope of this transaction.
+        """
+        scope = _scope.get()
+        if scope is None or scope.transaction is not self:
+            raise InvalidOperationError("there is no scope to complete: call it inside `with transaction.scope():`")
+        scope.completed = True
 
     def _begun(self) -> _Transaction:
         if self._native is None:
@@ -79,10 +96,10 @@ class TransactionScopes:
         return self._native is not None and self._native.is_open
 
     def _commit(self) -> None:
-        if self._completed is False:
-            self._begun().rollback()
-        else:
+        if all(scope.completed for scope in self._scopes):
             self._begun().commit()
+        else:
+            self._begun().rollback()
 
     def _rollback(self) -> None:
         self._begun().rollback()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -33,7 +34,9 @@ class Calls:
         """Make a call; hand its result to `keep` when who waits for it is cancelled."""
         if not self._in_pool:
             return function(*args, **options)
-        pending = asyncio.get_running_loop().run_in_executor(None, partial(function, *args, **options))
+        pending = asyncio.get_running_loop().run_in_executor(
+            None, partial(copy_context().run, function, *args, **options)
+        )
         try:
             return await asyncio.shield(pending)
         except asyncio.CancelledError:

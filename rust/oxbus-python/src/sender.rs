@@ -163,7 +163,7 @@ impl ServiceBusSender {
         let durability = durability_of(sender, durability)?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let batch = Self::collect_any(message)?;
-            transaction.get().inner()?.send(sender, batch).or_raise()?;
+            transaction.get().inner()?.send(sender, batch, durability).or_raise()?;
             return Ok(());
         }
         if let Ok(one) = message.cast::<ServiceBusMessage>() {
@@ -193,7 +193,7 @@ impl ServiceBusSender {
         batch.schedule_all(due).or_raise()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
-            let numbers = transaction.inner()?.send(sender, batch).or_raise()?;
+            let numbers = transaction.inner()?.send(sender, batch, None).or_raise()?;
             let list = PyList::empty(py);
             transaction.fill(numbers, list.clone().unbind());
             return Ok(list);

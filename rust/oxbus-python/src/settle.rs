@@ -88,8 +88,11 @@ impl ServiceBusReceiver {
         let message = message(value)?.get();
         let at = message.settle_key(receiver)?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
-            let inner = transaction.get().inner()?;
-            return call.with(|settlement| inner.settle(receiver, at, settlement).or_raise());
+            let transaction = transaction.get();
+            let inner = transaction.inner()?;
+            call.with(|settlement| inner.settle(receiver, at, settlement).or_raise())?;
+            transaction.note_settled(self::message(value)?);
+            return Ok(());
         }
         let may_wait = receiver.queue().is_durable();
         call.with(|settlement| blocking::run(py, may_wait, || receiver.settle(at, settlement))?.or_raise())?;
@@ -113,10 +116,13 @@ impl ServiceBusReceiver {
             keys.push(message(value)?.get().settle_key(receiver)?);
         }
         if let Some(transaction) = transaction::of_call(py, transaction)? {
-            let inner = transaction.get().inner()?;
-            return keys
-                .iter()
-                .try_for_each(|at| call.with(|settlement| inner.settle(receiver, *at, settlement).or_raise()));
+            let transaction = transaction.get();
+            let inner = transaction.inner()?;
+            for (value, at) in messages.iter().zip(&keys) {
+                call.with(|settlement| inner.settle(receiver, *at, settlement).or_raise())?;
+                transaction.note_settled(message(value)?);
+            }
+            return Ok(());
         }
         let may_wait = receiver.queue().is_durable();
         let lost = call

@@ -14,6 +14,7 @@ use pyo3::types::PyList;
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::namespace::Namespace;
+use crate::received::ServiceBusReceivedMessage;
 use crate::{imports, waiting};
 
 /// Scopes that are open in this process: while there is none, no call looks for one.
@@ -25,6 +26,8 @@ pub(crate) struct Transaction {
     inner: Owned<Inner>,
     /// Lists to be filled with the numbers of scheduled messages.
     lists: Mutex<Vec<(Numbers, Py<PyList>)>>,
+    /// Messages that are settled once it is committed.
+    settled: Mutex<Vec<Py<ServiceBusReceivedMessage>>>,
 }
 
 impl Transaction {
@@ -37,6 +40,12 @@ impl Transaction {
     pub(crate) fn fill(&self, numbers: Numbers, list: Py<PyList>) {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         lists.push((numbers, list));
+    }
+
+    /// Has a message count as settled when the transaction is committed.
+    pub(crate) fn note_settled(&self, message: &Bound<'_, ServiceBusReceivedMessage>) {
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        settled.push(message.clone().unbind());
     }
 }
 
@@ -85,6 +94,9 @@ impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.inner()?;
         waiting::outside(py, || inner.commit())?.or_raise()?;
+        for message in std::mem::take(&mut *self.settled.lock().unwrap_or_else(PoisonError::into_inner)) {
+            message.get().set_settled();
+        }
         let lists = std::mem::take(&mut *self.lists.lock().unwrap_or_else(PoisonError::into_inner));
         for (numbers, list) in lists {
             for number in &*numbers.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -122,6 +134,7 @@ impl Namespace {
         Ok(Transaction {
             inner: self.namespace.sibling(inner),
             lists: Mutex::default(),
+            settled: Mutex::default(),
         })
     }
 }

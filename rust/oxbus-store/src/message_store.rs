@@ -251,8 +251,8 @@ pub trait MessageStore: Send + Sync {
     /// Completes many; pushes the index of each key that was lost.
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>);
 
-    /// Moves the deadline of a lock. The generation stays.
-    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost>;
+    /// Moves the deadline of a lock and returns the one before. The generation stays.
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
     /// True while the hold is alive.
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool;

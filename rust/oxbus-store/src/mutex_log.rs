@@ -443,12 +443,13 @@ impl MessageStore for MutexLog {
         }
     }
 
-    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         let mut state = lock(&self.0);
-        state.locked(key, ticks).ok_or(LockLost)?.deadline = deadline;
+        let entry = state.locked(key, ticks).ok_or(LockLost)?;
+        let before = std::mem::replace(&mut entry.deadline, deadline);
         let (number, _) = state.place(key.counter).expect("found above");
         state.note_deadline(number, deadline);
-        Ok(())
+        Ok(before)
     }
 
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {

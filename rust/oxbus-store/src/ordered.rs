@@ -203,7 +203,7 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::renew`](crate::MessageStore::renew).
-    pub fn renew(&mut self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+    pub fn renew(&mut self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         let counter = key.counter.0;
         let entry = self
             .entries
@@ -212,8 +212,7 @@ impl OrderedStore {
             .ok_or(LockLost)?;
         self.deadlines.remove(&(entry.deadline.0, counter));
         self.deadlines.insert((deadline.0, counter));
-        entry.deadline = deadline;
-        Ok(())
+        Ok(std::mem::replace(&mut entry.deadline, deadline))
     }
 
     /// See [`MessageStore::holds`](crate::MessageStore::holds).

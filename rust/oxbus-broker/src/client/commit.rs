@@ -10,6 +10,7 @@ use oxbus_model::message::Fields;
 use oxbus_model::{Counter, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome};
 
+use super::batch::Entry;
 use super::transaction::{Sent, Settled, Work};
 use crate::entity::Queue;
 use crate::entity::departure::Departure;
@@ -39,6 +40,28 @@ struct Admitted<'a> {
     cell: &'a Cell,
     admission: Admission<'a>,
     next: usize,
+}
+
+/// What comes to one entity.
+struct Asked<'a> {
+    entity: &'a Queue,
+    index: usize,
+    bytes: usize,
+    messages: usize,
+    /// Of each message, where the entity drops copies.
+    identities: Vec<Option<Identity>>,
+}
+
+impl<'a> Asked<'a> {
+    fn new(sent: &'a Sent) -> Self {
+        Self {
+            entity: &sent.entity,
+            index: sent.index,
+            bytes: 0,
+            messages: 0,
+            identities: Vec::new(),
+        }
+    }
 }
 
 /// Lets the work happen, or nothing of it.
@@ -81,7 +104,7 @@ pub(super) fn commit(mut work: Work) -> Result<()> {
     let any = any.chain(unit.states.iter().map(|change| change.cell));
     let any = any.chain(unit.sends.cells.iter().copied()).next();
     if let Some(cell) = any {
-        let done = cell.commit_unit(unit, moment, cell.durability(None));
+        let done = cell.commit_unit(unit, moment, cell.durability(None).max(work.durability));
         let ended = done.map_err(|error| failed(&work, error))?;
         for (settled, ended) in work.settled.iter().zip(ended) {
             let Settled {
@@ -102,6 +125,9 @@ pub(super) fn commit(mut work: Work) -> Result<()> {
     for (known, shown) in numbers {
         *known.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
+    for sent in &work.sends {
+        sent.entity.touch(moment.now);
+    }
     notices.announce();
     Ok(())
 }
@@ -117,26 +143,28 @@ fn cell_of(entity: &Queue, index: usize) -> Result<&Cell> {
 /// Checks what may refuse the messages, and tells which are new. Entities are asked in the order of their numbers, so that no
 /// two transactions wait for each other.
 fn admit_all(sends: &[Sent], moment: Moment) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
-    let mut asked: BTreeMap<EntityId, (&Queue, &Cell, Vec<Option<Identity>>)> = BTreeMap::new();
-    for Sent {
-        entity, index, entries, ..
-    } in sends
-    {
-        entity.check_sends()?;
-        let bytes = entries.iter().map(|entry| entry.record.len()).sum();
-        let cell = entity.admit(*index, bytes, entries.len())?;
-        if !entity.detects_duplicates() {
-            continue;
-        }
-        let (_, _, identities) = asked.entry(entity.id()).or_insert((entity, cell, Vec::new()));
-        for entry in entries {
-            identities.push(entity.identity_of(&Fields::decode(&entry.record)?)?);
+    let mut asked: BTreeMap<EntityId, Asked<'_>> = BTreeMap::new();
+    for sent in sends {
+        let all = asked.entry(sent.entity.id()).or_insert_with(|| Asked::new(sent));
+        for Entry { record, .. } in &sent.entries {
+            all.bytes += record.len();
+            all.messages += 1;
+            if sent.entity.detects_duplicates() {
+                all.identities.push(sent.entity.identity_of(&Fields::decode(record)?)?);
+            }
         }
     }
+    for asked in asked.values() {
+        asked.entity.check_sends()?;
+        // All at once: what fits one by one may be too much together.
+        asked.entity.admit(asked.index, asked.bytes, asked.messages)?;
+    }
     let mut admitted = BTreeMap::new();
-    for (id, (entity, cell, identities)) in asked {
+    for (id, asked) in asked {
+        let cell = cell_of(asked.entity, asked.index)?;
         if let Some(history) = cell.history() {
-            let admission = history.admit(&identities, moment.now, entity.duplicate_window_ms());
+            let window_ms = asked.entity.duplicate_window_ms();
+            let admission = history.admit(&asked.identities, moment.now, window_ms);
             let next = 0;
             admitted.insert(id, Admitted { cell, admission, next });
         }
@@ -155,6 +183,10 @@ fn add_sent<'a>(
 ) -> Result<Vec<SequenceNumber>> {
     let (entity, index) = (&*sent.entity, sent.index);
     let cell = cell_of(entity, index)?;
+    if entity.is_topic() {
+        // Its numbers and identities are in the journal also when no subscription wants the messages.
+        departure.take_part(entity, index);
+    }
     let mut shown = Vec::new();
     for entry in &sent.entries {
         let is_new = admitted.get_mut(&entity.id()).is_none_or(|it| {
@@ -200,13 +232,11 @@ fn held(settled: &Settled, ending: Ending, moment: Moment) -> Result<Held<'_>> {
             return Err(lock_lost(settled));
         }
     }
-    let lock_ms = settled.entity.lock_duration_ms();
     Ok(Held {
         cell,
         sub_queue: settled.sub_queue,
         key: settled.at.key,
         ending,
-        deadline: settled.session.is_none().then(|| ticks.plus_ms(lock_ms)),
     })
 }
 

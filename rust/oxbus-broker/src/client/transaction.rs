@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use oxbus_model::caps::{TRANSACTION_MESSAGES_MAX, TRANSACTION_MS_MAX};
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, SequenceNumber, Ticks};
 
 use super::batch::{Batch, Entry};
@@ -17,11 +18,14 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Queue;
+use crate::entity::queue::Core;
 use crate::routing::Route;
 use crate::shard::{Accepted, Ending, State};
 
 /// Operations that happen together.
 pub struct Transaction {
+    /// What the entities of its namespace share.
+    core: Arc<Core>,
     /// It may touch several entities (B-324).
     cross_entity: bool,
     progress: Mutex<Progress>,
@@ -50,6 +54,8 @@ pub(super) struct Work {
     pub(super) sends: Vec<Sent>,
     pub(super) settled: Vec<Settled>,
     pub(super) states: Vec<StateSet>,
+    /// The most that one of its sends asks for.
+    pub(super) durability: Durability,
 }
 
 /// Where the numbers of scheduled messages are once they are known.
@@ -88,8 +94,9 @@ fn not_allowed() -> Error {
 }
 
 impl Transaction {
-    pub(crate) fn new(cross_entity: bool) -> Self {
+    pub(crate) fn new(core: Arc<Core>, cross_entity: bool) -> Self {
         Self {
+            core,
             cross_entity,
             progress: Mutex::default(),
         }
@@ -106,7 +113,11 @@ impl Transaction {
 
     /// Runs `step` on the work so far, which begins with this step at the latest. An error leaves the work as it was.
     fn with<R>(&self, entity: &Arc<Queue>, index: usize, step: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
-        entity.core().check_open()?;
+        self.core.check_open()?;
+        if !Arc::ptr_eq(entity.core(), &self.core) {
+            let detail = "the transaction is one of another namespace; make one with a client of this one";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
         let partition = entity.shard(index).id();
         let ticks = entity.core().clock().ticks();
         let mut progress = self.progress();
@@ -133,6 +144,7 @@ impl Transaction {
                     sends: Vec::new(),
                     settled: Vec::new(),
                     states: Vec::new(),
+                    durability: Durability::Memory,
                 };
                 let done = step(&mut work)?;
                 *progress = Progress::Open(work);
@@ -142,13 +154,14 @@ impl Transaction {
     }
 
     /// Sends a batch when the transaction is committed. The numbers are there from then on.
-    pub fn send(&self, sender: &Sender, batch: Batch) -> Result<Numbers> {
+    pub fn send(&self, sender: &Sender, batch: Batch, durability: Option<Durability>) -> Result<Numbers> {
         sender.check_sends()?;
         let queue = &sender.queue;
         if batch.is_empty() {
             return Ok(Numbers::default());
         }
         sender.check_size(batch.largest_message_bytes())?;
+        Self::check_sessions(queue, &batch)?;
         let route = sender.route_batch(&batch)?;
         let (index, key) = match route {
             Route::Keyed(partition) => (usize::from(partition.0), Self::key_of(queue, &batch)?),
@@ -178,6 +191,7 @@ impl Transaction {
                 return Err(Error::new(ErrorKind::InvalidOperation, detail));
             }
             work.key = work.key.take().or(key);
+            work.durability = work.durability.max(durability.unwrap_or(Durability::Memory));
             work.sends.push(Sent {
                 entity: Arc::clone(queue),
                 index,
@@ -187,6 +201,17 @@ impl Transaction {
             Ok(())
         })?;
         Ok(numbers)
+    }
+
+    /// A message for a topic needs a session id when one of its subscriptions is received by session (B-312): what a plain
+    /// send lets a subscription bury, a transaction refuses.
+    fn check_sessions(queue: &Arc<Queue>, batch: &Batch) -> Result<()> {
+        if queue.subscriptions().iter().any(|it| it.requires_session()) {
+            for Entry { record, .. } in &batch.entries {
+                Queue::check_session_id(Fields::decode(record)?.session_id)?;
+            }
+        }
+        Ok(())
     }
 
     /// The key of a batch to a partitioned entity.

@@ -62,6 +62,11 @@ impl<'a> Departure<'a> {
         position
     }
 
+    /// Makes the cell of an entity one of those that take part, whether a message stays in it or not.
+    pub(crate) fn take_part(&mut self, entity: &'a Queue, index: usize) {
+        self.position(entity, index);
+    }
+
     /// Adds a message for a queue.
     pub(crate) fn add(&mut self, queue: &'a Queue, index: usize, record: Record, expires_at: Timestamp) {
         let copies = vec![(self.position(queue, index), expires_at)];

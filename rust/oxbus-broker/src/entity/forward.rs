@@ -281,7 +281,6 @@ impl Queue {
                 sub_queue,
                 key: moving.claimed.key,
                 ending: Ending::Outcome(Outcome::Complete),
-                deadline: None,
             });
             let unit = Unit {
                 sends,

@@ -111,7 +111,6 @@ impl Queue {
             sub_queue: SubQueue::DeadLetter,
             key: claimed.key,
             ending: Ending::Outcome(Outcome::Complete),
-            deadline: None,
         });
         let (sends, notices) = departure.finish();
         let unit = Unit {

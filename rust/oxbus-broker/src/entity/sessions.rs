@@ -17,7 +17,15 @@ impl Queue {
     /// Refuses a message without a session id where messages are received by session (B-184).
     #[inline]
     pub(crate) fn check_session(&self, session_id: Option<&str>) -> Result<()> {
-        if session_id.is_some() || !self.requires_session() {
+        if self.requires_session() {
+            Self::check_session_id(session_id)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a message without a session id.
+    pub(crate) fn check_session_id(session_id: Option<&str>) -> Result<()> {
+        if session_id.is_some() {
             return Ok(());
         }
         // The service's words.

@@ -399,7 +399,7 @@ impl Namespace {
     pub fn transaction(&self, cross_entity: bool) -> Result<Transaction> {
         self.inner.core.check_open()?;
         self.inner.core.plan().check_transactions()?;
-        Ok(Transaction::new(cross_entity))
+        Ok(Transaction::new(Arc::clone(&self.inner.core), cross_entity))
     }
 
     /// Health of every partition.

@@ -69,7 +69,7 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.complete(keys, ticks, lost));
     }
 
-    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.with(|store| store.renew(key, deadline, ticks))
     }
 

@@ -36,8 +36,6 @@ pub struct Held<'a> {
     pub key: LockKey,
     /// How it ends.
     pub ending: Ending,
-    /// The end of the lock when the unit fails; `None` for one that has none.
-    pub deadline: Option<Ticks>,
 }
 
 /// A session whose state changes with a unit.
@@ -88,20 +86,20 @@ impl Cell {
         moment: Moment,
         durability: Durability,
     ) -> Result<Vec<Ended>, UnitError> {
+        let mut deadlines = Vec::with_capacity(unit.held.len());
         for (position, held) in unit.held.iter().enumerate() {
-            if held.keep(Ticks::NEVER, moment.ticks).is_err() {
-                unit.held[..position]
-                    .iter()
-                    .for_each(|held| held.give_back(moment.ticks));
+            let Ok(deadline) = held.keep(Ticks::NEVER, moment.ticks) else {
+                give_back(&unit.held, &deadlines, moment.ticks);
                 return Err(UnitError::LockLost(position));
-            }
+            };
+            deadlines.push(deadline);
         }
         let shard = Arc::clone(&self.shard);
         let written = shard.unit();
         let sends = std::mem::take(&mut unit.sends);
         let done = self.write(&unit, sends, moment, durability);
         if let Err(error) = done {
-            unit.held.iter().for_each(|held| held.give_back(moment.ticks));
+            give_back(&unit.held, &deadlines, moment.ticks);
             return Err(error);
         }
         let ended = unit.held.into_iter().map(|held| held.end(moment.ticks)).collect();
@@ -149,17 +147,18 @@ impl Cell {
     }
 }
 
-impl Held<'_> {
-    fn keep(&self, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
-        self.cell.store(self.sub_queue).renew(self.key, deadline, ticks)
+/// The unit failed: the holds go on until the ends that they had.
+fn give_back(held: &[Held<'_>], deadlines: &[Ticks], ticks: Ticks) {
+    for (held, deadline) in held.iter().zip(deadlines) {
+        // Whoever settled it meanwhile has had his way.
+        let _ = held.keep(*deadline, ticks);
     }
+}
 
-    /// The unit failed: the hold goes on as it was.
-    fn give_back(&self, ticks: Ticks) {
-        if let Some(deadline) = self.deadline {
-            // Whoever settled it meanwhile has had his way.
-            let _ = self.keep(deadline, ticks);
-        }
+impl Held<'_> {
+    /// Moves the end of the hold and returns the one before.
+    fn keep(&self, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        self.cell.store(self.sub_queue).renew(self.key, deadline, ticks)
     }
 
     /// What the journal says about it.

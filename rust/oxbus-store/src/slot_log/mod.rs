@@ -171,7 +171,7 @@ impl MessageStore for SlotLog {
         self.complete_all(keys, ticks, lost);
     }
 
-    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.move_deadline(key, deadline, ticks)
     }
 

@@ -158,7 +158,7 @@ impl SlotLog {
         }
     }
 
-    pub(super) fn move_deadline(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+    pub(super) fn move_deadline(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
             return self.stragglers.renew(key, deadline, ticks);
@@ -173,7 +173,8 @@ impl SlotLog {
             }
             if slot.advance(state, state.until(deadline)) {
                 self.note_deadline_swapped(segment, deadline);
-                return Ok(());
+                // Alive now, so its end is near enough to be read.
+                return Ok(state.deadline(ticks));
             }
         }
     }

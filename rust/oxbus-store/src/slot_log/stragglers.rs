@@ -77,7 +77,7 @@ impl Stragglers {
             .unwrap_or(Err(LockLost))
     }
 
-    pub(super) fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+    pub(super) fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.change(|map| map.renew(key, deadline, ticks))
             .unwrap_or(Err(LockLost))
     }

@@ -81,7 +81,7 @@ impl MessageStore for SharedMap {
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
         self.lock().0.complete(keys, ticks, lost);
     }
-    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<(), LockLost> {
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.lock().0.renew(key, deadline, ticks)
     }
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
