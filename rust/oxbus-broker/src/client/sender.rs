@@ -101,11 +101,7 @@ impl Sender {
         let core = self.queue.core();
         let now = core.clock().now();
         let identity = self.queue.identity_of(fields)?;
-        if core.is_durable()
-            || self.queue.is_topic()
-            || identity.is_some()
-            || fields.scheduled_enqueue_time.is_some_and(|due| due > now)
-        {
+        if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
             let entry = Entry {
                 record: record::encode_sized(len, fields),
                 time_to_live_ms: fields.time_to_live_ms,
@@ -115,6 +111,12 @@ impl Sender {
             return Ok(sent.numbers(1)[0]);
         }
         let (index, cell) = self.admit(route, len, 1)?;
+        if self.queue.is_topic() {
+            let counter = self.queue.send_to_subscriptions(index, cell, *fields, now)?;
+            self.reach(Durability::Memory);
+            self.queue.touch(now);
+            return Ok(Queue::sequence_number(index, counter));
+        }
         let message = self.new_message(record::encode_sized(len, fields), fields.time_to_live_ms, now);
         let counter = cell.main().append_one(message, now);
         self.reach(Durability::Memory);

@@ -3,12 +3,15 @@
 //!
 //! A copy stays in the partition of the topic's message (B-353): topic and subscriptions have their cells in the same shards.
 
+use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Timestamp};
-use oxbus_store::NewMessage;
+use oxbus_model::{Counter, Result, Timestamp};
+use oxbus_store::{MessageStore, NewMessage};
 
 use super::Queue;
 use super::departure::Departure;
+use crate::filter::{Copied, Selected, Subject};
+use crate::record::encode;
 use crate::shard::{Admission, Arrival, Cell, Refusal};
 
 /// A message on its way to a topic.
@@ -35,7 +38,7 @@ impl Queue {
         cell: &Cell,
         messages: &[Departing<'_>],
         terms: Terms<'_>,
-    ) -> Result<Counter, Refusal> {
+    ) -> std::result::Result<Counter, Refusal> {
         let first = cell.take_numbers(messages.len());
         match self.depart(index, cell, first, messages, terms) {
             Ok(active) => {
@@ -51,6 +54,57 @@ impl Queue {
         }
     }
 
+    /// Stores one active message that comes to a cell of a topic in memory. The same as [`Queue::append_to_topic`] without
+    /// a list and with its record made once; most sends are this.
+    pub(crate) fn send_to_subscriptions(
+        &self,
+        index: usize,
+        cell: &Cell,
+        mut fields: Fields<'_>,
+        now: Timestamp,
+    ) -> Result<Counter> {
+        let counter = cell.take_numbers(1);
+        fields.enqueued_number = Some(Self::sequence_number(index, counter));
+        let sent = self.fan_out_one(index, cell, &fields, now);
+        cell.give_up_numbers(counter, 1);
+        sent.map(|()| counter)
+    }
+
+    fn fan_out_one(&self, index: usize, cell: &Cell, fields: &Fields<'_>, now: Timestamp) -> Result<()> {
+        let expires_at = self.expires_at(fields.time_to_live_ms, now);
+        let record = encode(fields);
+        let subject = Subject {
+            fields,
+            enqueued_at: now,
+            enqueued_number: fields.enqueued_number,
+            expires_at,
+            size_bytes: record.len(),
+            delivery_count: 0,
+        };
+        let subscribers = self.subscribers();
+        let mut selected = Vec::new();
+        subscribers.rules.select(&subject, &mut selected);
+        if !selected.iter().all(|it| matches!(it.copied, Copied::AsSent)) {
+            let mut departure = Departure::new(now);
+            let number = fields.enqueued_number.expect("set above");
+            departure.add_to_all(&subscribers, index, &record, expires_at, number)?;
+            let (out, notices) = departure.finish();
+            cell.fan_out(out, now, Durability::Memory, None)?;
+            notices.announce();
+            return Ok(());
+        }
+        for Selected { subscription, .. } in selected {
+            let entity = &subscribers.entities[subscription];
+            let message = NewMessage {
+                record: record.clone().into(),
+                expires_at: expires_at.min(entity.expires_at(None, now)),
+            };
+            entity.cell_for_append(index).main().append_one(message, now);
+            entity.publish_after_fence(index);
+        }
+        Ok(())
+    }
+
     /// The numbers of those that did not stay in the topic.
     fn depart(
         &self,
@@ -59,7 +113,7 @@ impl Queue {
         first: Counter,
         messages: &[Departing<'_>],
         terms: Terms<'_>,
-    ) -> Result<Vec<Counter>, Refusal> {
+    ) -> std::result::Result<Vec<Counter>, Refusal> {
         let subscribers = self.subscribers();
         let mut departure = Departure::new(terms.now);
         let mut active = Vec::new();
@@ -97,7 +151,7 @@ impl Queue {
         }
     }
 
-    fn activate(&self, index: usize, cell: &Cell, due_at: Timestamp, counter: Counter) -> Result<(), Refusal> {
+    fn activate(&self, index: usize, cell: &Cell, due_at: Timestamp, counter: Counter) -> std::result::Result<(), Refusal> {
         let Some((record, lives)) = cell.scheduled(counter)? else {
             return Ok(());
         };
