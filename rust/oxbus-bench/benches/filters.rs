@@ -3,8 +3,6 @@
 //!
 //! Ids read `select/rules/shape`; throughput is messages per second.
 
-#![expect(missing_docs, reason = "criterion's macros make public items")]
-
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -26,7 +24,7 @@ fn rule(filter: FilterSettings) -> Arc<Rule> {
     Arc::new(Rule::compile(&settings).expect("a rule"))
 }
 
-/// Compares `fields` of these: a property, the subject, the correlation id.
+/// Compares some of the properties, and the subject or not.
 fn correlation(number: usize, properties: usize, has_subject: bool) -> FilterSettings {
     let names = ["customer", "region", "color"];
     let value = |name: &str| OwnedValue::Text(format!("{name}-{number}"));

@@ -120,7 +120,7 @@ pub const FILTER_TEXT_CHARS_MAX: usize = 1_024;
 pub const ACTION_TEXT_CHARS_MAX: usize = 1_024;
 /// SET and REMOVE expressions of one action (B-043).
 pub const ACTION_EXPRESSIONS_MAX: usize = 32;
-/// Characters of a rule's name: that of the service.
+/// Characters of a rule's name (B-016).
 pub const RULE_NAME_CHARS_MAX: usize = 50;
 /// Bytes of a text that an expression makes: more cannot be a property (B-048).
 pub const EXPRESSION_TEXT_BYTES_MAX: usize = 64 << 10;

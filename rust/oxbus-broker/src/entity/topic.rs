@@ -151,7 +151,13 @@ impl Queue {
         }
     }
 
-    fn activate(&self, index: usize, cell: &Cell, due_at: Timestamp, counter: Counter) -> std::result::Result<(), Refusal> {
+    fn activate(
+        &self,
+        index: usize,
+        cell: &Cell,
+        due_at: Timestamp,
+        counter: Counter,
+    ) -> std::result::Result<(), Refusal> {
         let Some((record, lives)) = cell.scheduled(counter)? else {
             return Ok(());
         };

@@ -40,6 +40,10 @@ impl Rule {
                 format!("a rule's name has 1 to {RULE_NAME_CHARS_MAX} characters; choose another: rule=`{name}`");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
+        if name.contains(['/', '\\']) {
+            let detail = format!("a rule's name has no slash or backslash; choose another: rule=`{name}`");
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
         let of_rule =
             |part: &str, error: &Error| Error::new(error.kind(), format!("{part} refused: {error}; rule=`{name}`"));
         let filter = match &settings.filter {

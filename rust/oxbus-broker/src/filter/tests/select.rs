@@ -193,7 +193,8 @@ fn a_constant_filter_is_known_before_the_first_message_b355() {
 }
 
 #[test]
-fn a_rule_has_a_name() {
+fn a_rule_has_a_name_b016_b017() {
+    assert!(Rule::compile(&rule("a/b", FilterSettings::True, None)).is_err());
     assert!(Rule::compile(&rule("", FilterSettings::True, None)).is_err());
     assert!(Rule::compile(&rule(&"x".repeat(51), FilterSettings::True, None)).is_err());
     assert_eq!(
