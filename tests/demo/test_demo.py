@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 import oxbus
 import pyarrow as pa
 import pytest
-from oxbus.demo import exchange, main, run
+from oxbus.demo import aircraft_sessions, carrier_topic, exchange, main, run
+from oxbus.demo.checks import Check
 from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
 from oxbus.demo.flights import InputMissingError
 from oxbus.demo.report import Report, Runs, print_report
+from oxbus.demo.side_trips import SideTrip
 from rich.console import Console
 from rich.progress import Progress
 
@@ -326,3 +328,17 @@ def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(main, "run", run)
     assert main.main() == 2
     assert "pip install it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", [aircraft_sessions, carrier_topic])
+def test_wrong_side_trip_fails(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    """One wrong claim of the sessions or the topic, and the demo as a whole fails."""
+    wrong = SideTrip([Check("nothing is wrong", passed=False, finding="1 is")], rows=1, seconds=1.0)
+    monkeypatch.setattr(module, "travel", lambda _messages: wrong)
+    report = run_demo()
+    assert not report.passed
+    assert failed_claims(report) == "nothing is wrong"
+    paper = io.StringIO()
+    print_report(report, Console(file=paper, width=120))
+    assert "nothing is wrong" in paper.getvalue()
+    assert "50% of the flights, in memory" in paper.getvalue()

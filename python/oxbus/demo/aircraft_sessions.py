@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ from oxbus.management import ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from oxbus import ServiceBusReceiver
 
 QUEUE = "aircraft"
 RECEIVERS = 3
@@ -85,7 +88,7 @@ def travel(
         began = time.perf_counter()
         with client.get_queue_sender(QUEUE) as sender:
             sender.send_arrow(flights)
-        in_threads([lambda place=place: _take_turns(client, place, book) for place in range(RECEIVERS)])  # type: ignore[misc]
+        in_threads([partial(_take_turns, client, place, book) for place in range(RECEIVERS)])
         seconds = time.perf_counter() - began
         left_in_queue = admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
     checks = session_checks.check_sessions(flights, messages.num_rows - flights.num_rows, book, left_in_queue)
@@ -98,7 +101,7 @@ def _take_turns(client: ServiceBusClient, place: int, book: TurnBook) -> None:
         try:
             receiver = client.get_queue_receiver(QUEUE, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0)
             with receiver:
-                session_id = receiver.session.session_id
+                session_id = _accepted(receiver)
                 book.accepted(session_id)
                 batch = pa.table(receiver.receive_arrow(FLIGHTS_PER_TURN, max_wait_time=0))
                 if batch.num_rows:
@@ -106,3 +109,10 @@ def _take_turns(client: ServiceBusClient, place: int, book: TurnBook) -> None:
                 book.ends(Turn(place, session_id, batch.select(["message_id", "session_id"])))
         except OperationTimeoutError:
             return
+
+
+def _accepted(receiver: ServiceBusReceiver) -> str:
+    session_id = receiver.session.session_id if receiver.session else None
+    if session_id is None:
+        raise AssertionError("a receiver of the next available session has accepted one")
+    return session_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from oxbus.demo import topic_checks
 from oxbus.demo.side_trips import SideTrip, in_threads
 from oxbus.management import (
     CorrelationRuleFilter,
+    FalseRuleFilter,
     RuleProperties,
     ServiceBusAdministrationClient,
     SqlRuleFilter,
@@ -30,8 +32,6 @@ from oxbus.management import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from oxbus.management import RuleFilter
 
 TOPIC = "departures"
 MESSAGES_PER_RECEIVE = 4096
@@ -44,7 +44,7 @@ class Subscription:
     """A subscription, and what it has to get."""
 
     name: str
-    rules: dict[str, RuleFilter]
+    rules: dict[str, CorrelationRuleFilter | SqlRuleFilter | TrueRuleFilter | FalseRuleFilter]
     wants: str
     """What it selects, in words."""
     selects: Callable[[pa.Table], pa.ChunkedArray]
@@ -69,10 +69,7 @@ SUBSCRIPTIONS = (
         lambda flights: pc.and_(pc.equal(flights["origin"], "JFK"), pc.starts_with(flights["dest"], "S")),
     ),
     Subscription(
-        "everything",
-        {"all": TrueRuleFilter()},
-        "everything",
-        lambda flights: pc.is_valid(flights["carrier"]),
+        "everything", {"all": TrueRuleFilter()}, "everything", lambda flights: pc.is_valid(flights["carrier"])
     ),
 )
 
@@ -95,7 +92,7 @@ def travel(
         began = time.perf_counter()
         with client.get_topic_sender(TOPIC) as sender:
             sender.send_arrow(departures)
-        came = in_threads([lambda name=one.name: _drain(client, name) for one in SUBSCRIPTIONS])  # type: ignore[misc]
+        came = in_threads([partial(_drain, client, one.name) for one in SUBSCRIPTIONS])
         seconds = time.perf_counter() - began
     checks = [
         topic_checks.check_subscription(

@@ -51,13 +51,11 @@ def check_sessions(sent: pa.Table, left_out: int, book: TurnBook, left_in_queue:
     ]
 
 
-def _exactly_once(
-    sent: pa.Table, left_out: int, places: NDArray[np.int64], unknown: int, left_in_queue: int
-) -> Check:
+def _exactly_once(sent: pa.Table, left_out: int, places: NDArray[np.int64], unknown: int, left_in_queue: int) -> Check:
     times = np.bincount(places, minlength=sent.num_rows)
     lost, doubled = int((times == 0).sum()), int((times > 1).sum())
     return Check(
-        f"sessions: {sent.num_rows:,} flights came out exactly once; {left_out:,} have no tail number and were left out",
+        f"sessions: {sent.num_rows:,} flights came out exactly once; {left_out:,} without a tail number were left out",
         lost == doubled == unknown == left_in_queue == 0,
         f"{lost:,} lost, {doubled:,} more than once, {unknown:,} never sent, {left_in_queue:,} left in the queue",
     )
