@@ -230,22 +230,22 @@ impl Namespace {
         waiting::outside(py, || namespace.heal(partition(partition_id)))?.or_raise()
     }
 
-    #[pyo3(signature = (queue_name, client_identifier=None))]
-    fn _sender(&self, queue_name: String, client_identifier: Option<String>) -> PyResult<ServiceBusSender> {
+    #[pyo3(signature = (entity_path, client_identifier=None))]
+    fn _sender(&self, entity_path: String, client_identifier: Option<String>) -> PyResult<ServiceBusSender> {
         Ok(ServiceBusSender::new(
             self.share()?,
-            queue_name,
+            entity_path,
             self.identifier(client_identifier, "sender"),
         ))
     }
 
     #[pyo3(signature = (
-        queue_name, *, sub_queue, receive_mode, max_wait_time, prefetch_count, auto_lock_renewer, lock_policy, partition_id, client_identifier, session=None,
+        entity_path, *, sub_queue, receive_mode, max_wait_time, prefetch_count, auto_lock_renewer, lock_policy, partition_id, client_identifier, session=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn _receiver(
         &self,
-        queue_name: String,
+        entity_path: String,
         sub_queue: Option<&str>,
         receive_mode: &str,
         max_wait_time: Option<f64>,
@@ -275,7 +275,7 @@ impl Namespace {
         let identifier = self.identifier(client_identifier, "receiver");
         Ok(ServiceBusReceiver::new(
             self.share()?,
-            queue_name,
+            entity_path,
             identifier,
             options,
             max_wait_time,

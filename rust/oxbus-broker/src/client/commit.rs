@@ -15,7 +15,6 @@ use super::transaction::{Sent, Settled, Work};
 use crate::entity::Queue;
 use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
-use crate::namespace::Core;
 use crate::shard::journal::EntityId;
 use crate::shard::{Admission, Arrival, Cell, Ending, Held, StateChange, Unit, UnitError};
 
@@ -66,7 +65,8 @@ impl<'a> Asked<'a> {
 }
 
 /// Lets the work happen, or nothing of it.
-pub(super) fn commit(core: &Arc<Core>, mut work: Work) -> Result<()> {
+pub(super) fn commit(mut work: Work) -> Result<()> {
+    let core = Arc::clone(work.entity.core());
     let moment = Moment {
         now: core.clock().now(),
         ..core.clock().moment()

@@ -45,7 +45,7 @@ pub(super) struct Work {
     began_at: Ticks,
     partition: PartitionId,
     /// The entity that it is about; the first one, with several.
-    entity: Arc<Queue>,
+    pub(super) entity: Arc<Queue>,
     /// The key of its sends to a partitioned entity.
     key: Option<String>,
     /// The entity that it settles messages of.
@@ -281,7 +281,7 @@ impl Transaction {
             }
             Progress::Open(work) => {
                 self.core.check_open()?;
-                commit(&self.core, work)
+                commit(work)
             }
         }
     }
