@@ -242,6 +242,36 @@ def test_a_disk_that_fails_at_the_commit(wide_bus: Bus, fault: str, ending: str)
         assert found in (["0", "1", "2"], ["2", "new 0", "new 1", "new 2"])
 
 
+def test_one_message_is_settled_by_one_of_two_commits(wide_bus: Bus, in_background: Callable[..., Any]) -> None:
+    """Of two transactions that settle one message, committed at once, one happens (B-316, R-09).
+
+    Both checked the lock before either had written, so both happened, and what followed from the message came twice.
+    """
+    key = KEYS[BAD]
+    for attempt in range(3):
+        wide_bus.send("request", partition_key=key)
+        request = wide_bus.take_one()
+        inject_fault(wide_bus.namespace, BAD, "latency:0.1")
+        calls = []
+        for side in range(3):
+            txn = wide_bus.client.transaction()
+            with wide_bus.sender() as sender:
+                sender.send_messages(ServiceBusMessage(f"reply of {side}", partition_key=key), transaction=txn)
+            wide_bus.receiver().complete_message(request, transaction=txn)
+            calls.append(in_background(txn.commit))
+        lost = 0
+        for call in calls:
+            try:
+                call.result()
+            except MessageLockLostError:
+                lost += 1
+        mend(wide_bus)
+        assert lost == 2
+        replies = wide_bus.take()
+        assert len(replies) == 1, attempt
+        wide_bus.receiver().complete_messages(replies)
+
+
 def test_a_send_may_ask_for_more(make_bus: Callable[..., Bus], partitioned: bool) -> None:
     """`durability` of a send in a transaction counts for all of it, and is checked as ever (R-10)."""
     bus = make_bus(durability="os")

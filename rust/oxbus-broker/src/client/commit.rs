@@ -66,7 +66,7 @@ impl<'a> Asked<'a> {
 
 /// Lets the work happen, or nothing of it.
 pub(super) fn commit(mut work: Work) -> Result<()> {
-    let core = work.entity.core();
+    let core = Arc::clone(work.entity.core());
     let moment = Moment {
         now: core.clock().now(),
         ..core.clock().moment()

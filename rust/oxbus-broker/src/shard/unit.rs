@@ -5,14 +5,15 @@
 //! way; after it is committed, nothing can fail any more. A snapshot does not look in between: it waits until a unit that is
 //! written has had its effect.
 
-use std::sync::{Arc, PoisonError, RwLockReadGuard};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Record, Removed, Settled};
 
-use super::journal::Event;
+use super::journal::{EntityId, Event};
 use super::settle::{Burial, SettleError};
 use super::{Accepted, Cell, Ended, FanOut, Refusal, Shard, State};
 
@@ -71,6 +72,48 @@ pub enum UnitError {
     Refused(Refusal),
 }
 
+/// One hold of a shard.
+type HoldKey = (EntityId, SubQueue, LockKey);
+
+/// Holds that units end which are not done yet.
+pub(super) type Endings = Mutex<HashSet<HoldKey>>;
+
+/// The holds of one unit among them, until it is dropped.
+struct Claimed<'a> {
+    endings: &'a Endings,
+    keys: Vec<HoldKey>,
+}
+
+impl<'a> Claimed<'a> {
+    /// Makes the holds those of one unit, or none and the position of one that is another's.
+    fn new(endings: &'a Endings, held: &[Held<'_>]) -> Result<Self, usize> {
+        let mut claimed = Self {
+            endings,
+            keys: Vec::with_capacity(held.len()),
+        };
+        let mut all = endings.lock().unwrap_or_else(PoisonError::into_inner);
+        for (position, held) in held.iter().enumerate() {
+            let key = (held.cell.entity, held.sub_queue, held.key);
+            if !all.insert(key) {
+                drop(all);
+                return Err(position);
+            }
+            claimed.keys.push(key);
+        }
+        drop(all);
+        Ok(claimed)
+    }
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        let mut all = self.endings.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in &self.keys {
+            all.remove(key);
+        }
+    }
+}
+
 impl Shard {
     /// Keeps snapshots from looking while a unit is written and has its effect.
     fn unit(&self) -> RwLockReadGuard<'_, ()> {
@@ -86,6 +129,8 @@ impl Cell {
         moment: Moment,
         durability: Durability,
     ) -> Result<Vec<Ended>, UnitError> {
+        let shard = Arc::clone(&self.shard);
+        let claimed = Claimed::new(&shard.ending, &unit.held).map_err(UnitError::LockLost)?;
         let mut deadlines = Vec::with_capacity(unit.held.len());
         for (position, held) in unit.held.iter().enumerate() {
             let Ok(deadline) = held.keep(Ticks::NEVER, moment.ticks) else {
@@ -94,7 +139,6 @@ impl Cell {
             };
             deadlines.push(deadline);
         }
-        let shard = Arc::clone(&self.shard);
         let written = shard.unit();
         let sends = std::mem::take(&mut unit.sends);
         let done = self.write(&unit, sends, moment, durability);
@@ -110,6 +154,7 @@ impl Cell {
             }
         }
         drop(written);
+        drop(claimed);
         Ok(ended)
     }
 

@@ -4,7 +4,7 @@
 use oxbus_model::Result;
 use oxbus_model::rules::OwnedValue;
 
-use super::{Parsed, Parser, into_condition};
+use super::{Parsed, Parser};
 use crate::filter::like::Pattern;
 use crate::filter::operand::Comparison;
 use crate::filter::sql_lexer::{Keyword, Token, refused};
