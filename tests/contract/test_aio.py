@@ -13,13 +13,7 @@ import pytest
 from oxbus import Namespace, ServiceBusMessage, ServiceBusReceiveMode
 from oxbus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusSession
 from oxbus.aio.management import ServiceBusAdministrationClient
-from oxbus.exceptions import (
-    AutoLockRenewTimeout,
-    InvalidOperationError,
-    MessageLockLostError,
-    MessagingEntityNotFoundError,
-    ServiceBusError,
-)
+from oxbus.exceptions import AutoLockRenewTimeout, MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

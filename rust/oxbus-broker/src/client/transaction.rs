@@ -18,7 +18,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Queue;
-use crate::entity::queue::Core;
+use crate::namespace::Core;
 use crate::routing::Route;
 use crate::shard::{Accepted, Ending, State};
 

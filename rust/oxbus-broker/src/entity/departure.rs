@@ -22,6 +22,8 @@ pub(crate) struct Departure<'a> {
     /// The entity at each position of `out`, and the index of its cell.
     targets: Vec<(&'a Queue, usize)>,
     positions: HashMap<EntityId, usize>,
+    /// The last one that was asked for.
+    last: Option<(EntityId, usize)>,
     selected: Vec<Selected>,
 }
 
@@ -48,17 +50,24 @@ impl<'a> Departure<'a> {
             out: FanOut::default(),
             targets: Vec::new(),
             positions: HashMap::new(),
+            last: None,
             selected: Vec::new(),
         }
     }
 
     fn position(&mut self, entity: &'a Queue, index: usize) -> usize {
+        if let Some((id, position)) = self.last
+            && id == entity.id()
+        {
+            return position;
+        }
         let next = self.targets.len();
         let position = *self.positions.entry(entity.id()).or_insert(next);
         if position == next {
             self.targets.push((entity, index));
             self.out.cells.push(entity.cell_for_append(index));
         }
+        self.last = Some((entity.id(), position));
         position
     }
 

@@ -16,7 +16,7 @@ use oxbus_store::LockKey;
 use super::Receivable;
 use super::receive_cache::send_back;
 use super::role::Role;
-pub(crate) use crate::namespace::Core;
+use crate::namespace::Core;
 use crate::shard::journal::{EntityId, Queues};
 use crate::shard::{Cell, Ended, Features, Rules, Sessions, Shard};
 
