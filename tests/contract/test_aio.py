@@ -13,13 +13,7 @@ import pytest
 from oxbus import Namespace, ServiceBusMessage, ServiceBusReceiveMode
 from oxbus.aio import AutoLockRenewer, ServiceBusClient
 from oxbus.aio.management import ServiceBusAdministrationClient
-from oxbus.exceptions import (
-    AutoLockRenewTimeout,
-    InvalidOperationError,
-    MessageLockLostError,
-    MessagingEntityNotFoundError,
-    ServiceBusError,
-)
+from oxbus.exceptions import AutoLockRenewTimeout, MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -390,7 +384,7 @@ def test_a_lost_lock_is_told(
 
 
 def test_refusals_are_those_of_the_other_api(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Unknown queues, closed handles, and what this version does not have."""
+    """Unknown queues and closed handles."""
 
     async def main() -> None:
         client = ServiceBusClient(namespace)
@@ -398,14 +392,6 @@ def test_refusals_are_those_of_the_other_api(namespace: Namespace, queue_name: s
             await client.get_queue_sender("nowhere").send_messages(ServiceBusMessage("x"))
         with pytest.raises(MessagingEntityNotFoundError):
             await client.get_queue_receiver("nowhere").receive_messages(max_wait_time=0)
-        refusals: tuple[Callable[[], object], ...] = (
-            lambda: client.list_queue_sessions(queue_name),
-            lambda: client.get_queue_receiver(queue_name, session_id="s"),
-            client.transaction,
-        )
-        for refused in refusals:
-            with pytest.raises(InvalidOperationError, match="not in this version"):
-                refused()
         sender = client.get_queue_sender(queue_name)
         await client.close()
         with pytest.raises(ValueError, match="closed"):

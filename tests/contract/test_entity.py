@@ -202,19 +202,6 @@ def test_features_of_later_versions_are_refused(admin: ServiceBusAdministrationC
     assert names(admin) == []
 
 
-def test_sessions_and_transactions_are_refused(admin: ServiceBusAdministrationClient, client: ServiceBusClient) -> None:
-    """What this version does not have raises InvalidOperationError with a word on what is missing (B-001)."""
-    admin.create_queue("q")
-    calls: list[tuple[Callable[[], object], str]] = [
-        (lambda: client.get_queue_receiver("q", session_id="s"), "session"),
-        (lambda: client.list_queue_sessions("q"), "session"),
-        (client.transaction, "transaction"),
-    ]
-    for call, word in calls:
-        with pytest.raises(InvalidOperationError, match=f"(?i){word}"):
-            call()
-
-
 @pytest.mark.parametrize("partitions", [0, -1, 65, 1000])
 def test_number_of_partitions_has_a_range(partitions: int) -> None:
     """A namespace has 1 to 64 partitions (B-060)."""
