@@ -84,7 +84,7 @@ $(READY_EXTENSION): $(READY_DEMO) $(RUST_SOURCES) pyproject.toml
 dev: $(READY_EXTENSION) ## Build the extension and install the package into .venv, editable (PROFILE=dev builds faster)
 
 .PHONY: demo
-demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a partitioned queue; goes on where it was killed
+demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a queue, sessions and a topic; goes on where it was killed
 	$(BIN)/oxbus demo
 
 .PHONY: test

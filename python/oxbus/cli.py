@@ -49,10 +49,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     demo = commands.add_parser(
         "demo",
-        help="send a year of flights through a partitioned queue and check every one",
+        help="send a year of flights through queues and a topic and check every one",
         description=(
             "Sends the 336,776 flights that left New York City in 2013 through a queue of 16 partitions, placed and "
-            'encoded by Spark, and checks each message that comes out. Needs the extra "demo" and Java 17 or newer.'
+            "encoded by Spark, then some of them through sessions and a topic, and checks each message that comes out. "
+            'Needs the extra "demo" and Java 17 or newer.'
         ),
     )
     place = demo.add_mutually_exclusive_group()

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fixtures that come with the package, as docs/guide/testing-with-the-clock.md shows them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from oxbus import ServiceBusMessage
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from oxbus import Namespace, ServiceBusClient
+    from oxbus.testing import ManualClock
+
+
+def test_lock_ends_by_the_clock_of_the_fixtures(
+    oxbus_namespace: Namespace, oxbus_client: ServiceBusClient, oxbus_clock: ManualClock
+) -> None:
+    """Namespace, client and clock belong together."""
+    ServiceBusAdministrationClient(oxbus_namespace).create_queue("work", lock_duration=timedelta(seconds=30))
+    oxbus_client.get_queue_sender("work").send_messages(ServiceBusMessage("job"))
+    oxbus_client.get_queue_receiver("work").receive_messages(max_wait_time=0)
+    other = oxbus_client.get_queue_receiver("work")
+    assert other.receive_messages(max_wait_time=0) == []
+    oxbus_clock.advance(31)
+    (again,) = other.receive_messages(max_wait_time=0)
+    assert again.delivery_count == 1
+
+
+def test_namespace_of_the_fixture_is_empty(oxbus_namespace: Namespace) -> None:
+    """No test sees what another one made."""
+    assert list(ServiceBusAdministrationClient(oxbus_namespace).list_queues()) == []
