@@ -10,6 +10,8 @@ LOOP = "xxhash loop"
 CEILING = "ceiling (C)"
 DROPS_DUPLICATES = "oxbus, duplicates dropped"
 WITH_SESSIONS = "oxbus, by session"
+BY_TOPIC = "oxbus, one subscription"
+HUNDRED_SUBSCRIPTIONS = "oxbus, 100 subscriptions"
 _WITH_IDS = "send_receive_complete/100B"
 
 
@@ -41,6 +43,9 @@ TARGETS = (
     Target(f"{_WITH_IDS}/batch_100_with_ids", "cycle by 100 / with duplicate detection", 2.0, DROPS_DUPLICATES, False),
     Target(f"{_WITH_IDS}/single_with_session_ids", "single cycle / by session", 2.0, WITH_SESSIONS, False),
     Target(f"{_WITH_IDS}/batch_100_with_session_ids", "cycle by 100 / by session", 2.0, WITH_SESSIONS, False),
+    Target(f"{_WITH_IDS}/single_with_subject", "single cycle / by topic", 2.0, BY_TOPIC, False),
+    Target(f"{_WITH_IDS}/batch_100_with_subject", "cycle by 100 / by topic", 2.0, BY_TOPIC, False),
+    Target("send/100B/single_10k_rules", "send past 10,000 correlation rules, msg/s", 2e5),
     Target("accept_next/1B/100k_sessions", "accept the next of 100,000 sessions, and close, per s", 2e4),
     Target("receive_complete/100B/batch_100", "receive + complete by 100, msg/s", 1.0e6),
     Target("send_arrow/100B/arrow_4096", "Arrow in, msg/s", 5.0e6),

@@ -3,6 +3,7 @@
 //!
 //! A topic has a store only for messages that wait for their time; a subscription is received from like a queue.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -182,6 +183,17 @@ impl Queue {
             *subscription.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
             subscription.bury_failed.store(bury_failed, Ordering::Release);
         }
+    }
+
+    /// Compiles rules; those that the subscription has already are compiled.
+    pub(crate) fn compile(&self, rules: &[RuleSettings]) -> Result<Vec<CompiledRule>> {
+        let held = self.compiled_rules();
+        let held: HashMap<&str, &CompiledRule> = held.iter().map(|it| (it.settings.name.as_str(), it)).collect();
+        let compile = |settings: &RuleSettings| match held.get(settings.name.as_str()) {
+            Some(known) if known.settings == *settings => Ok((*known).clone()),
+            _ => CompiledRule::new(settings.clone()),
+        };
+        rules.iter().map(compile).collect()
     }
 
     /// The rules of a subscription, compiled.

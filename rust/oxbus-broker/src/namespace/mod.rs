@@ -26,7 +26,6 @@ pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Sender, Transaction, Wanted};
 use crate::clock::ManualClock;
 use crate::durable::{EntityEntry, EntityRole, Recovery, StoreOptions, Stores};
-use crate::entity::role::CompiledRule;
 use crate::entity::{Queue, QueueCounts, QueueDescription};
 use crate::shard::{Fault, Injected, Shard};
 
@@ -267,10 +266,7 @@ impl Namespace {
         plan.check(role.kind(), &next, Some(&held))?;
         check_destinations(entity.name(), &next, &entities)?;
         let compiled = match &role {
-            EntityRole::Subscription { rules, .. } => {
-                let rules = rules.iter().cloned().map(CompiledRule::new);
-                rules.collect::<Result<Vec<_>>>()?
-            }
+            EntityRole::Subscription { rules, .. } => entity.compile(rules)?,
             _ => Vec::new(),
         };
         check_health(
