@@ -77,7 +77,7 @@ def test_names(ox: Callable[..., Any], run: Callable[..., Any], command: list[st
     is_told(run(*command, name))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     words=st.lists(st.sampled_from(["queue", "create", "list", "q", "--json", "--lock-duration", "5s", "-x", "--", ""]))
 )

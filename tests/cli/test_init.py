@@ -37,14 +37,14 @@ def test_init_leaves_a_namespace_as_it_is(data: Path, ox: Callable[..., Any]) ->
     """A second time it tells what is there."""
     ox("queue", "create", "orders")
     found = ox("init", data, "--json").json
-    assert (found["created"], found["partitions"], found["queues"]) == (False, 16, 1)
+    assert (found["created"], found["partitions"], found["queues"]) == (False, 4, 1)
 
 
 def test_partitions_are_fixed(data: Path, run: Callable[..., Any]) -> None:
     """Another number of partitions is refused."""
-    refused = run("init", data, "--partitions", 4)
+    refused = run("init", data, "--partitions", 16)
     assert refused.code == 1
-    assert "16 partitions" in refused.err
+    assert "4 partitions" in refused.err
 
 
 def test_tier_decides_how_many_partitions(nowhere: Path, run: Callable[..., Any]) -> None:

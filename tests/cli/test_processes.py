@@ -44,7 +44,8 @@ def test_reader_that_stops_ends_the_command(
     process.stdout.close()
     assert first.startswith(b"000000x")
     assert process.stderr is not None
-    assert process.stderr.read() == b""
+    with process.stderr as err:
+        assert err.read() == b""
     assert process.wait(LIVENESS_SECONDS) == 141
     left = ox("receive", queue, "--all").out.splitlines()
     assert left[-1].startswith("000999x")

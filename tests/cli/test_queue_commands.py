@@ -45,7 +45,7 @@ def test_total_size_is_that_of_all_partitions(ox: Callable[..., Any]) -> None:
     """Both the size of a partition and that of all of them are shown (B-027)."""
     sizes = ("max_size_in_megabytes", "total_max_size_in_megabytes")
     spread = ox("queue", "create", "spread", "--partitioned", "--max-size-in-megabytes", 2048, "--json").json
-    assert [spread[size] for size in sizes] == [2048, 2048 * 16]
+    assert [spread[size] for size in sizes] == [2048, 2048 * 4]
     single = ox("queue", "create", "single", "--max-size-in-megabytes", 2048, "--json").json
     assert [single[size] for size in sizes] == [2048, 2048]
 

@@ -148,17 +148,17 @@ def test_session_queue_needs_a_session(ox: Callable[..., Any], run: Callable[...
 def test_one_partition_is_received_from(ox: Callable[..., Any], key_in: Callable[..., str]) -> None:
     """The others are left alone."""
     ox("queue", "create", "spread", "--partitioned")
-    for partition in (3, 4):
-        ox("send", "spread", str(partition), "--partition-key", key_in(partition))
-    assert ox("receive", "spread", "--all", "--partition", 4).out == "4\n"
-    assert left(ox, "spread") == [("3", 0)]
+    for partition in (2, 3):
+        ox("send", "spread", str(partition), "--partition-key", key_in(partition, 4))
+    assert ox("receive", "spread", "--all", "--partition", 3).out == "3\n"
+    assert left(ox, "spread") == [("2", 0)]
 
 
 def test_peek_leaves_messages_where_they_are(ox: Callable[..., Any], three: str) -> None:
     """A table of numbers, partitions, times and the beginning of the body (B-290)."""
     for _ in range(2):
         heading, *lines = ox("peek", three).out.splitlines()
-        assert heading.split() == "SEQUENCE NUMBER PARTITION ENQUEUED STATE SESSION MESSAGE ID BYTES BODY".split()
+        assert " ".join(heading.split()) == "SEQUENCE NUMBER PARTITION ENQUEUED STATE SESSION MESSAGE ID BYTES BODY"
         assert [line.split()[-1] for line in lines] == ["one", "two", "three"]
     assert left(ox, three) == [("one", 0), ("two", 0), ("three", 0)]
 

@@ -42,7 +42,7 @@ def test_counts_of_each_entity(ox: Callable[..., Any]) -> None:
         "transfer_dead_letter_message_count": 0,
     }
     assert entities["orders"]["max_size_in_megabytes"] == 2048
-    assert entities["orders"]["total_max_size_in_megabytes"] == 2048 * 16
+    assert entities["orders"]["total_max_size_in_megabytes"] == 2048 * 4
     assert entities["news/Subscriptions/all"]["active_message_count"] == 1
 
 
@@ -56,8 +56,8 @@ def test_table_has_a_line_for_each(ox: Callable[..., Any]) -> None:
         ["topic", "news", "-"],
         ["subscription", "news/Subscriptions/all", "1"],
     ]
-    assert {"2,048", "32,768"} <= set(rows[0])
-    assert [line.split() for line in partitions.splitlines()[1:]] == [[str(id), "healthy", "-"] for id in range(16)]
+    assert {"2,048", "8,192"} <= set(rows[0])
+    assert [line.split() for line in partitions.splitlines()[1:]] == [[number, "healthy", "-"] for number in "0123"]
 
 
 @pytest.mark.usefixtures("busy")

@@ -22,7 +22,7 @@ def test_topic_is_created_changed_and_deleted(ox: Callable[..., Any]) -> None:
     """The same commands as for a queue, with the options of a topic."""
     created = ox("topic", "create", "news", "--partitioned", "--no-support-ordering", "--json").json
     assert (created["enable_partitioning"], created["support_ordering"]) == (True, False)
-    assert created["total_max_size_in_megabytes"] == 16 * created["max_size_in_megabytes"]
+    assert created["total_max_size_in_megabytes"] == 4 * created["max_size_in_megabytes"]
     updated = ox("topic", "update", "news", "--user-metadata", "mine", "--json").json
     assert updated == created | {"user_metadata": "mine"}
     assert ox("topic", "list", "--json").json == [updated]

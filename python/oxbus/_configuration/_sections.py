@@ -82,8 +82,11 @@ class Section:
 
     def duration(self, key: str) -> timedelta:
         """Return the ISO 8601 duration under a key."""
-        milliseconds = to_milliseconds(self.place(key), self.text(key))
-        return to_timedelta(milliseconds or 0)
+        found = self.text(key)
+        try:
+            return to_timedelta(to_milliseconds(key, found) or 0)
+        except ValueError:
+            raise self._wrong(key, f"must be an ISO 8601 duration such as PT30S or P1DT2H: `{found}`") from None
 
     def one_of(self, key: str, choices: Collection[str]) -> str:
         """Return the text under a key, which is one of a few."""
