@@ -51,6 +51,31 @@ def test_durations(ox: Callable[..., Any], run: Callable[..., Any], option: str,
     assert len(ox("queue", "list", "--json").json) == (outcome.code == 0)
 
 
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["receive", "orders", "--count"],
+        ["receive", "orders", "--partition"],
+        ["peek", "orders", "--from"],
+        ["peek", "orders", "--count"],
+        ["deadletter", "purge", "orders", "--limit"],
+        ["deadletter", "resubmit", "orders", "--limit"],
+        ["deadletter", "resubmit", "orders", "--rate"],
+        ["init", "--partitions"],
+        ["send", "orders", "body", "--time-to-live"],
+        ["send", "orders", "body", "--scheduled"],
+    ],
+    ids=" ".join,
+)
+def test_numbers_of_other_commands(
+    ox: Callable[..., Any], run: Callable[..., Any], command: list[str], number: str
+) -> None:
+    """No number makes a command fail in another way than it says."""
+    ox("queue", "create", "orders", "--partitioned")
+    is_told(run(*command[:-1], f"{command[-1]}={number}"))
+
+
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 @pytest.mark.parametrize(
     "command",

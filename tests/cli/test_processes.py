@@ -52,6 +52,35 @@ def test_reader_that_stops_ends_the_command(
     assert len(left) >= 800
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no full device")  # noqa: PTH110 (a device)
+def test_full_disk_ends_the_command(queue: str, ox: Callable[..., Any]) -> None:
+    """One line and exit code 1; what was not written is not completed."""
+    command = [sys.executable, "-m", "oxbus.cli", "receive", queue, "--all"]
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    (line,) = done.stderr.decode().splitlines()
+    assert done.returncode == 1
+    assert "No space left" in line
+    assert len(ox("receive", queue, "--all").out.splitlines()) == 1000
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [(["--help"], {0, 141}), (["receive", "--help"], {0, 141}), (["queue", "create", "new"], {141})],
+    ids=["help", "help of a command", "command"],
+)
+def test_output_that_nobody_reads(data: Path, command: list[str], codes: set[int]) -> None:
+    """A short output meets the closed pipe only at the end, and that is no complaint either."""
+    assert data.is_dir()
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = [sys.executable, "-m", "oxbus.cli", *command]
+    with os.fdopen(writer, "wb") as nobody:
+        done = subprocess.run(run, stdout=nobody, stderr=subprocess.PIPE, check=False)
+    assert done.stderr == b""
+    assert done.returncode in codes
+
+
 def test_interrupt_ends_the_command(start: Callable[..., subprocess.Popen[bytes]], queue: str, data: Path) -> None:
     """Ctrl-C while it waits: exit code 130, nothing on standard error, and the namespace is free."""
     process = start("receive", queue, "--all", "--wait", "1h")

@@ -42,7 +42,7 @@ def test_durations_are_written_in_several_ways(ox: Callable[..., Any], written: 
 
 
 def test_total_size_is_that_of_all_partitions(ox: Callable[..., Any]) -> None:
-    """Both the size of a partition and that of all of them are shown (B-027)."""
+    """Both the size of a partition and that of all of them are shown (B-035)."""
     sizes = ("max_size_in_megabytes", "total_max_size_in_megabytes")
     spread = ox("queue", "create", "spread", "--partitioned", "--max-size-in-megabytes", 2048, "--json").json
     assert [spread[size] for size in sizes] == [2048, 2048 * 4]

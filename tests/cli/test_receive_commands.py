@@ -138,7 +138,7 @@ def test_session_is_named_or_the_next_one(ox: Callable[..., Any]) -> None:
 
 
 def test_session_queue_needs_a_session(ox: Callable[..., Any], run: Callable[..., Any]) -> None:
-    """The refusal is one line (B-190)."""
+    """The refusal is one line (B-187)."""
     ox("queue", "create", "steps", "--requires-session")
     refused = run("receive", "steps")
     assert refused.code == 1

@@ -28,7 +28,7 @@ def busy(ox: Callable[..., Any]) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_counts_of_each_entity(ox: Callable[..., Any]) -> None:
-    """Queues, topics and subscriptions, each with what it holds, and sizes per partition and in all (B-027)."""
+    """Queues, topics and subscriptions, each with what it holds, and sizes per partition and in all (B-035)."""
     entities = {entity["name"]: entity for entity in ox("stats", "--json").json["entities"]}
     assert list(entities) == ["orders", "news", "news/Subscriptions/all"]
     counts = {name: number for name, number in entities["orders"].items() if name.endswith("_message_count")}

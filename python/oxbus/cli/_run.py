@@ -25,14 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    parser = make_parser()
     try:
-        options = parser.parse_args(arguments)
-        if options.run is None:
-            options.explain(sys.stderr)
-            return _outcomes.COULD_NOT
-        code: int = options.run(options)
-        sys.stdout.flush()
+        try:
+            options = make_parser().parse_args(arguments)
+            if options.run is None:
+                options.explain(sys.stderr)
+                return _outcomes.COULD_NOT
+            code: int = options.run(options)
+        finally:
+            # Now, while a failure can still be told; `--help` leaves here too.
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return _outcomes.INTERRUPTED
     except BrokenPipeError:
@@ -41,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _outcomes.UsageError as error:
         return _say(error, _outcomes.COULD_NOT)
     except (_outcomes.CommandError, ServiceBusError, OSError, ValueError) as error:
+        _let_go_of_output()
         return _say(error, _outcomes.WRONG)
     return code
 
@@ -53,8 +56,11 @@ def _say(error: Exception, code: int) -> int:
 
 
 def _let_go_of_output() -> None:
-    """Keep the interpreter from writing what is left to a pipe that nobody reads, and complaining."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    """When what is left cannot be written, keep the interpreter from trying that again, and complaining."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
