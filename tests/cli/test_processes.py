@@ -81,6 +81,19 @@ def test_output_that_nobody_reads(data: Path, command: list[str], codes: set[int
     assert done.returncode in codes
 
 
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [('"$@" queue list >&-', b""), ('"$@" send orders --json <&-', b'{"sent": 0}\n'), ('"$@" nonsense 2>&-', b"")],
+    ids=["output", "input", "errors"],
+)
+def test_stream_that_is_closed(queue: str, command: str, printed: bytes) -> None:
+    """A shell may start a command without one of the streams."""
+    assert queue == "orders"
+    run = ["sh", "-c", command, "sh", sys.executable, "-m", "oxbus.cli"]
+    done = subprocess.run(run, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2 if "nonsense" in command else 0, printed, b"")
+
+
 def test_interrupt_ends_the_command(start: Callable[..., subprocess.Popen[bytes]], queue: str, data: Path) -> None:
     """Ctrl-C while it waits: exit code 130, nothing on standard error, and the namespace is free."""
     process = start("receive", queue, "--all", "--wait", "1h")

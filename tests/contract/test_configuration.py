@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
-from oxbus.exceptions import InvalidOperationError, InvalidRuleError, MessagingEntityNotFoundError, ServiceBusError
+from oxbus.exceptions import (
+    InvalidOperationError,
+    InvalidRuleError,
+    MessagingEntityNotFoundError,
+    PartitionUnavailableError,
+    ServiceBusError,
+)
 from oxbus.management import (
     CorrelationRuleFilter,
     ServiceBusAdministrationClient,
@@ -401,6 +407,30 @@ def test_what_is_fixed_at_creation_is_not_changed(tmp_path: Path, key: str) -> N
         admin = ServiceBusAdministrationClient(namespace)
         with pytest.raises(MessagingEntityNotFoundError):
             admin.get_queue("new")
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_premium_namespace_decides_about_partitions(tmp_path: Path, partitions: int, asked: bool) -> None:
+    """What the file asks for has no effect there, the first time and when it is opened again (B-005, B-010)."""
+    declared = config(queues=[{"Name": "orders", "Properties": {"EnablePartitioning": asked}}])
+    for _ in range(2):
+        with Namespace(tmp_path / "bus", tier="premium", partitions=partitions, config=declared) as namespace:
+            queue = ServiceBusAdministrationClient(namespace).get_queue("orders")
+            assert queue.enable_partitioning is (partitions > 1)
+
+
+def test_owner_of_some_partitions_opens_what_is_there(tmp_path: Path) -> None:
+    """A file that asks for nothing new opens; one that does is refused, and the partitions are free again."""
+    place = tmp_path / "bus"
+    declared = config(queues=[{"Name": "orders", "Properties": {"EnablePartitioning": True}}])
+    Namespace(place, config=declared).close()
+    with Namespace(place, config=declared, partitions_owned=[1]) as namespace:
+        assert len(list(ServiceBusAdministrationClient(namespace).list_queues())) == 1
+    with pytest.raises(PartitionUnavailableError, match=r"Queues\[0\]: "):
+        Namespace(place, config=config(queues=[{"Name": "new"}]), partitions_owned=[1])
+    with Namespace(place) as namespace:
+        assert [queue.name for queue in ServiceBusAdministrationClient(namespace).list_queues()] == ["orders"]
 
 
 def test_topic_of_the_name_of_a_queue(tmp_path: Path) -> None:

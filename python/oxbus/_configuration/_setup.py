@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.exceptions import InvalidOperationError, MessagingEntityNotFoundError, ServiceBusError
-from oxbus.management import ServiceBusAdministrationClient
+from oxbus.management import MessagingSku, ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +26,9 @@ class Setup:
 
     def __init__(self, namespace: Namespace) -> None:
         self._admin: Any = ServiceBusAdministrationClient(namespace)
+        # There the namespace decides about partitions, whatever its entities ask for (docs/behaviour.md B-005).
+        decides = self._admin.get_namespace_properties().messaging_sku == MessagingSku.PREMIUM
+        self._compared = [name for name in _FIXED if not (decides and name == "enable_partitioning")]
         self._undo: list[Callable[[], object]] = []
 
     def run(self, configuration: Configuration) -> None:
@@ -48,7 +51,7 @@ class Setup:
 
     def _check_fixed(self, entity: DeclaredEntity) -> None:
         current = self._find(entity)
-        for name in _FIXED:
+        for name in self._compared:
             if current is not None and name in entity.options and entity.options[name] != current[name]:
                 raise InvalidOperationError(
                     f"config: {entity.place}: the {entity.kind} {entity.name} exists with {name}={current[name]}, "
@@ -60,7 +63,7 @@ class Setup:
         options = {name: value for name, value in entity.options.items() if name not in _FORWARDS}
         rules = entity.rules
         if self._find(entity) is not None:
-            self._change(entity, options)
+            self._change(entity, {name: value for name, value in options.items() if name not in _FIXED})
         else:
             if rules:
                 # Instead of `$Default`, which would select every message.

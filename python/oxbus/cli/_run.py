@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    _replace_closed_streams()
     try:
         try:
             options = make_parser().parse_args(arguments)
@@ -46,6 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _let_go_of_output()
         return _say(error, _outcomes.WRONG)
     return code
+
+
+def _replace_closed_streams() -> None:
+    """Read nothing and write nowhere where a shell closed a stream, as with ``>&-``."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 (for as long as the process)
 
 
 def _say(error: Exception, code: int) -> int:
