@@ -199,7 +199,7 @@ class Namespace:
         durability: str | None = None,
         tier: str | None = None,
         profile: str = "current",
-        config: object | None = None,
+        config: str | PathLike[str] | Mapping[str, Any] | None = None,
         clock: ManualClock | None = None,
         memory_limit_bytes: int | None = None,
         partitions_owned: Iterable[int] | None = None,
@@ -217,7 +217,9 @@ class Namespace:
             tier: ``"basic"``, ``"standard"`` or ``"premium"``: the partitions, ranges, sizes and quotas of that tier.
                 None: nothing is metered.
             profile: ``"current"``, or an older edition of the service's rules on partitioning: ``"2019"``, ``"2017"``.
-            config: Refused: configuration files are not in this version.
+            config: The path of a ``config.json`` of the Azure Service Bus emulator, or what it holds as a mapping. Entities
+                that are missing are created; of those that are there, the options that it names are set, and all else
+                stays. All of it is done, or nothing.
             clock: What tells the time; None: the clock of the machine.
             memory_limit_bytes: Most bytes of memory that all messages may take. In memory, sends beyond it get a quota error.
                 In a directory, what comes in then stays on disk and is read back when it is received; sends are refused
@@ -233,9 +235,11 @@ class Namespace:
             NamespaceInUseError: Another process, or another handle in this one, owns a partition.
             StoreCorruptError: The catalog is damaged. A damaged partition raises nothing: see `recovery`.
             InvalidOperationError: The path is not a namespace, was written by a newer version, or has another number of
-                partitions; or an option asks for something that this version does not have.
-            OSError: The directory cannot be read or written.
-            ValueError: An option is out of its range.
+                partitions; an option asks for something that this version does not have; or `config` differs from an
+                entity that is there in something that is fixed at creation.
+            OSError: The directory or the configuration file cannot be read or written.
+            ValueError: An option is out of its range, or `config` has an unknown key or a wrong value; the text names the
+                place in the file.
 
         Source: docs/guarantees.md.
         """

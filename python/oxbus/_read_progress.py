@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ SHOWN_AFTER_SECONDS = 1.0
 """A quicker call shows nothing."""
 SHOWN_EVERY_SECONDS = 0.2
 _COUNTERS = Path("/proc/self/io")
+_BAR = 40
+"""Characters of the bar."""
 
 
 class ReadProgress:
@@ -52,6 +55,15 @@ class ReadProgress:
             if self._over.wait(SHOWN_EVERY_SECONDS):
                 break
         self._show(self._total, self._total)
+
+
+def show_reading(read: int, total: int) -> None:
+    """Draw a bar over the last one, where somebody looks at it: on a terminal."""
+    if sys.stderr.isatty():
+        done = _BAR * read // total
+        end = "\n" if read == total else ""
+        sys.stderr.write(f"\rreading [{'#' * done:<{_BAR}}] {100 * read // total:>3} %{end}")
+        sys.stderr.flush()
 
 
 def _size(path: Path) -> int:

@@ -8,14 +8,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from oxbus._oxbus import _salvage
-from oxbus._read_progress import ReadProgress
+from oxbus._read_progress import ReadProgress, show_reading
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_BAR = 40
-"""Characters of the bar."""
 
 
 def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
@@ -31,7 +28,7 @@ def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
     """
     target = target or source.with_name(f"{source.name}.salvaged")
     try:
-        with ReadProgress(source, _show):
+        with ReadProgress(source, show_reading):
             partitions = _salvage(source, target)
     except (ServiceBusError, OSError) as error:
         print(f"Nothing was copied: {error}", file=sys.stderr)
@@ -46,11 +43,3 @@ def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
                 print(f"    {loss}")
         print(f"The copy is in {target}")
     return 0 if all(partition["whole"] for partition in partitions) else 1
-
-
-def _show(read: int, total: int) -> None:
-    """Draw a bar over the last one, where somebody looks at it."""
-    if sys.stderr.isatty():
-        done = _BAR * read // total
-        end = "\n" if read == total else ""
-        print(f"\rreading [{'#' * done:<{_BAR}}] {100 * read // total:>3} %", end=end, file=sys.stderr, flush=True)

@@ -144,6 +144,22 @@ def test_partitioning_is_chosen_at_creation(admin: ServiceBusAdministrationClien
     assert admin.get_queue("other").enable_partitioning is not flag
 
 
+@pytest.mark.parametrize("flag", [True, False])
+def test_total_size_is_that_of_all_partitions(admin: ServiceBusAdministrationClient, flag: bool) -> None:
+    """The size is the chosen one, per partition, and its total follows it; nobody can set that (B-035)."""
+    queue = admin.create_queue("q", enable_partitioning=flag, max_size_in_megabytes=2048)
+    partitions = 16 if flag else 1
+    assert (queue.max_size_in_megabytes, queue.total_max_size_in_megabytes) == (2048, 2048 * partitions)
+    queue.total_max_size_in_megabytes = 1
+    admin.update_queue(queue)
+    assert admin.get_queue("q").total_max_size_in_megabytes == 2048 * partitions
+    queue.max_size_in_megabytes = 1024
+    admin.update_queue(queue)
+    assert admin.get_queue("q").total_max_size_in_megabytes == 1024 * partitions
+    topic = admin.create_topic("t", enable_partitioning=flag, max_size_in_megabytes=2048)
+    assert (topic.max_size_in_megabytes, topic.total_max_size_in_megabytes) == (2048, 2048 * partitions)
+
+
 @pytest.mark.parametrize("name", ["enable_partitioning", "requires_session", "requires_duplicate_detection"])
 def test_immutable_options_cannot_be_updated(admin: ServiceBusAdministrationClient, name: str) -> None:
     """Partitioning, sessions and duplicate detection are fixed at creation (B-008, B-031)."""

@@ -36,7 +36,7 @@ class QueueProperties(MutableFieldMapping):
         enable_partitioning: Whether the queue is spread over the partitions of the namespace; fixed at creation.
         lock_duration: How long a received message stays locked.
         max_delivery_count: Deliveries before a message goes to the dead-letter queue.
-        max_size_in_megabytes: Most bytes per partition.
+        max_size_in_megabytes: Most megabytes per partition.
         requires_duplicate_detection: Whether message ids that were seen are dropped; fixed at creation.
         requires_session: Whether the queue is read by sessions; fixed at creation.
         status: What the queue lets through.
@@ -45,6 +45,7 @@ class QueueProperties(MutableFieldMapping):
         forward_dead_lettered_messages_to: The entity that its dead-lettered messages are moved to.
         max_message_size_in_kilobytes: The largest message.
         expire_whole_sessions: Whether one expired message of a session expires all of them.
+        total_max_size_in_megabytes: Most megabytes in all its partitions together; read only.
 
     Source: docs/behaviour.md B-022 to B-033.
     """
@@ -71,6 +72,7 @@ class QueueProperties(MutableFieldMapping):
     forward_dead_lettered_messages_to: str | None
     max_message_size_in_kilobytes: int | None
     expire_whole_sessions: bool | None = None
+    total_max_size_in_megabytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

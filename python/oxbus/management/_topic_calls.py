@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oxbus.management._authorization import AuthorizationRule
     from oxbus.management._enums import EntityStatus
 
-_FIXED = ("name", "availability_status", "size_in_bytes")
+_FIXED = ("name", "availability_status", "size_in_bytes", "total_max_size_in_megabytes")
 """What `TopicProperties` shows and an update cannot change."""
 
 

@@ -41,6 +41,7 @@ class TopicProperties(MutableFieldMapping):
         enable_express: Kept and shown; has no effect here.
         user_metadata: A text of your own, up to 1,024 characters.
         max_message_size_in_kilobytes: The largest message.
+        total_max_size_in_megabytes: Most megabytes in all its partitions together; read only.
 
     Source: docs/behaviour.md B-009, B-023, B-025 to B-033.
     """
@@ -63,6 +64,7 @@ class TopicProperties(MutableFieldMapping):
     enable_express: bool | None
     user_metadata: str | None
     max_message_size_in_kilobytes: int | None
+    total_max_size_in_megabytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,10 @@ once!(
     transaction_class, "oxbus._transaction", "TransactionScopes"
 );
 once!(
+    /// `oxbus._configuration.read_configuration`.
+    read_configuration, "oxbus._configuration", "read_configuration"
+);
+once!(
     /// `threading.get_ident`.
     thread_ident, "threading", "get_ident"
 );

@@ -17,7 +17,7 @@ use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::receiver::ServiceBusReceiver;
 use crate::sender::ServiceBusSender;
-use crate::{blocking, convert, options, waiting};
+use crate::{blocking, convert, imports, options, waiting};
 
 /// Health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
@@ -103,8 +103,11 @@ impl Namespace {
         partitions_owned: Option<&Bound<'_, PyAny>>,
         lock_policy: &str,
         peek_policy: &str,
-    ) -> PyResult<Self> {
-        options::check_supported(config)?;
+    ) -> PyResult<Py<Self>> {
+        // Read before anything is opened or created.
+        let configuration = config
+            .map(|config| imports::read_configuration(py)?.call1((config,)))
+            .transpose()?;
         let clock = match clock {
             None => None,
             Some(clock) => match clock.cast::<ManualClock>() {
@@ -132,10 +135,20 @@ impl Namespace {
         if is_durable {
             waiting::register_durable(namespace.sibling(namespace.get()?.close_handle()));
         }
-        Ok(Self {
-            namespace,
-            handles: AtomicU64::new(0),
-        })
+        let opened = Py::new(
+            py,
+            Self {
+                namespace,
+                handles: AtomicU64::new(0),
+            },
+        )?;
+        if let Some(configuration) = configuration
+            && let Err(refusal) = configuration.call_method1("create_in", (&opened,))
+        {
+            opened.get().close(py)?;
+            return Err(refusal);
+        }
+        Ok(opened)
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -33,18 +33,6 @@ pub(crate) fn lock_policy(name: &str) -> PyResult<LockPolicy> {
     }
 }
 
-/// Refuses what later versions bring, each with what to do now.
-pub(crate) fn check_supported(config: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    if config.is_some() {
-        return Err(not_yet(
-            "config",
-            "create the queues with ServiceBusAdministrationClient",
-        ))
-        .or_raise();
-    }
-    Ok(())
-}
-
 /// The tier and the edition by their names.
 pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<Plan> {
     let tier = match tier {

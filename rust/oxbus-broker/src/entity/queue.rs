@@ -69,6 +69,8 @@ pub struct QueueDescription {
     pub settings: Arc<QueueSettings>,
     /// False when a partition does not work (B-097, B-098).
     pub available: bool,
+    /// How many partitions it is spread over; 1 when it is not partitioned.
+    pub partitions: u16,
 }
 
 impl Queue {
@@ -562,6 +564,7 @@ impl Queue {
             name: self.name.as_str().to_owned(),
             settings: self.settings(),
             available: self.is_available(),
+            partitions: self.partitions(),
         }
     }
 

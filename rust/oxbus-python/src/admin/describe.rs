@@ -33,7 +33,12 @@ pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<
         "default_message_time_to_live",
         settings.default_time_to_live_ms.map_or(NEVER, |ms| ms as i64),
     )?;
-    dict.set_item("max_size_in_megabytes", settings.shown_max_size_megabytes())?;
+    let megabytes = settings.shown_max_size_megabytes();
+    dict.set_item("max_size_in_megabytes", megabytes)?;
+    dict.set_item(
+        "total_max_size_in_megabytes",
+        megabytes.saturating_mul(u64::from(queue.partitions)),
+    )?;
     dict.set_item(
         "max_message_size_in_kilobytes",
         settings
@@ -107,6 +112,7 @@ pub(super) fn subscription<'py>(py: Python<'py>, subscription: &Queue) -> PyResu
     let dict = queue(py, &subscription.describe())?;
     for absent in [
         "max_size_in_megabytes",
+        "total_max_size_in_megabytes",
         "max_message_size_in_kilobytes",
         "enable_partitioning",
         "requires_duplicate_detection",

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One object of a configuration file, read key by key; every error names the place in the file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from oxbus.management._durations import to_milliseconds, to_timedelta
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import timedelta
+
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a whole number"}
+
+
+class Section:
+    """An object of the file.
+
+    Args:
+        value: What the file has there.
+        path: The place, such as ``UserConfig.Namespaces[0].Queues[2]``; empty for the whole file.
+        keys: The keys that it may have.
+
+    Raises:
+        ValueError: It is no object, or has a key that is not one of `keys`.
+    """
+
+    def __init__(self, value: object, path: str, keys: Collection[str]) -> None:
+        self.path = path
+        if not isinstance(value, Mapping):
+            raise self._wrong("", f"must be {_KINDS[dict]}, not {_shown(value)}")
+        self._values = value
+        for key in value:
+            if key not in keys:
+                close = difflib.get_close_matches(str(key), keys, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"the keys here are {', '.join(keys)}"
+                raise self._wrong(key, f"unknown key; {hint}")
+
+    def __contains__(self, key: str) -> bool:
+        """Tell whether the key is there and not null."""
+        return self._values.get(key) is not None
+
+    def place(self, key: object) -> str:
+        """Return the place of a key."""
+        return ".".join(filter(None, (self.path, str(key))))
+
+    def section(self, key: str, keys: Collection[str]) -> Section:
+        """Return the object under a key; an empty one when it is not there."""
+        return Section(self._values[key] if key in self else {}, self.place(key), keys)
+
+    def required_section(self, key: str, keys: Collection[str]) -> Section:
+        """Return the object under a key that must be there."""
+        return Section(self._required(key), self.place(key), keys)
+
+    def sections(self, key: str, keys: Collection[str]) -> list[Section]:
+        """Return the objects of the list under a key; none when it is not there."""
+        items = self._of_kind(key, list) if key in self else []
+        return [Section(item, f"{self.place(key)}[{index}]", keys) for index, item in enumerate(items)]
+
+    def values(self, key: str) -> dict[str, Any]:
+        """Return the texts, numbers and truths under the names of an object; none when it is not there."""
+        found = self._of_kind(key, dict) if key in self else {}
+        for name, value in found.items():
+            if not isinstance(value, str | int | float):
+                raise self._wrong(f"{key}.{name}", f"must be a text, a number, true or false, not {_shown(value)}")
+        return dict(found)
+
+    def text(self, key: str) -> str:
+        """Return the text under a key."""
+        return str(self._of_kind(key, str))
+
+    def flag(self, key: str) -> bool:
+        """Return the truth under a key."""
+        return bool(self._of_kind(key, bool))
+
+    def number(self, key: str) -> int:
+        """Return the whole number under a key."""
+        return int(self._of_kind(key, int))
+
+    def duration(self, key: str) -> timedelta:
+        """Return the ISO 8601 duration under a key."""
+        found = self.text(key)
+        try:
+            return to_timedelta(to_milliseconds(key, found) or 0)
+        except ValueError:
+            raise self._wrong(key, f"must be an ISO 8601 duration such as PT30S or P1DT2H: `{found}`") from None
+
+    def one_of(self, key: str, choices: Collection[str]) -> str:
+        """Return the text under a key, which is one of a few."""
+        found = self.text(key)
+        if found not in choices:
+            raise self._wrong(key, f"must be {' or '.join(choices)}: `{found}`")
+        return found
+
+    def _required(self, key: str) -> Any:
+        if key not in self:
+            raise self._wrong(key, "is missing")
+        return self._values[key]
+
+    def _of_kind(self, key: str, kind: type) -> Any:
+        value = self._required(key)
+        # In Python a truth is a number, in the file it is not.
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self._wrong(key, f"must be {_KINDS[kind]}, not {_shown(value)}")
+        return value
+
+    def _wrong(self, key: object, what: str) -> ValueError:
+        return ValueError(f"config: {self.place(key) or 'the file'} {what}")
+
+
+def _shown(value: object) -> str:
+    return next((name for kind, name in _KINDS.items() if type(value) is kind), f"`{value}`")

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree of commands. Making it imports nothing that `--help` does not need."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from oxbus.cli._dead_letters import add_dead_letter_commands
+from oxbus.cli._demo import add_demo
+from oxbus.cli._entity_commands import add_entity_commands
+from oxbus.cli._init import add_init
+from oxbus.cli._peek import add_peek
+from oxbus.cli._receive import add_receive
+from oxbus.cli._rule_commands import add_rule_commands
+from oxbus.cli._send import add_send
+from oxbus.cli._stats import add_stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_EPILOG: Final = (
+    "Exit codes: 0 done, 1 failed or something is wrong, 2 wrong usage or something missing. "
+    "Failures are one line on standard error."
+)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; what it finds has `run`, or `explain` when a command is missing."""
+    parser = argparse.ArgumentParser(
+        prog="oxbus", description="Service Bus queues and topics, in a directory of this machine.", epilog=_EPILOG
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
+    parser.set_defaults(run=None, explain=parser.print_help)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    add_init(_add(commands, "init", "make a namespace in a directory"))
+    for kind in ("queue", "topic", "subscription"):
+        add_entity_commands(_group(commands, kind, f"make, show, change and delete {kind}s"), kind)
+    add_rule_commands(_group(commands, "rule", "make, show, change and delete the rules of a subscription"))
+    add_send(_add(commands, "send", "send messages to a queue or a topic"))
+    add_receive(_add(commands, "receive", "receive messages and write their bodies"))
+    add_peek(_add(commands, "peek", "look at messages without taking them"))
+    add_dead_letter_commands(_group(commands, "deadletter", "show, resubmit and delete dead letters"))
+    add_stats(_add(commands, "stats", "count messages, and tell how the partitions are"))
+    _add_salvage(commands)
+    add_demo(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Look the version up only when it is asked for: that takes as long as all else."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002
+        values: str | Sequence[Any] | None,  # noqa: ARG002
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+        try:
+            print(f"oxbus {version('oxbus')}")
+        except PackageNotFoundError:
+            print("oxbus (not installed)")
+        parser.exit()
+
+
+def _add(commands: Any, name: str, explanation: str) -> argparse.ArgumentParser:
+    """Add a command that says the same in the list of commands and in its own help."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=explanation, description=f"{explanation[0].upper()}{explanation[1:]}.", epilog=_EPILOG
+    )
+    return parser
+
+
+def _group(commands: Any, name: str, explanation: str) -> Callable[..., argparse.ArgumentParser]:
+    """Add a command that has commands; returns what adds one of them, by name, help and what runs it."""
+    group = _add(commands, name, explanation)
+    group.set_defaults(explain=group.print_help)
+    inner = group.add_subparsers(dest="verb", metavar="COMMAND")
+
+    def add(verb: str, explanation: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        parser = _add(inner, verb, explanation)
+        parser.set_defaults(run=run)
+        return parser
+
+    return add
+
+
+def _add_salvage(commands: Any) -> None:
+    salvage = commands.add_parser(
+        "salvage",
+        help="copy what is intact out of a damaged namespace",
+        description=(
+            "Reads the namespace in DIR, changes nothing there, writes what is intact into a new namespace in TARGET, "
+            "and says for each partition what is lost. Messages whose completion is lost are there again. "
+            "Exit code 1 when something is lost."
+        ),
+    )
+    salvage.set_defaults(run=_salvage)
+    salvage.add_argument("source", type=Path, metavar="DIR", help="the damaged namespace; nobody may have it open")
+    salvage.add_argument(
+        "target",
+        type=Path,
+        nargs="?",
+        metavar="TARGET",
+        help="where to write the copy (default: DIR with the ending .salvaged)",
+    )
+    salvage.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+
+
+def _salvage(options: argparse.Namespace) -> int:
+    from oxbus._salvage import main  # noqa: PLC0415 -- only this command needs it
+
+    return main(options.source, options.target, as_json=options.json)

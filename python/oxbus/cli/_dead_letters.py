@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`oxbus deadletter list | resubmit | purge`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from oxbus.cli import _values
+from oxbus.cli._addresses import add_receivable, receivable
+from oxbus.cli._messages import as_values, preview
+from oxbus.cli._outcomes import DONE
+from oxbus.cli._output import print_json, print_table
+from oxbus.cli._peek import add_range, peeked
+from oxbus.cli._place import add_place, open_place
+from oxbus.cli._receive import SUB_QUEUES
+from oxbus.cli._rule_options import add_parameters, sql_filter
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from argparse import Namespace as Options
+    from collections.abc import Callable
+
+    from oxbus import ServiceBusReceivedMessage
+    from oxbus.management import SqlRuleFilter
+
+_COLUMNS: Final = (
+    "sequence number",
+    "partition",
+    "enqueued",
+    "deliveries",
+    "reason",
+    "description",
+    "message id",
+    "body",
+)
+
+
+def add_dead_letter_commands(add: Callable[..., ArgumentParser]) -> None:
+    """Add the commands."""
+    listing = add("list", "show dead letters, with why they are there", _list)
+    add_receivable(listing)
+    listing.add_argument(
+        "--sub-queue", choices=SUB_QUEUES, default=SUB_QUEUES[0], help="which of them (default: %(default)s)"
+    )
+    add_range(listing)
+    listing.add_argument("--json", action="store_true", help="print each message whole, as a line of JSON")
+    add_place(listing)
+    resubmit = add("resubmit", "put dead letters back into their entity, as new messages", _resubmit)
+    _add_choice(resubmit)
+    resubmit.add_argument(
+        "--rate", type=_values.positive, metavar="N", help="messages per second (default: all at once)"
+    )
+    purge = add("purge", "delete dead letters: all of them, unless something narrows that down", _purge)
+    _add_choice(purge)
+    purge.add_argument(
+        "--before", type=_values.moment, metavar="TIME", help="only those that were stored before that time"
+    )
+
+
+def _add_choice(parser: ArgumentParser) -> None:
+    add_receivable(parser)
+    parser.add_argument("--where", metavar="CONDITION", help="only those that a SQL condition selects, as in rules")
+    add_parameters(parser)
+    parser.add_argument("--limit", type=_values.amount, metavar="N", help="at most so many")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_place(parser)
+
+
+def _list(options: Options) -> int:
+    with open_place(options) as bus:
+        found = peeked(bus, options, sub_queue=options.sub_queue)
+        if options.json:
+            for message in found:
+                print_json(as_values(message))
+        else:
+            print_table(_COLUMNS, map(_row, found), right=("deliveries",))
+    return DONE
+
+
+def _row(message: ServiceBusReceivedMessage) -> list[object]:
+    return [
+        str(message.sequence_number),
+        message.partition_id,
+        message.enqueued_time_utc,
+        message.delivery_count,
+        message.dead_letter_reason,
+        message.dead_letter_error_description,
+        message.message_id,
+        preview(message),
+    ]
+
+
+def _resubmit(options: Options) -> int:
+    where = _where(options)
+    with open_place(options) as bus:
+        count = bus.admin.resubmit_dead_letters(
+            receivable(options), where=where, rate=options.rate, limit=options.limit
+        )
+    return _tell("resubmitted", count, options)
+
+
+def _purge(options: Options) -> int:
+    choice: dict[str, Any] = {"where": _where(options), "limit": options.limit}
+    with open_place(options) as bus:
+        count = bus.admin.purge_messages(
+            receivable(options), sub_queue=SUB_QUEUES[0], before_enqueued_time_utc=options.before, **choice
+        )
+    return _tell("deleted", count, options)
+
+
+def _where(options: Options) -> SqlRuleFilter | None:
+    return None if options.where is None else sql_filter(options.where, options)
+
+
+def _tell(what: str, count: int, options: Options) -> int:
+    if options.json:
+        print_json({what: count})
+    else:
+        print(f"{count:,} dead letter{'' if count == 1 else 's'} {what}")
+    return DONE

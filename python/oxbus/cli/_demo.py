@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`oxbus demo`; its packages are an extra."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oxbus.cli._outcomes import COULD_NOT
+
+if TYPE_CHECKING:
+    from argparse import Namespace as Options
+
+
+def add_demo(commands: Any) -> None:
+    """Add the command."""
+    demo = commands.add_parser(
+        "demo",
+        help="send a year of flights through queues and a topic and check every one",
+        description=(
+            "Sends the 336,776 flights that left New York City in 2013 through a queue of 16 partitions, placed and "
+            "encoded by Spark, then some of them through sessions and a topic, and checks each message that comes out. "
+            'Needs the extra "demo" and Java 17 or newer.'
+        ),
+    )
+    demo.set_defaults(run=_demo)
+    place = demo.add_mutually_exclusive_group()
+    place.add_argument(
+        "--data",
+        type=Path,
+        default=Path(".oxbus-demo"),
+        metavar="DIR",
+        help="where messages and progress are kept until the demo is over; after a kill the same command goes on "
+        "(default: %(default)s in the current directory)",
+    )
+    place.add_argument("--memory", action="store_true", help="keep everything in memory; a killed demo is gone")
+    demo.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+
+
+def _demo(options: Options) -> int:
+    try:
+        from oxbus.demo.main import main  # noqa: PLC0415 -- only this command needs its packages
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"numpy", "pyarrow", "pyspark", "rich"}:
+            raise
+        print(f'The demo needs the package {error.name}: pip install "oxbus[demo]"', file=sys.stderr)
+        return COULD_NOT
+    return main(None if options.memory else options.data, as_json=options.json)

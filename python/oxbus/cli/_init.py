@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`oxbus init`: the one command that makes a namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oxbus.cli import _values
+from oxbus.cli._outcomes import DONE
+from oxbus.cli._output import print_json
+from oxbus.cli._place import add_rules, directory, open_directory, rules
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from argparse import Namespace as Options
+
+
+def add_init(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.set_defaults(run=_init)
+    parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="the directory (default: $OXBUS_DATA)")
+    parser.add_argument(
+        "--partitions", type=_values.count, metavar="N", help="how many partitions, 1 to 64 (default: 16)"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="a config.json of the Service Bus emulator; its entities are created"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_rules(parser)
+
+
+def _init(options: Options) -> int:
+    place = directory(options.directory)
+    was_there = (place / "catalog").exists()
+    with open_directory(place, partitions=options.partitions, config=options.config, **rules(options)) as bus:
+        partitions = bus.namespace.partitions
+        entities = bus.namespace.statistics()
+    if options.json:
+        counts = {name: entities[name] for name in ("queues", "topics")}
+        print_json({"path": str(place), "created": not was_there, "partitions": partitions, **counts})
+    else:
+        state = "was there" if was_there else "is made"
+        print(f"The namespace in {place} {state}: {partitions} partitions, ", end="")
+        print(f"{entities['queues']} queues, {entities['topics']} topics")
+    return DONE

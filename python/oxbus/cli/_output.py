@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a command prints: JSON for programs, tables for people.
+
+A table on a terminal is drawn by `rich` when it is there; anywhere else its columns are padded with spaces.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_NEVER: Final = "P10675199DT2H48M5.4775807S"
+_NEVER_DAYS: Final = 10675199
+_LONG: Final = ((86400, "d"), (3600, "h"), (60, "m"))
+
+
+def print_json(value: object) -> None:
+    """Print one line of JSON."""
+    print(json.dumps(plain(value)), flush=True)
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 (one for each kind)
+    """Turn a value into what JSON knows: durations and times become ISO 8601 texts, bytes base64."""
+    match value:
+        case Enum():
+            return value.value
+        case timedelta():
+            return _iso_duration(value)
+        case datetime():
+            return value.isoformat()
+        case UUID() | PurePath():
+            return str(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Mapping():
+            return {name: plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+    """Print rows under headings.
+
+    Args:
+        headings: One for each column.
+        rows: What `words` turns into text.
+        right: The headings of columns that are aligned to the right.
+    """
+    cells = [[words(value) for value in row] for row in rows]
+    if sys.stdout.isatty() and _draw(headings, cells, right):
+        return
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    for line in ([heading.upper() for heading in headings], *cells):
+        padded = [
+            text.rjust(width) if heading in right else text.ljust(width)
+            for heading, text, width in zip(headings, line, widths, strict=True)
+        ]
+        print("  ".join(padded).rstrip())
+
+
+def print_pairs(values: Mapping[str, object]) -> None:
+    """Print names with their values, one a line."""
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        print(f"{name:<{width}}  {words(value)}".rstrip())
+
+
+def words(value: object) -> str:  # noqa: PLR0911 (one for each kind)
+    """Say a value in few words; what a terminal would obey is escaped."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case Enum():
+            return str(value.value)
+        case timedelta():
+            return _short_duration(value)
+        case datetime():
+            return value.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+        case int():
+            return f"{value:,}"
+        case list() | tuple() | dict():
+            return printable(json.dumps(plain(value))) if value else "-"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Escape what does not show as itself: control characters, line ends, halves of surrogate pairs."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def _iso_duration(value: timedelta) -> str:
+    if value.days >= _NEVER_DAYS:
+        return _NEVER
+    seconds = f"{value.seconds}.{value.microseconds:06}".rstrip("0").rstrip(".")
+    days = f"{value.days}D" if value.days else ""
+    time = f"T{seconds}S" if seconds != "0" or not days else ""
+    return f"P{days}{time}"
+
+
+def _short_duration(value: timedelta) -> str:
+    if value.days >= _NEVER_DAYS:
+        return "never"
+    left = value.days * 86400 + value.seconds
+    pieces = []
+    for size, unit in _LONG:
+        if left >= size:
+            pieces.append(f"{left // size}{unit}")
+            left %= size
+    seconds = f"{left}.{value.microseconds:06}".rstrip("0").rstrip(".")
+    if seconds != "0" or not pieces:
+        pieces.append(f"{seconds}s")
+    return "".join(pieces)
+
+
+def _draw(headings: Sequence[str], cells: list[list[str]], right: Sequence[str]) -> bool:
+    """Draw a table; false when `rich` is not there."""
+    try:
+        from rich.console import Console  # noqa: PLC0415 -- it may be missing
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return False
+    table = Table(header_style="bold")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    for row in cells:
+        # As text, since a name may look like markup.
+        table.add_row(*map(Text, row))
+    Console().print(table)
+    return True

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`oxbus peek`: look at messages and leave them where they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from oxbus.cli import _values
+from oxbus.cli._addresses import add_receivable, receivable
+from oxbus.cli._messages import as_values, preview
+from oxbus.cli._outcomes import DONE
+from oxbus.cli._output import print_json, print_table
+from oxbus.cli._place import Bus, add_place, open_place
+from oxbus.cli._receive import add_source
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from argparse import Namespace as Options
+    from collections.abc import Iterator
+
+    from oxbus import ServiceBusReceivedMessage
+
+_AT_ONCE: Final = 250
+_COLUMNS: Final = ("sequence number", "partition", "enqueued", "state", "session", "message id", "bytes", "body")
+
+
+def add_peek(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.set_defaults(run=_peek)
+    add_receivable(parser)
+    add_source(parser)
+    parser.add_argument(
+        "--session", dest="session_id", metavar="ID", help="of one session only, which is accepted for it"
+    )
+    add_range(parser)
+    parser.add_argument("--json", action="store_true", help="print each message whole, as a line of JSON")
+    add_place(parser)
+
+
+def add_range(parser: ArgumentParser) -> None:
+    """Add how many messages to look at, and where to begin."""
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument("--count", type=_values.count, default=10, metavar="N", help="at most so many (default: 10)")
+    number.add_argument("--all", action="store_true", help="all there are")
+    parser.add_argument(
+        "--from",
+        dest="sequence_number",
+        type=_values.amount,
+        default=0,
+        metavar="NUMBER",
+        help="the first sequence number",
+    )
+
+
+def _peek(options: Options) -> int:
+    with open_place(options) as bus:
+        found = peeked(bus, options, sub_queue=options.sub_queue)
+        if options.json:
+            for message in found:
+                print_json(as_values(message))
+        else:
+            print_table(_COLUMNS, map(_row, found), right=("bytes",))
+    return DONE
+
+
+def peeked(bus: Bus, options: Options, *, sub_queue: str | None) -> Iterator[ServiceBusReceivedMessage]:
+    """Yield the messages that were asked for."""
+    source: dict[str, Any] = {"sub_queue": sub_queue, "partition_id": getattr(options, "partition_id", None)}
+    source["session_id"] = getattr(options, "session_id", None)
+    left = None if options.all else options.count
+    number = options.sequence_number
+    with bus.client.get_queue_receiver(receivable(options), **source) as receiver:
+        while left != 0:
+            messages = receiver.peek_messages(min(left or _AT_ONCE, _AT_ONCE), sequence_number=number)
+            if not messages:
+                return
+            # From now on: after the last one.
+            number = 0
+            if left is not None:
+                left -= len(messages)
+            yield from messages
+
+
+def _row(message: ServiceBusReceivedMessage) -> list[object]:
+    return [
+        # A number to copy has no separators.
+        str(message.sequence_number),
+        message.partition_id,
+        message.enqueued_time_utc,
+        message.state.name.lower(),
+        message.session_id,
+        message.message_id,
+        len(memoryview(message)),
+        preview(message),
+    ]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which namespace a command works on. Only `oxbus init` makes one."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from oxbus._client import ServiceBusClient
+from oxbus._oxbus import Namespace
+from oxbus._read_progress import ReadProgress, show_reading
+from oxbus.cli._outcomes import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from argparse import Namespace as Options
+
+    from oxbus.management import ServiceBusAdministrationClient
+
+DATA_VARIABLE: Final = "OXBUS_DATA"
+TIER_VARIABLE: Final = "OXBUS_TIER"
+TIERS: Final = ("basic", "standard", "premium")
+PROFILES: Final = ("current", "2019", "2017")
+
+
+def add_place(parser: ArgumentParser) -> None:
+    """Add the options that choose a namespace."""
+    group = parser.add_argument_group("namespace")
+    group.add_argument("--data", type=Path, metavar="DIR", help=f"its directory (default: ${DATA_VARIABLE})")
+    add_rules(parser)
+
+
+def add_rules(parser: ArgumentParser) -> None:
+    """Add the options that choose the rules which hold in a namespace."""
+    group = parser.add_argument_group("rules of the service")
+    group.add_argument(
+        "--tier",
+        choices=TIERS,
+        help=f"the tier whose quotas hold; it is not kept (default: ${TIER_VARIABLE}, else none)",
+    )
+    group.add_argument("--profile", choices=PROFILES, default="current", help="the edition of the service's rules")
+
+
+def rules(options: Options) -> dict[str, Any]:
+    """Return the options of a namespace that `add_rules` read."""
+    tier = options.tier or os.environ.get(TIER_VARIABLE) or None
+    if tier is not None and tier not in TIERS:
+        raise UsageError(f"${TIER_VARIABLE} must be {', '.join(TIERS)} or empty: `{tier}`")
+    return {"tier": tier, "profile": options.profile}
+
+
+def directory(given: Path | None) -> Path:
+    """Return the directory that was named, here or in the environment."""
+    named = given if given is not None else os.environ.get(DATA_VARIABLE)
+    if not named:
+        raise UsageError(f"name the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE}")
+    return Path(named)
+
+
+class Bus:
+    """An open namespace with what commands do to it; a context manager that closes it.
+
+    Args:
+        namespace: The namespace.
+    """
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+        self.client = ServiceBusClient(namespace)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.namespace.close()
+
+    @cached_property
+    def admin(self) -> ServiceBusAdministrationClient:
+        """Its administration client."""
+        from oxbus.management import ServiceBusAdministrationClient  # noqa: PLC0415 -- not needed for `--help`
+
+        return ServiceBusAdministrationClient(self.namespace)
+
+
+def open_place(options: Options) -> Bus:
+    """Open the namespace, which must be there.
+
+    Raises:
+        CommandError: There is none.
+    """
+    place = directory(options.data)
+    # The catalog is written last when a namespace is made (docs/format.md).
+    if not (place / "catalog").exists():
+        raise CommandError(f"there is no namespace in `{place}`: name another directory, or make one with `oxbus init`")
+    return open_directory(place, **rules(options))
+
+
+def open_directory(place: Path, **how: Any) -> Bus:
+    """Open a directory; a bar shows how far it is when that takes long."""
+    with ReadProgress(place, show_reading):
+        return Bus(Namespace(place, **how))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`oxbus stats`: what entities hold, how large they may get, and how the partitions are."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from oxbus._entity_path import subscription_path
+from oxbus._oxbus import Namespace
+from oxbus.cli._outcomes import DONE, WRONG, CommandError, UsageError
+from oxbus.cli._output import plain, print_json, print_table
+from oxbus.cli._place import Bus, add_place, open_place, rules
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from argparse import Namespace as Options
+    from collections.abc import Iterator
+
+_COUNTS: Final = (
+    "active_message_count",
+    "locked_message_count",
+    "deferred_message_count",
+    "scheduled_message_count",
+    "dead_letter_message_count",
+    "transfer_message_count",
+    "transfer_dead_letter_message_count",
+    "size_in_bytes",
+)
+_SIZES: Final = ("max_size_in_megabytes", "total_max_size_in_megabytes")
+_HEADINGS: Final = {
+    "active_message_count": "active",
+    "locked_message_count": "locked",
+    "deferred_message_count": "deferred",
+    "scheduled_message_count": "scheduled",
+    "dead_letter_message_count": "dead",
+    "transfer_message_count": "transfer",
+    "transfer_dead_letter_message_count": "transfer dead",
+    "size_in_bytes": "bytes",
+    "max_size_in_megabytes": "max MB",
+    "total_max_size_in_megabytes": "total MB",
+}
+
+
+def add_stats(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.set_defaults(run=_stats)
+    parser.add_argument(
+        "entity", nargs="?", metavar="ENTITY", help="one entity, and each of its partitions (default: all)"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="show what a config.json of the Service Bus emulator makes, in memory, not a directory",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_place(parser)
+
+
+def _stats(options: Options) -> int:
+    if options.config is not None and options.data is not None:
+        raise UsageError("--config shows a file by itself: leave out --data, or use `oxbus init DIR --config FILE`")
+    with _open(options) as bus:
+        entities = list(_entities(bus))
+        if options.entity is not None:
+            entities = [values for values in entities if values["name"].lower() == options.entity.lower()]
+            if not entities:
+                raise CommandError(f"there is no such entity; `oxbus stats` shows all there are: `{options.entity}`")
+        health = [_health(partition) for partition in bus.namespace.partition_health()]
+        namespace = bus.namespace.statistics()
+    if options.json:
+        print_json({"namespace": plain(namespace), "entities": entities, "partitions": health})
+    elif options.entity is not None:
+        _print_entities(entities)
+        print()
+        _print_partitions(entities[0]["partitions"])
+    else:
+        _print_entities(entities)
+        print()
+        print_table(["partition", "health", "reason"], [list(partition.values()) for partition in health])
+    unwell = [partition for partition in health if partition["status"] != "healthy"]
+    if unwell:
+        ids = ", ".join(str(partition["partition_id"]) for partition in unwell)
+        print(f"oxbus: partitions out of service: {ids}; the column reason says why", file=sys.stderr)
+    return WRONG if unwell else DONE
+
+
+def _open(options: Options) -> Bus:
+    if options.config is not None:
+        return Bus(Namespace(config=options.config, **rules(options)))
+    return open_place(options)
+
+
+def _entities(bus: Bus) -> Iterator[dict[str, Any]]:
+    """Queues, then topics, each with its subscriptions after it."""
+    for queue in bus.admin.list_queues():
+        yield _values("queue", queue.name, queue, bus.admin.get_queue_runtime_properties(queue.name))
+    for topic in bus.admin.list_topics():
+        yield _values("topic", topic.name, topic, bus.admin.get_topic_runtime_properties(topic.name))
+        for part in bus.admin.list_subscriptions(topic.name):
+            runtime = bus.admin.get_subscription_runtime_properties(topic.name, part.name)
+            yield _values("subscription", subscription_path(topic.name, part.name), part, runtime)
+
+
+def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, Any]:
+    """What is told of one entity; None where its kind has no such count."""
+    return {
+        "kind": kind,
+        "name": path,
+        "status": properties.status,
+        "availability_status": runtime.availability_status,
+        "enable_partitioning": getattr(properties, "enable_partitioning", None),
+        **{name: getattr(runtime, name, None) for name in _COUNTS},
+        **{name: getattr(properties, name, None) for name in _SIZES},
+        "partitions": plain(runtime.partitions),
+    }
+
+
+def _health(partition: Any) -> dict[str, Any]:
+    return {"partition_id": partition.partition_id, "status": partition.status, "reason": partition.reason}
+
+
+def _print_entities(entities: list[dict[str, Any]]) -> None:
+    columns = (*_COUNTS, *_SIZES)
+    headings = ["kind", "name", *(_HEADINGS[name] for name in columns), "status", "availability"]
+    shown = ["kind", "name", *columns, "status", "availability_status"]
+    print_table(headings, [[values[name] for name in shown] for values in entities], right=list(_HEADINGS.values()))
+
+
+def _print_partitions(partitions: list[dict[str, Any]]) -> None:
+    headings = ["partition", *(_HEADINGS[name] for name in _COUNTS), "available"]
+    shown = ["partition_id", *_COUNTS, "available"]
+    rows = [[partition[name] for name in shown] for partition in partitions]
+    print_table(headings, rows, right=list(_HEADINGS.values()))

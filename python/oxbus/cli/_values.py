@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people type as values of options: durations, times, numbers, and properties with types."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_PIECE: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+_SECONDS: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+
+
+def duration(text: str) -> timedelta:
+    """Read ``30s``, ``1h30m``, seconds as a bare number, ISO 8601 such as ``PT30S``, or ``never``."""
+    from oxbus.management._durations import NEVER, to_milliseconds, to_timedelta  # noqa: PLC0415 -- seldom needed
+
+    stripped = text.strip()
+    if stripped.lower() == "never":
+        return NEVER
+    try:
+        if stripped[:1] in {"P", "p"}:
+            return to_timedelta(to_milliseconds("duration", stripped) or 0)
+        if _SECONDS.fullmatch(stripped):
+            return timedelta(seconds=float(stripped))
+        if stripped and not _PIECE.sub("", stripped):
+            return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PIECE.findall(stripped)))
+    except (ValueError, OverflowError):
+        pass
+    raise ArgumentTypeError(f"must be a duration such as 30s, 5m, 1h30m, PT30S or never: `{text}`")
+
+
+def seconds(text: str) -> float:
+    """Read a duration that is waited for."""
+    return duration(text).total_seconds()
+
+
+def moment(text: str) -> datetime:
+    """Read an ISO 8601 time, in UTC unless it says otherwise, or a duration from now."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return datetime.now(UTC) + duration(text)
+        except (ArgumentTypeError, OverflowError):
+            raise ArgumentTypeError(
+                f"must be a time such as 2026-03-01T12:00 (UTC), or 5m from now: `{text}`"
+            ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def count(text: str) -> int:
+    """Read a whole number from 1."""
+    return _number(text, least=1)
+
+
+def amount(text: str) -> int:
+    """Read a whole number from 0."""
+    return _number(text, least=0)
+
+
+def positive(text: str) -> float:
+    """Read a number above 0."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0
+    if not 0 < found < float("inf"):
+        raise ArgumentTypeError(f"must be a number above 0: `{text}`")
+    return found
+
+
+def _number(text: str, *, least: int) -> int:
+    try:
+        found = int(text)
+    except ValueError:
+        found = -1
+    if not least <= found < 2**63:
+        raise ArgumentTypeError(f"must be a whole number from {least}: `{text}`")
+    return found
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def _time(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+_TYPES: Final[dict[str, Callable[[str], Any]]] = {
+    "text": str,
+    "int": int,
+    "float": float,
+    "bool": _truth,
+    "datetime": _time,
+    "uuid": UUID,
+}
+
+
+def named_value(text: str) -> tuple[str, Any]:
+    """Read ``NAME=VALUE`` as text, or ``NAME:TYPE=VALUE``, as in ``amount:int=100``."""
+    left, equals, value = text.partition("=")
+    name, colon, kind = left.rpartition(":")
+    if not colon or kind not in _TYPES:
+        name, kind = left, "text"
+    if not equals or not name:
+        raise ArgumentTypeError(f"must be NAME=VALUE or NAME:TYPE=VALUE with TYPE of {', '.join(_TYPES)}: `{text}`")
+    try:
+        return name, _TYPES[kind](value)
+    except ValueError:
+        raise ArgumentTypeError(f"{name} must be {kind}: `{value}`") from None

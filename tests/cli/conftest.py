@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the tests that run commands: a namespace in a directory, and a runner."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from oxbus import Namespace
+from oxbus.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Outcome(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+        code: Its exit code.
+        out: What it printed.
+        err: What it said on standard error.
+    """
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one line of JSON that a command printed that went well."""
+        assert (self.code, self.err) == (0, "")
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+    @property
+    def json_lines(self) -> list[Any]:
+        """The lines of JSON that a command printed that went well."""
+        assert (self.code, self.err) == (0, "")
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty namespace with four partitions, which open quickly, that commands find by the environment."""
+    place = tmp_path / "bus"
+    Namespace(place, partitions=4).close()
+    monkeypatch.setenv("OXBUS_DATA", str(place))
+    monkeypatch.delenv("OXBUS_TIER", raising=False)
+    # A terminal's width breaks the lines of `--help`.
+    monkeypatch.setenv("COLUMNS", "120")
+    return place
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+    """Run a command in this process, with some bytes as its standard input."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        try:
+            code: Any = main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code
+        out, err = capsys.readouterr()
+        return Outcome(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def ox(data: Path, run: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """Run a command on the namespace `data`, and expect that it goes well."""
+    assert data.is_dir()
+
+    def ox(*arguments: object, stdin: bytes = b"") -> Outcome:
+        done = run(*arguments, stdin=stdin)
+        assert (done.code, done.err) == (0, ""), (arguments, done)
+        return done
+
+    return ox
+
+
+@pytest.fixture
+def start() -> Callable[..., subprocess.Popen[bytes]]:
+    """Start a command in a process of its own."""
+
+    def start(*arguments: object, **how: Any) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "oxbus.cli", *map(str, arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+
+    return start
