@@ -98,6 +98,8 @@ impl Queue {
             if !self.is_forwarding(sub_queue) {
                 continue;
             }
+            // Receivers that are open from before have put some aside.
+            self.recall_all(sub_queue);
             for (index, cell) in self.cells() {
                 if self.shard(index).health().serves() && cell.store(sub_queue).has_ready() {
                     self.forward(sub_queue, index);
@@ -201,7 +203,8 @@ impl Queue {
             let detail = format!("The message was forwarded {HOPS_MAX} times, which is the most.");
             return Fate::Buried("MaxTransferHopCountExceeded", detail);
         }
-        let key = self.key_of(&fields).ok().flatten().map(ToOwned::to_owned);
+        // By the rules of the destination (B-086); one that it would not let choose goes like one without a key.
+        let key = destination.key_of(&fields).ok().flatten().map(ToOwned::to_owned);
         fields.hops = Some(hops + 1);
         fields.enqueued_number = fields.enqueued_number.or(Some(number));
         if sub_queue == SubQueue::DeadLetter {

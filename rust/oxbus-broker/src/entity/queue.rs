@@ -478,6 +478,13 @@ impl Queue {
         }
     }
 
+    /// Sends back what stands in caches: nobody receives it from them any more.
+    pub(crate) fn recall_all(&self, sub_queue: SubQueue) {
+        for cache in self.receivable(sub_queue).caches() {
+            send_back(self, sub_queue, cache.recall(usize::MAX));
+        }
+    }
+
     /// Tells who waits of everything that is ready: it is not forwarded any more.
     pub(crate) fn announce_ready(&self) {
         for (index, cell) in self.cells() {
