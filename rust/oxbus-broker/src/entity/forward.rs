@@ -13,7 +13,7 @@ use oxbus_model::hash::partition_of;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, SequenceNumber, Ticks};
-use oxbus_store::{Claimed, Hold, Outcome, Record};
+use oxbus_store::{Claimed, Hold, LockKey, Outcome, Record};
 
 use super::Queue;
 use super::departure::Departure;
@@ -120,7 +120,12 @@ impl Queue {
             let Ok(moving) = self.forwarding.try_lock() else { return };
             let wanted = self.forwards_wanted.load(Ordering::SeqCst);
             let destination = self.core().entity(&path);
-            while self.forward_run(sub_queue, index, cell, destination.as_ref()) {}
+            let mut stuck = Vec::new();
+            while self.forward_run(sub_queue, index, cell, destination.as_ref(), &mut stuck) {}
+            let ticks = self.core().clock().ticks();
+            for key in stuck {
+                let _ = cell.settle(sub_queue, key, Outcome::Release, ticks);
+            }
             drop(moving);
             if self.forwards_wanted.load(Ordering::SeqCst) == wanted {
                 return;
@@ -128,8 +133,16 @@ impl Queue {
         }
     }
 
-    /// Moves a run of messages; true when there may be more that go.
-    fn forward_run(&self, sub_queue: SubQueue, index: usize, cell: &Cell, destination: Option<&Arc<Self>>) -> bool {
+    /// Moves a run of messages; true when there may be more that go. Dead letters that the destination will not take, while it
+    /// takes others, are `stuck`: they are held, so that those behind them have their turn.
+    fn forward_run(
+        &self,
+        sub_queue: SubQueue,
+        index: usize,
+        cell: &Cell,
+        destination: Option<&Arc<Self>>,
+        stuck: &mut Vec<LockKey>,
+    ) -> bool {
         let moment = Moment {
             now: self.now(),
             ..self.core().clock().moment()
@@ -158,6 +171,12 @@ impl Queue {
                 && match (&run[0].fate, destination) {
                     (Fate::Goes(to, _), Some(destination)) => {
                         self.move_run((sub_queue, index, cell), (destination, *to), run, moment)
+                    }
+                    (Fate::Buried(..), Some(destination))
+                        if sub_queue == SubQueue::DeadLetter && destination.check_sends().is_ok() =>
+                    {
+                        stuck.push(run[0].claimed.key);
+                        true
                     }
                     (Fate::Buried(reason, description), _) => {
                         let done =
