@@ -108,7 +108,7 @@ fn play(is_durable: bool, steps: u64) {
     let mut config = ProptestConfig {
         cases: u32::try_from(steps / RUN + 1).unwrap_or(u32::MAX),
         failure_persistence: None,
-        max_shrink_iters: 20_000,
+        max_shrink_time: 30_000,
         ..ProptestConfig::default()
     };
     if config.rng_seed == RngSeed::Random {
