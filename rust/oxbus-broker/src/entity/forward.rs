@@ -13,7 +13,7 @@ use oxbus_model::hash::partition_of;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, SequenceNumber, Ticks};
-use oxbus_store::{Claimed, Hold, Outcome, Record};
+use oxbus_store::{Claimed, Hold, LockKey, Outcome, Record};
 
 use super::Queue;
 use super::departure::Departure;
@@ -98,6 +98,8 @@ impl Queue {
             if !self.is_forwarding(sub_queue) {
                 continue;
             }
+            // Receivers that are open from before have put some aside.
+            self.recall_all(sub_queue);
             for (index, cell) in self.cells() {
                 if self.shard(index).health().serves() && cell.store(sub_queue).has_ready() {
                     self.forward(sub_queue, index);
@@ -118,7 +120,12 @@ impl Queue {
             let Ok(moving) = self.forwarding.try_lock() else { return };
             let wanted = self.forwards_wanted.load(Ordering::SeqCst);
             let destination = self.core().entity(&path);
-            while self.forward_run(sub_queue, index, cell, destination.as_ref()) {}
+            let mut stuck = Vec::new();
+            while self.forward_run(sub_queue, index, cell, destination.as_ref(), &mut stuck) {}
+            let ticks = self.core().clock().ticks();
+            for key in stuck {
+                let _ = cell.settle(sub_queue, key, Outcome::Release, ticks);
+            }
             drop(moving);
             if self.forwards_wanted.load(Ordering::SeqCst) == wanted {
                 return;
@@ -126,8 +133,16 @@ impl Queue {
         }
     }
 
-    /// Moves a run of messages; true when there may be more that go.
-    fn forward_run(&self, sub_queue: SubQueue, index: usize, cell: &Cell, destination: Option<&Arc<Self>>) -> bool {
+    /// Moves a run of messages; true when there may be more that go. Dead letters that the destination will not take, while it
+    /// takes others, are `stuck`: they are held, so that those behind them have their turn.
+    fn forward_run(
+        &self,
+        sub_queue: SubQueue,
+        index: usize,
+        cell: &Cell,
+        destination: Option<&Arc<Self>>,
+        stuck: &mut Vec<LockKey>,
+    ) -> bool {
         let moment = Moment {
             now: self.now(),
             ..self.core().clock().moment()
@@ -156,6 +171,12 @@ impl Queue {
                 && match (&run[0].fate, destination) {
                     (Fate::Goes(to, _), Some(destination)) => {
                         self.move_run((sub_queue, index, cell), (destination, *to), run, moment)
+                    }
+                    (Fate::Buried(..), Some(destination))
+                        if sub_queue == SubQueue::DeadLetter && destination.check_sends().is_ok() =>
+                    {
+                        stuck.push(run[0].claimed.key);
+                        true
                     }
                     (Fate::Buried(reason, description), _) => {
                         let done =
@@ -201,7 +222,8 @@ impl Queue {
             let detail = format!("The message was forwarded {HOPS_MAX} times, which is the most.");
             return Fate::Buried("MaxTransferHopCountExceeded", detail);
         }
-        let key = self.key_of(&fields).ok().flatten().map(ToOwned::to_owned);
+        // By the rules of the destination (B-086); one that it would not let choose goes like one without a key.
+        let key = destination.key_of(&fields).ok().flatten().map(ToOwned::to_owned);
         fields.hops = Some(hops + 1);
         fields.enqueued_number = fields.enqueued_number.or(Some(number));
         if sub_queue == SubQueue::DeadLetter {

@@ -148,7 +148,7 @@ impl Queue {
     ) -> Result<Vec<Claimed>> {
         let hold = Hold::Lock { deadline: Ticks::NEVER };
         let mut claims = Vec::new();
-        cell.claim(
+        let (_, buried) = cell.claim(
             sub_queue,
             usize::MAX,
             hold,
@@ -156,7 +156,10 @@ impl Queue {
             self.buries_expired(),
             &mut claims,
         );
-        Self::claim_put_aside((sub_queue, cell), hold, &mut claims);
+        let buried = buried + self.claim_put_aside((sub_queue, cell), hold, &mut claims);
+        if buried > 0 {
+            self.publish(SubQueue::DeadLetter, index, buried);
+        }
         let mut chosen = Vec::new();
         let mut others = Vec::new();
         let mut failed = None;
@@ -183,29 +186,42 @@ impl Queue {
         failed.map_or(Ok(chosen), Err)
     }
 
-    /// Takes hold of messages that stand in a cache or in a session, handed out to nobody.
-    fn claim_put_aside((sub_queue, cell): (SubQueue, &Cell), hold: Hold, claims: &mut Vec<Claimed>) {
+    /// Takes hold of messages that stand in a cache or in a session, handed out to nobody. Those whose time went by there
+    /// expire; how many were buried.
+    fn claim_put_aside(&self, (sub_queue, cell): (SubQueue, &Cell), hold: Hold, claims: &mut Vec<Claimed>) -> usize {
         let mut found: Vec<Peeked> = Vec::new();
         let store = cell.store(sub_queue);
         store.peek(oxbus_model::Counter(0), usize::MAX, &mut found);
-        for message in found.into_iter().filter(|message| message.phase == Phase::Cached) {
-            let key = LockKey {
-                counter: message.counter,
-                generation: message.generation,
+        found.retain(|message| message.phase == Phase::Cached);
+        let key_of = |message: &Peeked| LockKey {
+            counter: message.counter,
+            generation: message.generation,
+        };
+        if sub_queue == SubQueue::Main {
+            cell.withdraw_from_sessions(found.iter().map(key_of));
+        }
+        let now = self.now();
+        let mut expired = Vec::new();
+        for message in found {
+            let is_over = sub_queue == SubQueue::Main && message.expires_at <= now;
+            let mut claimed = Claimed {
+                key: key_of(&message),
+                record: message.record,
+                delivery_count: message.delivery_count,
+                enqueued_at: message.enqueued_at,
+                expires_at: message.expires_at,
+                deadline: Ticks::NEVER,
+                deferred: false,
             };
-            if let Some(key) = store.hand_out(key, hold) {
-                claims.push(Claimed {
-                    key,
-                    record: message.record,
-                    delivery_count: message.delivery_count,
-                    enqueued_at: message.enqueued_at,
-                    expires_at: message.expires_at,
-                    deadline: Ticks::NEVER,
-                    deferred: false,
-                });
+            if is_over {
+                expired.push(claimed);
+            } else if let Some(key) = store.hand_out(claimed.key, hold) {
+                claimed.key = key;
+                claims.push(claimed);
             }
         }
         claims.sort_by_key(|claimed| claimed.key.counter);
+        cell.dispose(expired, self.rules())
     }
 
     /// Gives messages back; nothing is charged.

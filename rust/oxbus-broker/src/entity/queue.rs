@@ -124,7 +124,8 @@ impl Queue {
         queue
     }
 
-    /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the queue.
+    /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the queue: nobody is
+    /// told until all entities are there, for to tell may be to sort, to bury and to forward (`announce_ready`).
     pub(crate) fn restore(&self, index: usize, queues: Queues) {
         let cell = Cell::restore(
             &self.shards[index],
@@ -133,15 +134,7 @@ impl Queue {
             self.max_delivery_count(),
             self.features,
         );
-        // What is to be forwarded waits until all entities are there.
-        let ready = |sub_queue| usize::from(!self.is_forwarding(sub_queue) && cell.store(sub_queue).has_ready());
-        let found = Ended {
-            main: ready(SubQueue::Main),
-            dead_letters: ready(SubQueue::DeadLetter),
-            sessions: 0,
-        };
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
-        self.announce(index, found);
         self.forget_seen();
     }
 
@@ -482,6 +475,13 @@ impl Queue {
     fn recall(&self, sub_queue: SubQueue, index: usize) {
         for cache in self.receivable(sub_queue).caches() {
             send_back(self, sub_queue, cache.recall_cell(index));
+        }
+    }
+
+    /// Sends back what stands in caches: nobody receives it from them any more.
+    pub(crate) fn recall_all(&self, sub_queue: SubQueue) {
+        for cache in self.receivable(sub_queue).caches() {
+            send_back(self, sub_queue, cache.recall(usize::MAX));
         }
     }
 

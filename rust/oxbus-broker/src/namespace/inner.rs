@@ -177,7 +177,7 @@ impl Inner {
         link_all(&queues);
         drop(queues);
         for entity in &entities {
-            entity.forward_ready();
+            entity.announce_ready();
         }
         forget_arrivals(&entities);
         Ok(())

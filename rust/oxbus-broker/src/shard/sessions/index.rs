@@ -7,7 +7,7 @@
 //! - `deadlines` has one entry for each session that is held;
 //! - a session without messages, state and holder is not here: there is nothing to it (B-186).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -277,6 +277,19 @@ impl Index {
             return self.accept(&id, owner, deadline);
         }
         None
+    }
+
+    /// Takes ready messages out of their sessions: somebody has taken hold of them past their sessions.
+    pub(super) fn withdraw(&mut self, keys: &HashSet<LockKey>) {
+        for session in self.sessions.values_mut() {
+            session.ready.retain(|message| !keys.contains(&message.key));
+            if session.ready.is_empty()
+                && let Some(turn) = session.turn.take()
+            {
+                self.available.remove(&turn);
+            }
+        }
+        self.sessions.retain(|_, session| !session.is_nothing());
     }
 
     fn forget_nothing(&mut self, id: &str) {

@@ -254,6 +254,13 @@ impl Cell {
         }
     }
 
+    /// Takes ready messages out of their sessions, for who has taken hold of them.
+    pub(crate) fn withdraw_from_sessions(&self, keys: impl Iterator<Item = LockKey>) {
+        if let Some(sessions) = &self.sessions {
+            sessions.index().withdraw(&keys.collect());
+        }
+    }
+
     /// Takes messages that are put aside out of the store.
     fn take_out(&self, messages: Vec<Claimed>) -> Vec<Removed> {
         let take_out = |message: Claimed| {
@@ -270,7 +277,7 @@ impl Cell {
     }
 
     /// Drops messages whose time is over, or buries them. Returns how many were buried.
-    fn dispose(&self, expired: Vec<Claimed>, rules: Rules) -> usize {
+    pub(crate) fn dispose(&self, expired: Vec<Claimed>, rules: Rules) -> usize {
         if expired.is_empty() {
             return 0;
         }

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that came in without telling their number: copies, activated ones, forwarded ones, resubmitted ones.
+//!
+//! Their numbers are found by browsing; so are the expired messages that have left meanwhile (B-251).
+
+use std::collections::BTreeMap;
+
+use super::World;
+use super::entity::Entity;
+use super::message::{Content, Message, NEVER, Place};
+
+/// A message without a number.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// What it carries.
+    pub content: Content,
+    /// The partition it must be in, when that is determined.
+    pub partition: Option<u64>,
+    /// When it was accepted.
+    pub enqueued_at: u64,
+    /// When it expires.
+    pub expires_at: u64,
+    /// It is a dead letter from the start.
+    pub dead: bool,
+}
+
+/// A message as a browser sees it: what tells it from the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// Its body.
+    pub body: u64,
+    /// The rule that made it.
+    pub rule: Option<String>,
+    /// Why it was dead-lettered.
+    pub reason: Option<String>,
+    /// Times it was forwarded.
+    pub hops: u8,
+}
+
+/// Why an expired message is dead-lettered (B-253).
+pub const EXPIRED: &str = "TTLExpiredException";
+/// Why one that was delivered too often is (B-178).
+pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
+
+impl World {
+    /// True when the model has to see the entity before it knows what is in it.
+    pub fn must_look(&self, entity: usize) -> bool {
+        let it = &self.entities[entity];
+        it.alive && (!it.arrivals.is_empty() || it.has_overdue(self.now))
+    }
+
+    /// Learns from what a browse of an entity and of its dead-letter queue shows which expired messages have left, then the
+    /// numbers of those that came. Returns what is not explained yet: it may be on its way from an entity that was not
+    /// looked at.
+    pub fn look(&mut self, entity: usize, main: &BTreeMap<u64, Sight>, dead: &BTreeMap<u64, Sight>) -> Option<String> {
+        self.learn_removals(entity, main);
+        self.forward_all();
+        // What expired before anybody saw it may be gone, and its number with it.
+        let now = self.now;
+        let target = &mut self.entities[entity];
+        let late = target.arrivals.iter().filter(|it| it.expires_at <= now);
+        target.unseen += late.count() as u64;
+        let known =
+            |number: &u64| target.main.messages.contains_key(number) || target.dead.messages.contains_key(number);
+        let shown = main
+            .iter()
+            .map(|it| (it, false))
+            .chain(dead.iter().map(|it| (it, true)));
+        let mut new: Vec<_> = shown.filter(|((number, _), _)| !known(number)).collect();
+        new.sort_by_key(|((number, _), _)| **number);
+        let mut unexplained = None;
+        for ((number, sight), is_dead) in new {
+            unexplained = unexplained.or(self.learn_number(entity, *number, sight, is_dead));
+        }
+        let target = &mut self.entities[entity];
+        for mut lost in std::mem::take(&mut target.arrivals) {
+            if lost.expires_at > now {
+                // A chain of entities may need several looks.
+                unexplained = Some(format!("{}: {lost:?} did not arrive", target.name));
+                target.arrivals.push(lost);
+                continue;
+            }
+            let settings = &target.settings;
+            if settings.dead_lettering_on_message_expiration && settings.forward_dead_letters_to.is_some() {
+                lost.content.reason = Some(EXPIRED.to_owned());
+                lost.dead = true;
+                lost.expires_at = NEVER;
+                target.unseen -= 1;
+                target.arrivals.push(lost);
+            }
+        }
+        self.forward_all();
+        unexplained
+    }
+
+    fn learn_removals(&mut self, entity: usize, main: &BTreeMap<u64, Sight>) {
+        let now = self.now;
+        let target = &mut self.entities[entity];
+        let overdue = target
+            .main
+            .messages
+            .iter()
+            .filter(|(_, it)| Entity::is_overdue(it, now));
+        let gone: Vec<u64> = overdue
+            .map(|(number, _)| *number)
+            .filter(|it| !main.contains_key(it))
+            .collect();
+        for number in gone {
+            let mut message = target.main.messages.remove(&number).expect("just found");
+            if target.settings.dead_lettering_on_message_expiration {
+                message.content.reason = Some(EXPIRED.to_owned());
+                target.dead.messages.insert(number, message);
+            }
+        }
+    }
+
+    fn learn_number(&mut self, entity: usize, number: u64, sight: &Sight, is_dead: bool) -> Option<String> {
+        let (now, born) = (self.now, self.serial());
+        let target = &mut self.entities[entity];
+        let partition = Entity::partition_of_number(number);
+        let drops_copies = target.settings.requires_duplicate_detection;
+        let buries = target.settings.dead_lettering_on_message_expiration;
+        let is_it = |it: &Arrival| {
+            let expired = it.expires_at <= now && buries && sight.reason.as_deref() == Some(EXPIRED);
+            (it.content.body, it.content.hops) == (sight.body, sight.hops)
+                // Of copies that come together any may be the first.
+                && (drops_copies || it.content.rule == sight.rule)
+                && (expired || it.content.reason == sight.reason)
+                && it.partition.is_none_or(|wanted| wanted == partition)
+                && if is_dead { it.dead || expired } else { !it.dead }
+        };
+        let Some(position) = target.arrivals.iter().position(is_it) else {
+            let (name, arrivals) = (&target.name, &target.arrivals);
+            return Some(format!(
+                "{name}: number {number} with {sight:?} is not one of {arrivals:?}"
+            ));
+        };
+        let mut arrival = target.arrivals.remove(position);
+        arrival.content.rule.clone_from(&sight.rule);
+        arrival.content.reason.clone_from(&sight.reason);
+        target.unseen -= u64::from(arrival.expires_at <= now);
+        target.take_number(number);
+        let message = Message {
+            content: arrival.content,
+            place: Place::Ready,
+            count: 0,
+            enqueued_at: arrival.enqueued_at,
+            expires_at: arrival.expires_at,
+            hold: None,
+            born,
+            returned: false,
+        };
+        let stream = if is_dead { &mut target.dead } else { &mut target.main };
+        stream.messages.insert(number, message);
+        None
+    }
+}

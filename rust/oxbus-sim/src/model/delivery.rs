@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Receiving and settling (B-120, B-146 … B-180, B-275 … B-287).
+
+use std::collections::BTreeMap;
+
+use oxbus_model::name::SubQueue;
+
+use super::arrival::EXHAUSTED;
+use super::entity::Entity;
+use super::message::{Hold, NEVER, Place};
+use super::{ErrorKind, Refusals, World};
+
+/// Where a stream of messages is: an entity and which of its two.
+pub type StreamAt = (usize, SubQueue);
+
+/// How a hold is ended by who has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Done with.
+    Complete,
+    /// Back, one delivery charged.
+    Abandon,
+    /// Set aside.
+    Defer,
+    /// To the dead-letter queue.
+    DeadLetter,
+}
+
+/// A message as it was handed out.
+#[derive(Debug, Clone)]
+pub struct Delivered {
+    /// Its number.
+    pub number: u64,
+    /// Its body.
+    pub body: u64,
+    /// Its delivery count.
+    pub count: u32,
+    /// When it was accepted.
+    pub enqueued_at: u64,
+    /// End of its lock.
+    pub locked_until: Option<u64>,
+}
+
+impl World {
+    /// Why a receive may be refused.
+    pub fn receive_refusals(&self, (entity, sub_queue): StreamAt, has_session: bool) -> Refusals {
+        let it = &self.entities[entity];
+        let mut refusals = Refusals::new();
+        if !it.alive {
+            refusals.push(ErrorKind::EntityNotFound);
+        }
+        if !it.settings.status.receives() {
+            refusals.push(ErrorKind::EntityDisabled);
+        }
+        let forwards = match sub_queue {
+            SubQueue::Main => it.settings.forward_to.is_some(),
+            SubQueue::DeadLetter => it.settings.forward_dead_letters_to.is_some(),
+        };
+        let needs_session = it.settings.requires_session && sub_queue == SubQueue::Main && !has_session;
+        if forwards || needs_session {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        refusals
+    }
+
+    /// Notes what a receiver without a session got. Returns the hold of each message; none when it deletes.
+    ///
+    /// # Panics
+    /// When it may not get that, or got nothing although something was ready.
+    pub fn received(&mut self, at: StreamAt, delivered: &[Delivered], max: usize, locks: bool) -> Vec<Option<u64>> {
+        let (entity, sub_queue) = at;
+        let ready = self.entities[entity].ready(sub_queue, self.now);
+        let name = self.entities[entity].name.clone();
+        assert!(delivered.len() <= max, "{name}: more than was asked for");
+        assert!(
+            !delivered.is_empty() || ready.is_empty(),
+            "{name}: {ready:?} are ready and none came"
+        );
+        let mut highest: BTreeMap<u64, u64> = BTreeMap::new();
+        for each in delivered {
+            assert!(ready.contains(&each.number), "{name}: {} is not ready", each.number);
+            let before = highest.insert(Entity::partition_of_number(each.number), each.number);
+            assert!(before < Some(each.number), "{name}: {each:?} out of order (B-120)");
+        }
+        let stream = self.entities[entity].stream(sub_queue);
+        for number in &ready {
+            let waits = &stream.messages[number];
+            let overtaken = highest
+                .get(&Entity::partition_of_number(*number))
+                .is_some_and(|highest| highest > number);
+            let came = delivered.iter().any(|each| each.number == *number);
+            assert!(
+                came || !overtaken || waits.returned || waits.born <= stream.mixed_until,
+                "{name}: {number} was overtaken by {highest:?} (B-120)"
+            );
+        }
+        let until = self.now + self.entities[entity].settings.lock_duration_ms;
+        let expected_until = locks.then_some(until);
+        delivered
+            .iter()
+            .map(|each| {
+                assert_eq!(
+                    each.locked_until, expected_until,
+                    "{name}: the lock ends after its duration (B-151)"
+                );
+                self.hand_out(at, each, locks, until, None)
+            })
+            .collect()
+    }
+
+    /// Notes that a message was handed out as it is stored, and returns its hold; without locks it is gone.
+    pub(super) fn hand_out(
+        &mut self,
+        (entity, sub_queue): StreamAt,
+        each: &Delivered,
+        locks: bool,
+        until: u64,
+        session: Option<u64>,
+    ) -> Option<u64> {
+        let id = self.serial();
+        let stream = self.entities[entity].stream_mut(sub_queue);
+        let message = stream.messages.get_mut(&each.number).expect("just checked");
+        assert_eq!(
+            (each.body, each.count, each.enqueued_at),
+            (message.content.body, message.count, message.enqueued_at),
+            "a message comes as it is stored (B-118, B-176)"
+        );
+        if !locks {
+            stream.messages.remove(&each.number);
+            return None;
+        }
+        message.hold = Some(Hold { id, until, session });
+        Some(id)
+    }
+
+    /// True when a hold lasts.
+    pub fn holds(&self, (entity, sub_queue): StreamAt, number: u64, id: u64) -> bool {
+        let message = self.entities[entity].stream(sub_queue).messages.get(&number);
+        message.is_some_and(|message| message.hold.is_some_and(|hold| hold.id == id))
+    }
+
+    /// Why a settlement may be refused, its session and its receiver apart.
+    pub fn settle_refusals(&self, at: StreamAt, number: u64, id: u64, verb: Option<Verb>) -> Refusals {
+        let mut refusals = Refusals::new();
+        if !self.entities[at.0].alive {
+            refusals.push(ErrorKind::EntityNotFound);
+        }
+        if !self.holds(at, number, id) {
+            refusals.push(ErrorKind::MessageLockLost);
+        }
+        if verb == Some(Verb::DeadLetter) && at.1 == SubQueue::DeadLetter {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        refusals
+    }
+
+    /// Notes a settlement (B-162 … B-165).
+    pub fn settled(&mut self, at: StreamAt, number: u64, verb: Verb) {
+        self.end_hold(at, number, verb);
+        self.forward_all();
+    }
+
+    pub(super) fn end_hold(&mut self, at: StreamAt, number: u64, verb: Verb) {
+        let (entity, sub_queue) = at;
+        match verb {
+            Verb::Complete => {
+                self.entities[entity].stream_mut(sub_queue).messages.remove(&number);
+            }
+            Verb::Abandon => self.give_back(at, number, true),
+            Verb::Defer => {
+                let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
+                let message = messages.get_mut(&number).expect("held");
+                message.place = Place::Deferred;
+                message.hold = None;
+            }
+            Verb::DeadLetter => self.bury(entity, number, "tested"),
+        }
+    }
+
+    /// Ends a delivery without a settlement. One that was fetched by number was charged then (B-281, B-282).
+    pub(super) fn give_back(&mut self, at: StreamAt, number: u64, charged: bool) {
+        let (entity, sub_queue) = at;
+        let max = self.entities[entity].settings.max_delivery_count;
+        let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
+        let message = messages.get_mut(&number).expect("held");
+        message.hold = None;
+        message.returned = true;
+        if message.place == Place::Ready && charged {
+            message.count += 1;
+        }
+        let counts = charged || message.place == Place::Deferred;
+        if counts && message.count >= max && sub_queue == SubQueue::Main {
+            self.bury(entity, number, EXHAUSTED);
+        }
+    }
+
+    /// Moves a message to the dead-letter queue; it keeps its number and its count (B-111).
+    pub(super) fn bury(&mut self, entity: usize, number: u64, reason: &str) {
+        let born = self.serial();
+        let it = &mut self.entities[entity];
+        let mut message = it.main.messages.remove(&number).expect("it is there");
+        message.content.reason = Some(reason.to_owned());
+        message.place = Place::Ready;
+        message.hold = None;
+        message.born = born;
+        // Dead letters come in the order of their death, and are received by number (B-265).
+        message.returned = true;
+        it.dead.messages.insert(number, message);
+    }
+
+    /// Why a renewal may be refused, its receiver apart (B-154, B-155).
+    pub fn renewed(&mut self, (entity, sub_queue): StreamAt, number: u64) -> u64 {
+        let until = self.now + self.entities[entity].settings.lock_duration_ms;
+        let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
+        let hold = messages.get_mut(&number).and_then(|message| message.hold.as_mut());
+        hold.expect("held").until = until;
+        until
+    }
+
+    /// Why a fetch of deferred messages may be refused (B-278, B-279).
+    pub fn fetch_refusals(&self, at: StreamAt, numbers: &[u64], session: Option<&str>) -> Refusals {
+        let mut refusals = self.receive_refusals(at, session.is_some());
+        let it = &self.entities[at.0];
+        let partition = |number: &u64| Entity::partition_of_number(*number);
+        if numbers.iter().any(|number| partition(number) != partition(&numbers[0])) {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        let can_be_had = |number: &u64| {
+            let message = it.stream(at.1).messages.get(number);
+            message.is_some_and(|message| {
+                let expires = at.1 == SubQueue::Main && message.expires_at <= self.now;
+                let is_of_session = session.is_none_or(|session| message.content.session.as_deref() == Some(session));
+                message.place == Place::Deferred && message.hold.is_none() && !expires && is_of_session
+            })
+        };
+        let mut distinct = numbers.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() < numbers.len() || !numbers.iter().all(can_be_had) {
+            refusals.push(ErrorKind::MessageNotFound);
+        }
+        refusals
+    }
+
+    /// Notes deferred messages that were fetched: each a delivery (B-281).
+    ///
+    /// # Panics
+    /// When they are not those that were asked for.
+    pub fn fetched(
+        &mut self,
+        at: StreamAt,
+        numbers: &[u64],
+        delivered: &[Delivered],
+        locks: bool,
+        session: Option<u64>,
+    ) -> Vec<Option<u64>> {
+        let mut got: Vec<u64> = delivered.iter().map(|each| each.number).collect();
+        let mut asked = numbers.to_vec();
+        got.sort_unstable();
+        asked.sort_unstable();
+        assert_eq!(got, asked, "all or none (B-278)");
+        let until = match session {
+            Some(_) => NEVER,
+            None => self.now + self.entities[at.0].settings.lock_duration_ms,
+        };
+        let mut holds = Vec::new();
+        for each in delivered {
+            let messages = &mut self.entities[at.0].stream_mut(at.1).messages;
+            if locks {
+                messages.get_mut(&each.number).expect("just checked").count += 1;
+            }
+            holds.push(self.hand_out(at, each, locks, until, session));
+        }
+        holds
+    }
+}

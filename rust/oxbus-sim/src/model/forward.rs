@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Auto-forwarding (B-331 … B-342, B-268, B-269).
+
+use oxbus_model::name::SubQueue;
+
+use super::World;
+use super::message::{Content, FirstNumber, Message};
+
+/// What becomes of a message that is to be forwarded.
+enum Fate {
+    Goes(usize),
+    Buried(&'static str),
+}
+
+/// Hops a message may take (B-334).
+const HOPS_MAX: u8 = 4;
+
+impl World {
+    /// Moves everything that is to be forwarded, until nothing moves.
+    pub(super) fn forward_all(&mut self) {
+        let mut moved = true;
+        while moved {
+            moved = false;
+            for entity in self.living() {
+                moved |= self.forward_from(entity, SubQueue::Main);
+                moved |= self.forward_from(entity, SubQueue::DeadLetter);
+            }
+        }
+    }
+
+    fn forward_from(&mut self, entity: usize, sub_queue: SubQueue) -> bool {
+        let settings = &self.entities[entity].settings;
+        let path = match sub_queue {
+            SubQueue::Main => settings.forward_to.clone(),
+            SubQueue::DeadLetter => settings.forward_dead_letters_to.clone(),
+        };
+        let Some(path) = path else { return false };
+        let mut moved = false;
+        for number in self.entities[entity].ready(sub_queue, self.now) {
+            let stream = self.entities[entity].stream_mut(sub_queue);
+            let message = stream.messages.remove(&number).expect("just found");
+            let content = message.content.clone();
+            moved |= match self.fate(&path, &content) {
+                Fate::Goes(to) => {
+                    self.hand_on(to, content, Some(number));
+                    true
+                }
+                Fate::Buried(reason) if sub_queue == SubQueue::Main => {
+                    let content = Content {
+                        reason: Some(reason.to_owned()),
+                        ..content
+                    };
+                    let dead = &mut self.entities[entity].dead.messages;
+                    dead.insert(number, Message { content, ..message });
+                    true
+                }
+                Fate::Buried(_) => {
+                    self.entities[entity].dead.messages.insert(number, message);
+                    false
+                }
+            };
+        }
+        let is_dead = sub_queue == SubQueue::DeadLetter;
+        for mut arrival in std::mem::take(&mut self.entities[entity].arrivals) {
+            let goes = arrival.dead == is_dead && (is_dead || arrival.expires_at > self.now);
+            match self.fate(&path, &arrival.content) {
+                Fate::Goes(to) if goes => {
+                    self.entities[entity].unseen += 1;
+                    self.hand_on(to, arrival.content, None);
+                    moved = true;
+                    continue;
+                }
+                Fate::Buried(reason) if goes && !is_dead => {
+                    arrival.dead = true;
+                    arrival.content.reason = Some(reason.to_owned());
+                    moved = true;
+                }
+                _ => {}
+            }
+            self.entities[entity].arrivals.push(arrival);
+        }
+        moved
+    }
+
+    fn fate(&self, path: &str, content: &Content) -> Fate {
+        let Some(to) = self.find(path) else {
+            return Fate::Buried("MessagingEntityNotFound");
+        };
+        if content.hops >= HOPS_MAX {
+            return Fate::Buried("MaxTransferHopCountExceeded");
+        }
+        let settings = &self.entities[to].settings;
+        if !settings.status.sends() || settings.requires_session && content.session.is_none() {
+            return Fate::Buried("AutoForwardFailed");
+        }
+        Fate::Goes(to)
+    }
+
+    /// The destination takes a message by its own rules (B-086, B-337, B-338).
+    fn hand_on(&mut self, to: usize, content: Content, number: Option<u64>) {
+        let first_number = match (content.first_number, number) {
+            (FirstNumber::None, None) => FirstNumber::Unseen,
+            (FirstNumber::None, Some(number)) => FirstNumber::Is(number),
+            (known, _) => known,
+        };
+        let content = Content {
+            hops: content.hops + 1,
+            first_number,
+            ..content
+        };
+        if !self.is_new(to, &content) {
+            return;
+        }
+        let partition = match self.key_of(to, &content) {
+            Some(key) => Some(self.partition_of(to, &key)),
+            None if !self.entities[to].settings.enable_partitioning => Some(0),
+            // Any will do.
+            None => None,
+        };
+        self.arrive(to, content, partition, self.now);
+    }
+}

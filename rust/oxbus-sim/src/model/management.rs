@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entities: created, changed, deleted; purge and resubmission (B-008 … B-033, B-332, B-345, B-396 … B-405).
+
+use oxbus_model::hash::partition_of;
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::QueueSettings;
+
+use super::entity::{Entity, Kind};
+use super::topic::Rule;
+use super::{ErrorKind, Refusals, World};
+
+impl World {
+    /// Why creating an entity may be refused.
+    pub fn create_refusals(&self, name: &str, kind: Kind, settings: &QueueSettings) -> Refusals {
+        let mut refusals = self.settings_refusals(name, settings);
+        if self.find(name).is_some() {
+            refusals.push(ErrorKind::EntityAlreadyExists);
+        }
+        if let Kind::Subscription(topic) = kind
+            && !self.entities[topic].alive
+        {
+            refusals.push(ErrorKind::EntityNotFound);
+        }
+        refusals
+    }
+
+    fn settings_refusals(&self, name: &str, settings: &QueueSettings) -> Refusals {
+        let mut refusals = Refusals::new();
+        if settings.requires_session && settings.forward_to.is_some() {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        for path in [&settings.forward_to, &settings.forward_dead_letters_to]
+            .into_iter()
+            .flatten()
+        {
+            let to = self
+                .find(path)
+                .filter(|to| !matches!(self.entities[*to].kind, Kind::Subscription(_)));
+            if to.is_none() || path.eq_ignore_ascii_case(name) {
+                refusals.push(ErrorKind::InvalidOperation);
+            }
+        }
+        refusals
+    }
+
+    /// Notes a new entity and returns its index.
+    pub fn created(&mut self, name: &str, kind: Kind, mut settings: QueueSettings, rules: Vec<Rule>) -> usize {
+        let home = if let Kind::Subscription(topic) = kind {
+            settings.enable_partitioning = self.entities[topic].settings.enable_partitioning;
+            self.entities[topic].home
+        } else {
+            partition_of(name.to_ascii_lowercase().as_bytes(), self.partitions.into()) as u16
+        };
+        let mut entity = Entity::new(name, kind, settings, home);
+        entity.rules = rules;
+        self.entities.push(entity);
+        self.forward_all();
+        self.entities.len() - 1
+    }
+
+    /// Why a change of settings may be refused (B-008, B-031, B-332).
+    pub fn update_refusals(&self, entity: usize, next: &QueueSettings) -> Refusals {
+        let it = &self.entities[entity];
+        let held = &it.settings;
+        if next == held {
+            return Refusals::new();
+        }
+        let mut refusals = self.settings_refusals(&it.name, next);
+        let changes = held.enable_partitioning != next.enable_partitioning
+            || held.requires_session != next.requires_session
+            || held.requires_duplicate_detection != next.requires_duplicate_detection;
+        if changes {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        refusals
+    }
+
+    /// Notes a change of settings.
+    pub fn updated(&mut self, entity: usize, next: QueueSettings) {
+        self.entities[entity].settings = next;
+        self.forward_all();
+    }
+
+    /// Notes that an entity was deleted with all that is in it, a topic with its subscriptions.
+    pub fn deleted(&mut self, entity: usize) {
+        let mut gone = self.subscriptions(entity);
+        gone.push(entity);
+        for entity in gone {
+            let it = &mut self.entities[entity];
+            it.alive = false;
+            it.main.messages.clear();
+            it.dead.messages.clear();
+            it.arrivals.clear();
+        }
+        self.forward_all();
+    }
+
+    /// Notes a purge: up to `limit` messages that nobody has are gone; `left` are there still (B-402).
+    ///
+    /// # Panics
+    /// When another number of messages went.
+    pub fn purged(&mut self, entity: usize, sub_queue: SubQueue, limit: usize, removed: usize, left: &[u64]) {
+        let ready = self.entities[entity].ready(sub_queue, self.now);
+        assert_eq!(removed, ready.len().min(limit), "a purge takes what nobody has (B-402)");
+        self.take_away(entity, sub_queue, &ready, removed, left);
+    }
+
+    fn take_away(
+        &mut self,
+        entity: usize,
+        sub_queue: SubQueue,
+        ready: &[u64],
+        count: usize,
+        left: &[u64],
+    ) -> Vec<super::message::Message> {
+        let gone: Vec<u64> = ready.iter().copied().filter(|number| !left.contains(number)).collect();
+        assert_eq!(gone.len(), count, "as many are gone as were counted");
+        let born = self.serial();
+        let stream = self.entities[entity].stream_mut(sub_queue);
+        stream.mixed_until = born;
+        gone.iter()
+            .map(|number| stream.messages.remove(number).expect("just listed"))
+            .collect()
+    }
+
+    /// Notes that dead letters were sent again: as new messages, without their reason; `left` are dead still.
+    ///
+    /// # Panics
+    /// When another number of messages went.
+    pub fn resubmitted(&mut self, entity: usize, limit: usize, count: usize, left: &[u64]) {
+        let ready = self.entities[entity].ready(SubQueue::DeadLetter, self.now);
+        assert_eq!(count, ready.len().min(limit), "all that nobody has are sent again");
+        for message in self.take_away(entity, SubQueue::DeadLetter, &ready, count, left) {
+            let mut content = message.content;
+            content.reason = None;
+            self.arrive(entity, content, None, self.now);
+        }
+        self.forward_all();
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A namespace as lists of messages, written from docs/behaviour.md and not from the broker.
+//!
+//! It says which results are right rather than which one comes: fan-in may serve partitions in any order, and a keyless
+//! message may go anywhere. So the model is told what the broker did, checks that it may do so, and takes note of it.
+//! A violation is a panic whose text names the rule.
+
+pub mod arrival;
+pub mod delivery;
+pub mod entity;
+pub mod forward;
+pub mod management;
+pub mod message;
+pub mod send;
+pub mod session;
+pub mod time;
+pub mod topic;
+pub mod transaction;
+
+use oxbus_model::hash::partition_of;
+pub use oxbus_model::{ErrorKind, name::SubQueue};
+
+use entity::{Entity, Kind};
+
+/// Why a call may be refused. Without any it has to succeed; with several any of them is right.
+pub type Refusals = Vec<ErrorKind>;
+
+/// A namespace.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// Milliseconds since 1970.
+    pub now: u64,
+    /// Partitions of the namespace.
+    pub partitions: u16,
+    /// Every entity there ever was.
+    pub entities: Vec<Entity>,
+    /// The last number that a hold, a message or an acceptance got.
+    pub last_serial: u64,
+}
+
+impl World {
+    /// A namespace without entities.
+    pub fn new(now: u64, partitions: u16) -> Self {
+        Self {
+            now,
+            partitions,
+            entities: Vec::new(),
+            last_serial: 0,
+        }
+    }
+
+    /// A number that nothing has.
+    pub fn serial(&mut self) -> u64 {
+        self.last_serial += 1;
+        self.last_serial
+    }
+
+    /// The entity of that path (B-018).
+    pub fn find(&self, path: &str) -> Option<usize> {
+        self.entities
+            .iter()
+            .position(|entity| entity.alive && entity.name.eq_ignore_ascii_case(path))
+    }
+
+    /// Entities that are there.
+    pub fn living(&self) -> Vec<usize> {
+        (0..self.entities.len()).filter(|at| self.entities[*at].alive).collect()
+    }
+
+    /// Subscriptions of a topic.
+    pub fn subscriptions(&self, topic: usize) -> Vec<usize> {
+        let is_one = |at: &usize| self.entities[*at].kind == Kind::Subscription(topic);
+        self.living().into_iter().filter(is_one).collect()
+    }
+
+    /// The partition of a key in an entity (B-062).
+    pub fn partition_of(&self, entity: usize, key: &str) -> u64 {
+        if self.entities[entity].settings.enable_partitioning {
+            partition_of(key.as_bytes(), self.partitions.into()).into()
+        } else {
+            0
+        }
+    }
+
+    /// The partition of the namespace in which a message is (B-324).
+    pub fn shard_of(&self, entity: usize, number: u64) -> u64 {
+        let entity = &self.entities[entity];
+        if entity.settings.enable_partitioning {
+            Entity::partition_of_number(number)
+        } else {
+            entity.home.into()
+        }
+    }
+}

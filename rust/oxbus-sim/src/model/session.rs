@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sessions: one holder, strict order, a state (B-181 … B-217).
+
+use std::collections::BTreeSet;
+
+use oxbus_model::name::SubQueue;
+
+use super::delivery::Delivered;
+use super::message::{NEVER, Place};
+use super::{ErrorKind, Refusals, World};
+
+/// A session of an entity.
+#[derive(Debug, Clone, Default)]
+pub struct Session {
+    /// Who has accepted it, and until when.
+    pub holder: Option<Holder>,
+    /// Its state; none was never set, or cleared (B-211).
+    pub state: Option<Vec<u8>>,
+}
+
+/// An acceptance of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// No other acceptance has this number.
+    pub id: u64,
+    /// First millisecond at which it is lost.
+    pub until: u64,
+}
+
+impl World {
+    /// Why any accept may be refused.
+    pub fn accept_refusals(&self, entity: usize) -> Refusals {
+        let it = &self.entities[entity];
+        let mut refusals = self.receive_refusals((entity, SubQueue::Main), true);
+        if !it.settings.requires_session {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        refusals
+    }
+
+    /// True when somebody has the session (B-194).
+    pub fn is_accepted(&self, entity: usize, session: &str) -> bool {
+        let known = self.entities[entity].sessions.get(session);
+        known.is_some_and(|known| known.holder.is_some())
+    }
+
+    /// Sessions that an accept of the next one may get (B-195, B-198).
+    pub fn available(&self, entity: usize) -> BTreeSet<String> {
+        let it = &self.entities[entity];
+        let ready = it.ready(SubQueue::Main, self.now);
+        let with_messages = ready
+            .iter()
+            .filter_map(|number| it.main.messages[number].content.session.clone());
+        with_messages
+            .filter(|session| !self.is_accepted(entity, session))
+            .collect()
+    }
+
+    /// Notes that a session was accepted: the acceptance and its end.
+    pub fn accepted(&mut self, entity: usize, session: &str) -> Holder {
+        let id = self.serial();
+        let until = self.now + self.entities[entity].settings.lock_duration_ms;
+        let holder = Holder { id, until };
+        let known = self.entities[entity].sessions.entry(session.to_owned()).or_default();
+        known.holder = Some(holder);
+        holder
+    }
+
+    /// True when an acceptance lasts.
+    pub fn has_session(&self, entity: usize, session: &str, id: u64) -> bool {
+        let known = self.entities[entity].sessions.get(session);
+        known.is_some_and(|known| known.holder.is_some_and(|holder| holder.id == id))
+    }
+
+    /// Why a call that takes the lock of a session may be refused (B-203).
+    pub fn session_refusals(&self, entity: usize, session: &str, id: u64) -> Refusals {
+        let mut refusals = Refusals::new();
+        if !self.entities[entity].alive {
+            refusals.push(ErrorKind::EntityNotFound);
+        }
+        if !self.has_session(entity, session, id) {
+            refusals.push(ErrorKind::SessionLockLost);
+        }
+        refusals
+    }
+
+    /// Notes what the holder of a session received: exactly its first messages, in order (B-207).
+    ///
+    /// # Panics
+    /// When it is not.
+    pub fn received_in_session(
+        &mut self,
+        entity: usize,
+        (session, id): (&str, u64),
+        delivered: &[Delivered],
+        max: usize,
+        locks: bool,
+    ) -> Vec<Option<u64>> {
+        let it = &self.entities[entity];
+        let is_its = |number: &u64| it.main.messages[number].content.session.as_deref() == Some(session);
+        let ready = it.ready(SubQueue::Main, self.now);
+        let expected: Vec<u64> = ready.into_iter().filter(is_its).take(max).collect();
+        let got: Vec<u64> = delivered.iter().map(|each| each.number).collect();
+        assert_eq!(
+            got, expected,
+            "{}: the messages of session {session:?} in order (B-207)",
+            it.name
+        );
+        let at = (entity, SubQueue::Main);
+        let out = delivered.iter();
+        out.map(|each| self.hand_out(at, each, locks, NEVER, Some(id)))
+            .collect()
+    }
+
+    /// Notes a renewal and returns the new end (B-202).
+    pub fn session_renewed(&mut self, entity: usize, session: &str) -> u64 {
+        let until = self.now + self.entities[entity].settings.lock_duration_ms;
+        let known = self.entities[entity].sessions.get_mut(session);
+        known.and_then(|known| known.holder.as_mut()).expect("accepted").until = until;
+        until
+    }
+
+    /// Notes a new state (B-211).
+    pub fn state_set(&mut self, entity: usize, session: &str, state: Option<Vec<u8>>) {
+        let known = self.entities[entity].sessions.entry(session.to_owned()).or_default();
+        known.state = state;
+    }
+
+    /// Takes a session from its holder: charged when the lock ended, not when it was closed (B-205, B-206).
+    pub fn session_ended(&mut self, entity: usize, session: &str, charged: bool) {
+        let Some(known) = self.entities[entity].sessions.get_mut(session) else {
+            return;
+        };
+        let Some(holder) = known.holder.take() else { return };
+        let messages = &self.entities[entity].main.messages;
+        let under_it = messages
+            .iter()
+            .filter(|(_, message)| message.hold.is_some_and(|hold| hold.session == Some(holder.id)));
+        for number in under_it.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.give_back((entity, SubQueue::Main), number, charged);
+        }
+        self.forward_all();
+    }
+
+    /// Sessions that a list must show, and those that it may (B-186, B-214).
+    pub fn listed(&self, entity: usize) -> (BTreeSet<String>, BTreeSet<String>) {
+        let it = &self.entities[entity];
+        let messages = it.main.messages.values();
+        let of = |wanted: fn(&super::message::Message) -> bool| {
+            let wanted = messages.clone().filter(move |message| wanted(message));
+            wanted.filter_map(|message| message.content.session.clone())
+        };
+        let with_state = it.sessions.iter().filter(|(_, known)| known.state.is_some());
+        let must: BTreeSet<String> = of(|message| message.place == Place::Ready && message.expires_at == NEVER)
+            .chain(with_state.map(|(id, _)| id.clone()))
+            .collect();
+        let may = of(|message| message.place == Place::Ready || message.hold.is_some());
+        let held = it.sessions.iter().filter(|(_, known)| known.holder.is_some());
+        let may = may
+            .chain(must.iter().cloned())
+            .chain(held.map(|(id, _)| id.clone()))
+            .collect();
+        (must, may)
+    }
+}

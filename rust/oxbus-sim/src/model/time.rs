@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Time passes, and processes end (B-112, B-157, B-206, B-235, B-102).
+
+use oxbus_model::name::SubQueue;
+
+use super::World;
+use super::entity::{Entity, Kind};
+use super::message::{Hold, Message, NEVER, Place};
+
+/// Numbers that an unclean end may skip in each partition (docs/guarantees.md).
+const GAP_MAX: u64 = 16_384;
+
+impl World {
+    /// Lets time pass: locks end, what is due arrives.
+    pub fn advanced(&mut self, ms: u64) {
+        self.now += ms;
+        let now = self.now;
+        for entity in self.living() {
+            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+                for number in self.held(entity, sub_queue, |hold| hold.until <= now) {
+                    self.give_back((entity, sub_queue), number, true);
+                }
+            }
+            let sessions = self.entities[entity].sessions.iter();
+            let lost = sessions.filter(|(_, known)| known.holder.is_some_and(|holder| holder.until <= now));
+            for session in lost.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+                self.session_ended(entity, &session, true);
+            }
+        }
+        for entity in self.living() {
+            self.activate(entity);
+        }
+        self.forward_all();
+    }
+
+    fn held(&self, entity: usize, sub_queue: SubQueue, is_one: impl Fn(Hold) -> bool) -> Vec<u64> {
+        let messages = self.entities[entity].stream(sub_queue).messages.iter();
+        let held = messages.filter(|(_, message)| message.hold.is_some_and(&is_one));
+        held.map(|(number, _)| *number).collect()
+    }
+
+    /// What is due is appended as if it was sent when it was due.
+    fn activate(&mut self, entity: usize) {
+        let now = self.now;
+        let due_of = |message: &Message| match message.place {
+            Place::Scheduled { due } => Some(due),
+            _ => None,
+        };
+        let waiting = self.entities[entity].main.messages.iter();
+        let mut due: Vec<(u64, u64)> = waiting
+            .filter_map(|(number, message)| due_of(message).map(|due| (due, *number)))
+            .filter(|(due, _)| *due <= now)
+            .collect();
+        due.sort_unstable();
+        for (due, number) in due {
+            let it = &mut self.entities[entity];
+            let message = it.main.messages.remove(&number).expect("just found");
+            let partition = Entity::partition_of_number(number);
+            let life = message.expires_at.saturating_sub(message.enqueued_at);
+            let life = if message.expires_at == NEVER { NEVER } else { life };
+            self.arrive_for(entity, message.content, Some(partition), due, life);
+        }
+    }
+
+    /// The process ends and another one opens the directory. A kill may skip numbers.
+    pub fn reopened(&mut self, is_clean: bool) {
+        for entity in self.living() {
+            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+                for number in self.held(entity, sub_queue, |_| true) {
+                    self.lose_hold(entity, sub_queue, number);
+                }
+            }
+            let partitions = u64::from(self.partitions);
+            let it = &mut self.entities[entity];
+            it.sessions.values_mut().for_each(|known| known.holder = None);
+            it.sessions.retain(|_, known| known.state.is_some());
+            if !is_clean {
+                it.unseen += GAP_MAX * partitions;
+            }
+        }
+        self.forward_all();
+    }
+
+    /// A lock ends with its process, and that delivery counts; one that was fetched by number was counted (B-281).
+    fn lose_hold(&mut self, entity: usize, sub_queue: SubQueue, number: u64) {
+        let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
+        let message = messages.get_mut(&number).expect("just found");
+        if message.place == Place::Deferred {
+            message.hold = None;
+        } else {
+            self.give_back((entity, sub_queue), number, true);
+        }
+    }
+
+    /// True for entities that messages can be received from.
+    pub fn is_receivable(&self, entity: usize) -> bool {
+        self.entities[entity].kind != Kind::Topic
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules and fan-out (B-343 … B-375).
+
+use super::World;
+use super::arrival::Arrival;
+use super::message::{Content, FirstNumber, NEVER};
+
+/// What selects a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// Everything.
+    True,
+    /// Nothing.
+    False,
+    /// This subject.
+    Subject(String),
+    /// This value of `color`, as a correlation filter.
+    Color(String),
+    /// One of [`SQL`].
+    Sql(usize),
+}
+
+/// A rule of a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name.
+    pub name: String,
+    /// What it selects.
+    pub filter: Filter,
+    /// It has an action, so its copy is its own (B-348).
+    pub acts: bool,
+}
+
+/// True, false or unknown (B-370).
+type Truth = Option<bool>;
+
+/// A SQL filter and what it means.
+type Meaning = (&'static str, fn(&Content) -> Truth);
+
+/// SQL filters with their meaning in three-valued logic, worked out by hand.
+pub const SQL: [Meaning; 9] = [
+    ("n > 2", |it| it.n.map(|n| n > 2)),
+    ("NOT (n > 2)", |it| it.n.map(|n| n <= 2)),
+    ("color = 'red' OR n = 1", |it| {
+        or(it.color.as_ref().map(|color| color == "red"), it.n.map(|n| n == 1))
+    }),
+    ("color = 'red' AND n < 3", |it| {
+        and(it.color.as_ref().map(|color| color == "red"), it.n.map(|n| n < 3))
+    }),
+    ("n IS NULL", |it| Some(it.n.is_none())),
+    ("color IN ('red', 'blue')", |it| {
+        it.color.as_ref().map(|color| color == "red" || color == "blue")
+    }),
+    ("color LIKE '%e%' AND NOT EXISTS(n)", |it| {
+        and(it.color.as_ref().map(|color| color.contains('e')), Some(it.n.is_none()))
+    }),
+    ("sys.Label = 'x' OR n + 1 = 4", |it| {
+        or(it.subject.as_ref().map(|subject| subject == "x"), it.n.map(|n| n == 3))
+    }),
+    ("n <> 0 AND color NOT LIKE 'r__'", |it| {
+        and(it.n.map(|n| n != 0), it.color.as_ref().map(|color| color != "red"))
+    }),
+];
+
+fn and(a: Truth, b: Truth) -> Truth {
+    match (a, b) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+fn or(a: Truth, b: Truth) -> Truth {
+    match (a, b) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (Some(false), Some(false)) => Some(false),
+        _ => None,
+    }
+}
+
+impl Filter {
+    /// True when it selects a message: unknown does not (B-370).
+    pub fn selects(&self, content: &Content) -> bool {
+        match self {
+            Self::True => true,
+            Self::False => false,
+            Self::Subject(wanted) => content.subject.as_ref() == Some(wanted),
+            Self::Color(wanted) => content.color.as_ref() == Some(wanted),
+            Self::Sql(which) => (SQL[*which].1)(content) == Some(true),
+        }
+    }
+}
+
+impl World {
+    /// Gives each subscription its copies (B-347 … B-349). `number` is that in the topic, if somebody saw it.
+    pub(super) fn fan_out(
+        &mut self,
+        topic: usize,
+        content: &Content,
+        number: Option<u64>,
+        partition: Option<u64>,
+        at: u64,
+        life: u64,
+    ) {
+        let first_number = match (content.first_number, number) {
+            (FirstNumber::None, None) => FirstNumber::Unseen,
+            (FirstNumber::None, Some(number)) => FirstNumber::Is(number),
+            (known, _) => known,
+        };
+        for at_subscription in self.subscriptions(topic) {
+            let subscription = &mut self.entities[at_subscription];
+            let settings = &subscription.settings;
+            let life = life.min(settings.default_time_to_live_ms.unwrap_or(NEVER));
+            let dead = settings.requires_session && content.session.is_none();
+            let selecting: Vec<&Rule> = subscription
+                .rules
+                .iter()
+                .filter(|rule| rule.filter.selects(content))
+                .collect();
+            let shared = selecting.iter().any(|rule| !rule.acts).then_some(None);
+            let own = selecting
+                .iter()
+                .filter(|rule| rule.acts)
+                .map(|rule| Some(rule.name.clone()));
+            let copies: Vec<Option<String>> = shared.into_iter().chain(own).collect();
+            for rule in copies {
+                let copy = Content {
+                    first_number,
+                    rule: rule.or_else(|| content.rule.clone()),
+                    ..content.clone()
+                };
+                subscription.arrivals.push(Arrival {
+                    content: copy.buried_without_session(dead),
+                    partition,
+                    enqueued_at: at,
+                    expires_at: at.saturating_add(life),
+                    dead,
+                });
+            }
+        }
+    }
+}

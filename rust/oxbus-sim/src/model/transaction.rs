@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Transactions: everything or nothing, one partition, two minutes, a hundred messages (B-306 … B-330).
+
+use super::delivery::{StreamAt, Verb};
+use super::message::Content;
+use super::{ErrorKind, Refusals, World};
+
+/// Milliseconds from the first operation (B-318).
+const LIFE_MS: u64 = 120_000;
+/// Messages that it may send (B-319).
+const MESSAGES_MAX: usize = 100;
+
+/// What was done in a transaction so far.
+#[derive(Debug, Clone, Default)]
+pub struct Work {
+    /// It may be about several entities (B-324).
+    pub cross_entity: bool,
+    /// It was committed, rolled back, or found to be late.
+    pub is_over: bool,
+    /// When it began, about which entity, in which partition of the namespace.
+    pub began: Option<(u64, usize, u64)>,
+    /// The key of what it sends to partitioned entities.
+    pub key: Option<String>,
+    /// Messages: to where, when due.
+    pub sends: Vec<(usize, Content, Option<u64>)>,
+    /// Settlements: the message, its hold, the session and acceptance it is under.
+    pub settles: Vec<Settle>,
+    /// States: entity, session, acceptance, state.
+    pub states: Vec<(usize, String, u64, Option<Vec<u8>>)>,
+}
+
+/// A settlement in a transaction.
+#[derive(Debug, Clone)]
+pub struct Settle {
+    /// Where the message is.
+    pub at: StreamAt,
+    /// Its number.
+    pub number: u64,
+    /// The hold that ends.
+    pub hold: u64,
+    /// How it ends.
+    pub verb: Verb,
+    /// The session and the acceptance that its receiver has.
+    pub session: Option<(String, u64)>,
+}
+
+impl World {
+    fn is_late(&self, work: &Work) -> bool {
+        work.began.is_some_and(|(since, ..)| self.now >= since + LIFE_MS)
+    }
+
+    /// Why an operation in a partition may be refused.
+    fn step_refusals(&self, work: &Work, entity: usize, shard: Option<u64>) -> Refusals {
+        let mut refusals = Refusals::new();
+        if work.is_over {
+            refusals.push(ErrorKind::TransactionOver);
+        }
+        if self.is_late(work) {
+            // The first call that finds out says so, later ones that it is over.
+            refusals.extend([ErrorKind::TransactionTimeout, ErrorKind::TransactionOver]);
+        }
+        if let Some((_, first, known)) = work.began
+            && (first != entity && !work.cross_entity || shard.is_some_and(|shard| shard != known))
+        {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        refusals
+    }
+
+    /// The partition of the namespace that a batch goes to, where that is determined.
+    fn shard_for(&self, entity: usize, content: &Content) -> Option<u64> {
+        match self.key_of(entity, content) {
+            Some(key) => Some(self.partition_of(entity, &key)),
+            None if self.entities[entity].settings.enable_partitioning => None,
+            None => Some(self.entities[entity].home.into()),
+        }
+    }
+
+    /// Why a send in a transaction may be refused (B-308 … B-313).
+    pub fn transactional_send_refusals(&self, work: &Work, entity: usize, batch: &[Content]) -> Refusals {
+        let mut refusals = self.send_refusals(entity, batch);
+        refusals.extend(self.step_refusals(work, entity, self.shard_for(entity, &batch[0])));
+        let key = self.key_of(entity, &batch[0]);
+        let is_partitioned = self.entities[entity].settings.enable_partitioning;
+        let other_key = key.is_some() && work.key.is_some() && key != work.key;
+        let sessions = self.subscriptions(entity).into_iter();
+        let needs_session = sessions
+            .into_iter()
+            .any(|it| self.entities[it].settings.requires_session);
+        if is_partitioned && key.is_none() || other_key || needs_session && batch.iter().any(|it| it.session.is_none())
+        {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        if work.sends.len() + batch.len() > MESSAGES_MAX {
+            refusals.push(ErrorKind::QuotaExceeded);
+        }
+        refusals
+    }
+
+    /// Notes a send in a transaction.
+    pub fn sent_in(&self, work: &mut Work, entity: usize, batch: &[Content], due: Option<u64>) {
+        let shard = self.shard_for(entity, &batch[0]).expect("it was taken");
+        work.began.get_or_insert((self.now, entity, shard));
+        work.key = work.key.take().or(self.key_of(entity, &batch[0]));
+        work.sends
+            .extend(batch.iter().map(|content| (entity, content.clone(), due)));
+    }
+
+    /// Why a settlement in a transaction may be refused (B-306, B-310).
+    pub fn transactional_settle_refusals(&self, work: &Work, settle: &Settle) -> Refusals {
+        let mut refusals = self.settle_refusals(settle.at, settle.number, settle.hold, Some(settle.verb));
+        if let Some((session, id)) = &settle.session {
+            refusals.extend(self.session_refusals(settle.at.0, session, *id));
+        }
+        let shard = self.shard_of(settle.at.0, settle.number);
+        refusals.extend(self.step_refusals(work, settle.at.0, Some(shard)));
+        if work.settles.iter().any(|known| known.at.0 != settle.at.0) {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        if work.settles.iter().any(|known| known.hold == settle.hold) {
+            refusals.push(ErrorKind::MessageAlreadySettled);
+        }
+        refusals
+    }
+
+    /// Notes a settlement in a transaction.
+    pub fn settled_in(&self, work: &mut Work, settle: Settle) {
+        let shard = self.shard_of(settle.at.0, settle.number);
+        work.began.get_or_insert((self.now, settle.at.0, shard));
+        work.settles.push(settle);
+    }
+
+    /// Why setting a state in a transaction may be refused (B-213).
+    pub fn transactional_state_refusals(&self, work: &Work, entity: usize, session: &str, id: u64) -> Refusals {
+        let mut refusals = self.session_refusals(entity, session, id);
+        refusals.extend(self.step_refusals(work, entity, Some(self.shard_of_session(entity, session))));
+        refusals
+    }
+
+    fn shard_of_session(&self, entity: usize, session: &str) -> u64 {
+        let it = &self.entities[entity];
+        if it.settings.enable_partitioning {
+            self.partition_of(entity, session)
+        } else {
+            it.home.into()
+        }
+    }
+
+    /// Notes a state in a transaction.
+    pub fn state_set_in(&self, work: &mut Work, (entity, session, id): (usize, &str, u64), state: Option<Vec<u8>>) {
+        let shard = self.shard_of_session(entity, session);
+        work.began.get_or_insert((self.now, entity, shard));
+        work.states.push((entity, session.to_owned(), id, state));
+    }
+
+    /// Why a commit may be refused. Then nothing of it happens.
+    pub fn commit_refusals(&self, work: &Work) -> Refusals {
+        let mut refusals = self.step_refusals(work, usize::MAX, None);
+        refusals.retain(|kind| *kind != ErrorKind::InvalidOperation);
+        for (entity, ..) in &work.sends {
+            let it = &self.entities[*entity];
+            if !it.alive {
+                refusals.push(ErrorKind::EntityNotFound);
+            }
+            if !it.settings.status.sends() {
+                refusals.push(ErrorKind::EntityDisabled);
+            }
+        }
+        for settle in &work.settles {
+            refusals.extend(self.settle_refusals(settle.at, settle.number, settle.hold, None));
+            if let Some((session, id)) = &settle.session {
+                refusals.extend(self.session_refusals(settle.at.0, session, *id));
+            }
+        }
+        for (entity, session, id, _) in &work.states {
+            refusals.extend(self.session_refusals(*entity, session, *id));
+        }
+        refusals
+    }
+
+    /// Notes a commit. `scheduled` are the numbers of the messages that wait for their time, in order.
+    ///
+    /// # Panics
+    /// When a number is wrong.
+    pub fn committed(&mut self, work: &Work, scheduled: &[u64]) {
+        let mut scheduled = scheduled.iter();
+        for (entity, content, due) in &work.sends {
+            let is_new = self.is_new(*entity, content);
+            if due.is_some() {
+                let number = *scheduled.next().expect("each scheduled message has a number");
+                if is_new {
+                    self.entities[*entity].take_number(number);
+                    self.accept(*entity, content.clone(), *due, number);
+                }
+            } else if is_new {
+                let partition = self
+                    .key_of(*entity, content)
+                    .map(|key| self.partition_of(*entity, &key))
+                    .unwrap_or(0);
+                self.arrive(*entity, content.clone(), Some(partition), self.now);
+            }
+        }
+        for settle in &work.settles {
+            self.end_hold(settle.at, settle.number, settle.verb);
+        }
+        for (entity, session, _, state) in &work.states {
+            self.state_set(*entity, session, state.clone());
+        }
+        self.forward_all();
+    }
+}

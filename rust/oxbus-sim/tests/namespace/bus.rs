@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The broker and the model of it, and how one is compared with the other.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oxbus_broker::client::{Browsed, Delivery, Numbers, SettleKey, Transaction};
+use oxbus_broker::durable::StoreOptions;
+use oxbus_broker::entity::Queue;
+use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+use oxbus_model::message::{Fields, Value};
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
+use oxbus_model::{Result, SequenceNumber, Timestamp};
+use oxbus_sim::World;
+use oxbus_sim::model::Refusals;
+use oxbus_sim::model::arrival::Sight;
+use oxbus_sim::model::delivery::{Delivered, StreamAt};
+use oxbus_sim::model::message::{FirstNumber, Message, NEVER, Place};
+use oxbus_sim::model::transaction::Work;
+use oxbus_store::Phase;
+use oxbus_store::fault::FaultDisk;
+
+/// Every path that an entity may have: queues, a topic, its subscriptions.
+pub(crate) const PATHS: [&str; 7] = [
+    "a",
+    "b",
+    "c",
+    "t",
+    "t/Subscriptions/s1",
+    "t/Subscriptions/s2",
+    "t/Subscriptions/s3",
+];
+/// Position of the topic.
+pub(crate) const TOPIC: usize = 3;
+const START: Timestamp = Timestamp(1_000_000);
+
+/// A receiver and what the model knows of it.
+pub(crate) struct Slot {
+    pub(crate) receiver: Receiver,
+    pub(crate) at: StreamAt,
+    pub(crate) locks: bool,
+    /// The session it has accepted, and the acceptance.
+    pub(crate) session: Option<(String, u64)>,
+}
+
+/// A message that was handed out under a lock, which may be over.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) at: StreamAt,
+    pub(crate) number: u64,
+    pub(crate) key: SettleKey,
+    pub(crate) hold: u64,
+    pub(crate) session: Option<(String, u64)>,
+}
+
+/// A transaction and what was done in it.
+pub(crate) struct Open {
+    pub(crate) transaction: Transaction,
+    pub(crate) work: Work,
+    /// Where the numbers of its scheduled messages will be.
+    pub(crate) numbers: Vec<Numbers>,
+}
+
+pub(crate) struct Bus {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) namespace: Namespace,
+    pub(crate) world: World,
+    pub(crate) slots: [Option<Slot>; 6],
+    pub(crate) held: Vec<Held>,
+    pub(crate) works: [Open; 2],
+    pub(crate) last_body: u64,
+    disk: Option<FaultDisk>,
+    partitions: u16,
+}
+
+fn open(disk: Option<&FaultDisk>, clock: &Arc<ManualClock>, partitions: u16) -> Namespace {
+    let store = disk.map(|disk| StoreOptions {
+        path: PathBuf::from("/bus"),
+        durability: Durability::Os,
+        owned: None,
+        disk: Some(Arc::new(disk.clone())),
+        segment_bytes: Some((16 << 10, 64 << 10)),
+    });
+    let options = NamespaceOptions {
+        store,
+        partitions: Some(partitions),
+        clock: Some(Arc::clone(clock)),
+        ..NamespaceOptions::default()
+    };
+    Namespace::open(options).expect("nothing is wrong with it")
+}
+
+pub(crate) fn begin(namespace: &Namespace, which: usize) -> Open {
+    let cross_entity = which == 1;
+    Open {
+        transaction: namespace.transaction(cross_entity).expect("open"),
+        work: Work {
+            cross_entity,
+            ..Work::default()
+        },
+        numbers: Vec::new(),
+    }
+}
+
+impl Bus {
+    pub(crate) fn new(partitions: u16, is_durable: bool) -> Self {
+        let clock = Arc::new(ManualClock::new(START));
+        let disk = is_durable.then(FaultDisk::new);
+        let namespace = open(disk.as_ref(), &clock, partitions);
+        Self {
+            works: [begin(&namespace, 0), begin(&namespace, 1)],
+            world: World::new(START.0, partitions),
+            slots: std::array::from_fn(|_| None),
+            held: Vec::new(),
+            last_body: 0,
+            clock,
+            namespace,
+            disk,
+            partitions,
+        }
+    }
+
+    /// Ends the process, cleanly or not, and opens the directory in another one.
+    pub(crate) fn restart(&mut self, is_clean: bool) {
+        if is_clean {
+            self.namespace.close();
+        } else {
+            self.disk = self.disk.as_ref().map(FaultDisk::after_kill);
+        }
+        let next = open(self.disk.as_ref(), &self.clock, self.partitions);
+        self.works = [begin(&next, 0), begin(&next, 1)];
+        self.slots = std::array::from_fn(|_| None);
+        self.held.clear();
+        self.namespace = next;
+        self.world.reopened(is_clean);
+    }
+
+    /// The entity at a position, if it is there.
+    pub(crate) fn entity(&self, position: usize) -> Option<usize> {
+        self.world.find(PATHS[position])
+    }
+
+    /// A receiver of an entity that is there.
+    pub(crate) fn receiver(&self, (entity, sub_queue): StreamAt) -> Receiver {
+        let options = ReceiverOptions {
+            sub_queue,
+            ..ReceiverOptions::default()
+        };
+        let path = &self.world.entities[entity].name;
+        self.namespace.receiver(path, options).expect("it exists")
+    }
+
+    /// Learns what the model cannot know, until there is nothing of that kind.
+    pub(crate) fn look_around(&mut self) {
+        // Forwarding moves what was learned in one entity into another.
+        let mut unexplained = None;
+        for _ in 0..8 {
+            let blurred: Vec<usize> = self
+                .world
+                .living()
+                .into_iter()
+                .filter(|it| self.world.must_look(*it))
+                .collect();
+            unexplained = None;
+            for entity in blurred {
+                let see = |sub_queue| {
+                    let shown = self.browse((entity, sub_queue));
+                    shown
+                        .iter()
+                        .map(|browsed| (number_of(browsed), sight(browsed)))
+                        .collect()
+                };
+                let (main, dead) = (see(SubQueue::Main), see(SubQueue::DeadLetter));
+                unexplained = self.world.look(entity, &main, &dead).or(unexplained);
+            }
+            if unexplained.is_none() && self.world.entities.iter().all(|entity| entity.arrivals.is_empty()) {
+                return;
+            }
+        }
+        panic!(
+            "{}",
+            unexplained.unwrap_or_else(|| "messages are on their way for ever".to_owned())
+        );
+    }
+
+    /// Everything in a stream, page by page.
+    fn browse(&self, at: StreamAt) -> Vec<Browsed> {
+        let browser = self.receiver(at);
+        let mut shown: Vec<Browsed> = Vec::new();
+        loop {
+            let page = browser.browse(250, None).expect("it is open");
+            if page.is_empty() {
+                return shown;
+            }
+            shown.extend(page);
+        }
+    }
+
+    /// The numbers in a stream.
+    pub(crate) fn numbers(&self, at: StreamAt) -> Vec<u64> {
+        self.browse(at).iter().map(number_of).collect()
+    }
+
+    /// Compares everything with the model.
+    pub(crate) fn compare(&mut self) {
+        self.look_around();
+        for entity in self.world.living() {
+            let it = &self.world.entities[entity];
+            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+                let mut shown: BTreeMap<u64, String> = BTreeMap::new();
+                for browsed in self.browse((entity, sub_queue)) {
+                    if let Some(known) = it.stream(sub_queue).messages.get(&number_of(&browsed)) {
+                        compare_first_number(&browsed, known.content.first_number);
+                    }
+                    let before = shown.insert(number_of(&browsed), describe_browsed(&browsed));
+                    assert_eq!(before, None, "{}: a browse shows each message once (B-300)", it.name);
+                }
+                let expected = it.stream(sub_queue).messages.iter();
+                let expected: BTreeMap<u64, String> =
+                    expected.map(|(number, message)| (*number, describe(message))).collect();
+                assert_eq!(shown, expected, "{} {sub_queue:?}: broker left, model right", it.name);
+            }
+            self.compare_counts(entity);
+        }
+    }
+
+    fn compare_counts(&self, entity: usize) {
+        let it = &self.world.entities[entity];
+        let queue = self.namespace.entity(&it.name).expect("it exists");
+        let total = queue.counts().total;
+        let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
+        let scheduled = count(|it| matches!(it.place, Place::Scheduled { .. }));
+        let got = (
+            total.active,
+            total.locked,
+            total.deferred,
+            total.scheduled,
+            total.dead_letter,
+        );
+        let is_moving = it.settings.forward_to.is_some();
+        let expected = (
+            // Of an entity that forwards, what cannot go is counted as on its way.
+            if is_moving {
+                0
+            } else {
+                it.main.messages.len() as u64 - scheduled
+            },
+            count(|it| it.hold.is_some()),
+            count(|it| it.place == Place::Deferred),
+            scheduled,
+            it.dead.messages.len() as u64,
+        );
+        assert_eq!(
+            got, expected,
+            "{}: active, locked, deferred, scheduled, dead (B-389)",
+            it.name
+        );
+        if it.settings.requires_session {
+            let listed = queue.list_sessions().expect("it has sessions");
+            let listed: std::collections::BTreeSet<String> =
+                listed.into_iter().map(|(_, info)| info.id.to_string()).collect();
+            let (must, may) = self.world.listed(entity);
+            assert!(
+                must.is_subset(&listed) && listed.is_subset(&may),
+                "{}: {must:?} {listed:?} {may:?}",
+                it.name
+            );
+        }
+    }
+}
+
+pub(crate) fn number_of(browsed: &Browsed) -> u64 {
+    Queue::sequence_number(browsed.index, browsed.message.counter).0
+}
+
+fn sight(browsed: &Browsed) -> Sight {
+    let record = browsed.message.record.in_memory().expect("shown");
+    let fields = Fields::decode(record).expect("stored by the sender");
+    let property = |name: &str| match fields.application_properties.and_then(|all| all.get(name)) {
+        Some(Value::Text(text)) => Some(text.to_owned()),
+        _ => None,
+    };
+    Sight {
+        body: body_of(&fields),
+        rule: property("RuleName"),
+        reason: property("DeadLetterReason"),
+        hops: fields.hops.unwrap_or(0),
+    }
+}
+
+fn body_of(fields: &Fields<'_>) -> u64 {
+    u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"))
+}
+
+fn describe_browsed(browsed: &Browsed) -> String {
+    let Sight {
+        body,
+        rule,
+        reason,
+        hops,
+    } = sight(browsed);
+    let message = &browsed.message;
+    let place = match message.phase {
+        Phase::Ready | Phase::Cached => "free",
+        Phase::Locked => "locked",
+        Phase::Deferred => "deferred",
+        Phase::DeferredLocked => "deferred and locked",
+        Phase::Scheduled => "scheduled",
+    };
+    let record = message.record.in_memory().expect("shown");
+    let fields = Fields::decode(record).expect("stored by the sender");
+    let life = if message.expires_at == Timestamp::NEVER {
+        NEVER
+    } else {
+        message.expires_at.0
+    };
+    let expires = if message.phase == Phase::Scheduled {
+        None
+    } else {
+        Some(life)
+    };
+    format!(
+        "body {body} {place} count {} since {} until {expires:?} rule {rule:?} reason {reason:?} hops {hops} session {:?}",
+        message.delivery_count, message.enqueued_at.0, fields.session_id
+    )
+}
+
+fn describe(message: &Message) -> String {
+    let content = &message.content;
+    let place = match (message.place, message.hold.is_some()) {
+        (Place::Ready, false) => "free",
+        (Place::Ready, true) => "locked",
+        (Place::Deferred, false) => "deferred",
+        (Place::Deferred, true) => "deferred and locked",
+        (Place::Scheduled { .. }, _) => "scheduled",
+    };
+    // The life of one that waits begins when it is due (B-243).
+    let expires = if matches!(message.place, Place::Scheduled { .. }) {
+        None
+    } else {
+        Some(message.expires_at)
+    };
+    format!(
+        "body {} {place} count {} since {} until {expires:?} rule {:?} reason {:?} hops {} session {:?}",
+        content.body,
+        message.count,
+        message.enqueued_at,
+        content.rule,
+        content.reason,
+        content.hops,
+        content.session.as_deref()
+    )
+}
+
+/// Compares the number at the first point of submission (B-113, B-338).
+fn compare_first_number(browsed: &Browsed, expected: FirstNumber) {
+    let record = browsed.message.record.in_memory().expect("shown");
+    let shown = Fields::decode(record).expect("stored by the sender").enqueued_number;
+    match expected {
+        FirstNumber::None => assert_eq!(shown, None, "it was submitted here"),
+        FirstNumber::Is(number) => assert_eq!(shown, Some(SequenceNumber(number)), "its first number (B-113)"),
+        FirstNumber::Unseen => assert!(shown.is_some(), "it has a first number (B-113)"),
+    }
+}
+
+/// What came of a call that the model may refuse: the result, or nothing when it was right to refuse.
+pub(crate) fn judged<T>(what: &str, refusals: &Refusals, result: Result<T>) -> Option<T> {
+    match result {
+        Ok(done) => {
+            assert!(refusals.is_empty(), "{what}: done, although {refusals:?}");
+            Some(done)
+        }
+        Err(error) => {
+            let kind = error.kind();
+            assert!(
+                refusals.contains(&kind),
+                "{what}: {kind:?} {error}; expected one of {refusals:?}"
+            );
+            None
+        }
+    }
+}
+
+/// A delivery as the model sees it.
+pub(crate) fn delivered(delivery: &Delivery) -> Delivered {
+    let record = delivery.claimed.record.in_memory().expect("handed out");
+    let fields = Fields::decode(record).expect("stored by the sender");
+    Delivered {
+        number: Queue::sequence_number(delivery.index, delivery.claimed.key.counter).0,
+        body: body_of(&fields),
+        count: delivery.claimed.delivery_count,
+        enqueued_at: delivery.claimed.enqueued_at.0,
+        locked_until: delivery.locked_until.map(|until| until.0),
+    }
+}
+
+pub(crate) fn sequence_numbers(numbers: &[u64]) -> Vec<SequenceNumber> {
+    numbers.iter().copied().map(SequenceNumber).collect()
+}

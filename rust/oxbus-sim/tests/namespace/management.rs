@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entities and rules: create, change, delete, purge, resubmit.
+
+use oxbus_broker::entity::Choice;
+use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::QueueSettings;
+use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
+use oxbus_model::{ErrorKind, Result};
+use oxbus_sim::model::Refusals;
+use oxbus_sim::model::entity::Kind;
+use oxbus_sim::model::topic::{Filter, Rule, SQL};
+
+use super::bus::{Bus, PATHS, TOPIC, judged};
+use super::step::Change;
+
+fn as_sent(rule: &Rule) -> RuleSettings {
+    let filter = match &rule.filter {
+        Filter::True => FilterSettings::True,
+        Filter::False => FilterSettings::False,
+        Filter::Subject(subject) => FilterSettings::Correlation(CorrelationSettings {
+            subject: Some(subject.clone()),
+            ..CorrelationSettings::default()
+        }),
+        Filter::Color(color) => FilterSettings::Correlation(CorrelationSettings {
+            properties: vec![("color".to_owned(), OwnedValue::Text(color.clone()))],
+            ..CorrelationSettings::default()
+        }),
+        Filter::Sql(which) => FilterSettings::Sql {
+            expression: SQL[*which].0.to_owned(),
+            parameters: Vec::new(),
+        },
+    };
+    RuleSettings {
+        name: rule.name.clone(),
+        filter,
+        action: rule.acts.then(|| ActionSettings {
+            expression: "SET tag = 1".to_owned(),
+            parameters: Vec::new(),
+        }),
+        created_at_ms: 0,
+    }
+}
+
+/// The topic and the name of a subscription's path.
+fn parts(path: &str) -> (&str, &str) {
+    path.split_once("/Subscriptions/").expect("a subscription")
+}
+
+impl Bus {
+    pub(crate) fn create(&mut self, position: usize, mut settings: QueueSettings, rule: Option<Rule>) {
+        let path = PATHS[position];
+        let topic = self.entity(TOPIC);
+        let kind = match position {
+            0..TOPIC => Kind::Queue,
+            TOPIC => Kind::Topic,
+            _ => match topic {
+                Some(topic) => Kind::Subscription(topic),
+                None => return,
+            },
+        };
+        match kind {
+            Kind::Queue => {}
+            Kind::Topic => {
+                settings.requires_session = false;
+                settings.forward_to = None;
+                settings.forward_dead_letters_to = None;
+            }
+            Kind::Subscription(_) => settings.requires_duplicate_detection = false,
+        }
+        let refusals = self.world.create_refusals(path, kind, &settings);
+        let rules = vec![rule.clone().unwrap_or(Rule {
+            name: "$Default".to_owned(),
+            filter: Filter::True,
+            acts: false,
+        })];
+        let result = match kind {
+            Kind::Queue => self.namespace.create_queue(path, settings.clone()).map(drop),
+            Kind::Topic => {
+                let options = TopicOptions { support_ordering: true };
+                self.namespace.create_topic(path, settings.clone(), options).map(drop)
+            }
+            Kind::Subscription(_) => {
+                let (topic, name) = parts(path);
+                let options = SubscriptionOptions { bury_failed: true };
+                let rule = rule.as_ref().map(as_sent);
+                let created = self
+                    .namespace
+                    .create_subscription(topic, name, settings.clone(), options, rule);
+                created.map(drop)
+            }
+        };
+        if judged("create", &refusals, result).is_some() {
+            self.world.created(path, kind, settings, rules);
+        }
+    }
+
+    pub(crate) fn update(&mut self, entity: usize, change: Change) {
+        let it = &self.world.entities[entity];
+        let (path, kind) = (it.name.clone(), it.kind);
+        let mut next = it.settings.clone();
+        let path_of = |to: Option<usize>| to.map(|to| PATHS[to].to_owned());
+        match change {
+            Change::Lock(ms) => next.lock_duration_ms = ms,
+            Change::MaxDeliveries(count) => next.max_delivery_count = count,
+            Change::Life(ms) => next.default_time_to_live_ms = ms,
+            Change::Bury(bury) => next.dead_lettering_on_message_expiration = bury,
+            Change::Window(ms) => next.duplicate_window_ms = ms,
+            Change::Status(status) => next.status = status,
+            Change::Forward(to) if kind != Kind::Topic => next.forward_to = path_of(to),
+            Change::ForwardDead(to) if kind != Kind::Topic => next.forward_dead_letters_to = path_of(to),
+            Change::Forward(_) | Change::ForwardDead(_) => return,
+            Change::Partitioning => next.enable_partitioning = !next.enable_partitioning,
+            Change::Sessions => next.requires_session = !next.requires_session,
+        }
+        let refusals = self.world.update_refusals(entity, &next);
+        let wanted = next.clone();
+        let result = match kind {
+            Kind::Queue => self.namespace.update_queue(&path, |settings| *settings = wanted),
+            Kind::Topic => self.namespace.update_topic(&path, |settings, _| *settings = wanted),
+            Kind::Subscription(_) => {
+                let (topic, name) = parts(&path);
+                self.namespace
+                    .update_subscription(topic, name, |settings, _| *settings = wanted)
+            }
+        };
+        if judged("update", &refusals, result).is_some() {
+            self.world.updated(entity, next);
+        }
+    }
+
+    pub(crate) fn delete(&mut self, entity: usize) {
+        let it = &self.world.entities[entity];
+        let result = match it.kind {
+            Kind::Queue => self.namespace.delete_queue(&it.name),
+            Kind::Topic => self.namespace.delete_topic(&it.name),
+            Kind::Subscription(_) => {
+                let (topic, name) = parts(&it.name);
+                self.namespace.delete_subscription(topic, name)
+            }
+        };
+        judged("delete", &Refusals::new(), result).expect("it exists");
+        self.world.deleted(entity);
+    }
+
+    fn change_rules(
+        &mut self,
+        entity: usize,
+        refusals: &Refusals,
+        call: impl FnOnce(&Self, &str, &str) -> Result<()>,
+    ) -> bool {
+        let path = self.world.entities[entity].name.clone();
+        let (topic, name) = parts(&path);
+        judged("change rules", refusals, call(self, topic, name)).is_some()
+    }
+
+    pub(crate) fn add_rule(&mut self, entity: usize, rule: Rule) {
+        let known = &self.world.entities[entity].rules;
+        let mut refusals = Refusals::new();
+        if known.iter().any(|it| it.name == rule.name) {
+            refusals.push(ErrorKind::EntityAlreadyExists);
+        }
+        let sent = as_sent(&rule);
+        if self.change_rules(entity, &refusals, |bus, topic, name| {
+            bus.namespace.create_rule(topic, name, &sent)
+        }) {
+            self.world.entities[entity].rules.push(rule);
+        }
+    }
+
+    pub(crate) fn remove_rule(&mut self, entity: usize, pick: usize) {
+        let known = &self.world.entities[entity].rules;
+        let name = known.get(pick % (known.len() + 1)).map(|rule| rule.name.clone());
+        let refusals = if name.is_some() {
+            Refusals::new()
+        } else {
+            vec![ErrorKind::EntityNotFound]
+        };
+        let wanted = name.unwrap_or_else(|| "nobody".to_owned());
+        if self.change_rules(entity, &refusals, |bus, topic, name| {
+            bus.namespace.delete_rule(topic, name, &wanted)
+        }) {
+            self.world.entities[entity].rules.retain(|rule| rule.name != wanted);
+        }
+    }
+
+    pub(crate) fn purge(&mut self, entity: usize, dead: bool, limit: usize) {
+        let sub_queue = if dead { SubQueue::DeadLetter } else { SubQueue::Main };
+        if !self.world.is_receivable(entity) {
+            return;
+        }
+        let choice = Choice {
+            limit: Some(limit),
+            ..Choice::default()
+        };
+        let queue = self
+            .namespace
+            .entity(&self.world.entities[entity].name)
+            .expect("it exists");
+        let removed = queue.purge(sub_queue, &choice).expect("nothing fails");
+        let left = self.numbers((entity, sub_queue));
+        self.world.purged(entity, sub_queue, limit, removed, &left);
+    }
+
+    pub(crate) fn resubmit(&mut self, entity: usize, limit: usize) {
+        if !self.world.is_receivable(entity) {
+            return;
+        }
+        let choice = Choice {
+            limit: Some(limit),
+            ..Choice::default()
+        };
+        let queue = self
+            .namespace
+            .entity(&self.world.entities[entity].name)
+            .expect("it exists");
+        let sent = queue.resubmit(&choice).expect("nothing fails");
+        let left = self.numbers((entity, SubQueue::DeadLetter));
+        self.world.resubmitted(entity, limit, sent, &left);
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Settling and renewing what was handed out, whether it is held still or not.
+
+use oxbus_broker::client::Settlement;
+use oxbus_model::ErrorKind;
+use oxbus_sim::model::Refusals;
+use oxbus_sim::model::delivery::Verb;
+
+use super::bus::{Bus, Held, judged};
+
+pub(crate) fn settlement(verb: Verb) -> Settlement<'static> {
+    match verb {
+        Verb::Complete => Settlement::Complete,
+        Verb::Abandon => Settlement::Abandon(&[]),
+        Verb::Defer => Settlement::Defer(&[]),
+        Verb::DeadLetter => Settlement::DeadLetter {
+            reason: Some("tested"),
+            description: None,
+            changes: &[],
+        },
+    }
+}
+
+impl Bus {
+    /// One of the last messages that were handed out.
+    pub(crate) fn pick(&self, pick: usize) -> Option<Held> {
+        let recent = &self.held[self.held.len().saturating_sub(40)..];
+        recent.get(pick % recent.len().max(1)).cloned()
+    }
+
+    /// A slot that can settle a message, and why it may not. Any receiver of the same stream may (B-158), but a session's
+    /// messages only who has accepted it.
+    pub(crate) fn settler(&self, held: &Held) -> Option<(usize, Refusals)> {
+        let fits = |position: &usize| {
+            self.slots[*position]
+                .as_ref()
+                .is_some_and(|slot| slot.at == held.at && slot.locks)
+        };
+        let own = |position: &usize| {
+            self.slots[*position]
+                .as_ref()
+                .is_some_and(|slot| slot.session == held.session)
+        };
+        let mut fitting: Vec<usize> = (0..self.slots.len()).filter(fits).collect();
+        fitting.sort_by_key(|position| !own(position));
+        let slot = *fitting.first()?;
+        let mut refusals = Refusals::new();
+        let session = self.slots[slot].as_ref().and_then(|slot| slot.session.as_ref());
+        if let Some((session, id)) = session {
+            refusals.extend(self.world.session_refusals(held.at.0, session, *id));
+        } else if self
+            .world
+            .receive_refusals(held.at, false)
+            .contains(&ErrorKind::InvalidOperation)
+            && held.session.is_some()
+        {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        if session != held.session.as_ref() {
+            refusals.push(ErrorKind::MessageLockLost);
+        }
+        Some((slot, refusals))
+    }
+
+    pub(crate) fn settle(&mut self, pick: usize, verb: Verb) {
+        let Some(held) = self.pick(pick) else { return };
+        let Some((slot, mut refusals)) = self.settler(&held) else {
+            return;
+        };
+        refusals.extend(self.world.settle_refusals(held.at, held.number, held.hold, Some(verb)));
+        let slot = self.slots[slot].as_ref().expect("just found");
+        let result = slot.receiver.settle(held.key, settlement(verb));
+        if judged("settle", &refusals, result).is_some() {
+            self.world.settled(held.at, held.number, verb);
+        }
+    }
+
+    /// Settles everything that was ever handed out to the stream of a slot, in one call.
+    pub(crate) fn settle_many(&mut self, slot: usize, verb: Verb) {
+        let Some(receiver) = self.slots[slot].as_ref().filter(|slot| slot.locks) else {
+            return;
+        };
+        let (at, session) = (receiver.at, receiver.session.clone());
+        let all: Vec<Held> = self
+            .held
+            .iter()
+            .filter(|held| held.at == at)
+            .rev()
+            .take(20)
+            .cloned()
+            .collect();
+        if all.is_empty() {
+            return;
+        }
+        let mut refusals = Refusals::new();
+        if !self.world.entities[at.0].alive {
+            refusals.push(ErrorKind::EntityNotFound);
+        }
+        if let Some((session, id)) = &session {
+            refusals.extend(self.world.session_refusals(at.0, session, *id));
+        }
+        let is_dead_letter = verb == Verb::DeadLetter && at.1 == oxbus_model::name::SubQueue::DeadLetter;
+        let is_held = |held: &Held| held.session == session && self.world.holds(at, held.number, held.hold);
+        let expected: Vec<usize> = (0..all.len()).filter(|position| !is_held(&all[*position])).collect();
+        if is_dead_letter {
+            return;
+        }
+        let keys: Vec<_> = all.iter().map(|held| held.key).collect();
+        let result = receiver.receiver.settle_many(&keys, settlement(verb));
+        let Some(lost) = judged("settle many", &refusals, result) else {
+            return;
+        };
+        assert_eq!(
+            lost, expected,
+            "exactly those are lost that nobody holds any more (B-155)"
+        );
+        for (position, held) in all.iter().enumerate() {
+            if !expected.contains(&position) {
+                self.world.settled(at, held.number, verb);
+            }
+        }
+    }
+
+    pub(crate) fn renew(&mut self, pick: usize) {
+        let Some(held) = self.pick(pick) else { return };
+        let Some((slot, mut refusals)) = self.settler(&held) else {
+            return;
+        };
+        refusals.extend(self.world.settle_refusals(held.at, held.number, held.hold, None));
+        let slot = self.slots[slot].as_ref().expect("just found");
+        if slot.session.is_some() {
+            // Its session is what is renewed (B-156).
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        if let Some(until) = judged("renew", &refusals, slot.receiver.renew(held.key)) {
+            assert_eq!(until.0, self.world.renewed(held.at, held.number), "the new end (B-154)");
+        }
+    }
+}

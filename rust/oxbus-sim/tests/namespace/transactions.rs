@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two transactions at a time; the second may be about several entities.
+
+use oxbus_model::ErrorKind;
+use oxbus_sim::model::delivery::Verb;
+use oxbus_sim::model::transaction::Settle;
+
+use super::bus::{Bus, Slot, begin, judged};
+use super::sends::batch;
+use super::settles::settlement;
+use super::step::Load;
+
+/// Later than the end of every transaction that is open.
+const LATER_MS: u64 = 200_000;
+
+impl Bus {
+    pub(crate) fn begin(&mut self, work: usize) {
+        self.works[work] = begin(&self.namespace, work);
+    }
+
+    pub(crate) fn send_in(&mut self, work: usize, entity: usize, load: Load) {
+        let contents = self.contents(load);
+        let due = load.delay_ms.map(|_| self.world.now + LATER_MS);
+        let open = &mut self.works[work];
+        let refusals = self.world.transactional_send_refusals(&open.work, entity, &contents);
+        let path = self.world.entities[entity].name.clone();
+        let result = self.namespace.sender(&path).and_then(|sender| {
+            let batch = batch(&contents, due)?;
+            open.transaction.send(&sender, batch, None)
+        });
+        if let Some(numbers) = judged("send in a transaction", &refusals, result) {
+            self.world.sent_in(&mut open.work, entity, &contents, due);
+            if due.is_some() {
+                open.numbers.push(numbers);
+            }
+        }
+    }
+
+    pub(crate) fn settle_in(&mut self, work: usize, pick: usize, verb: Verb) {
+        let Some(held) = self.pick(pick) else { return };
+        let Some((slot, mut refusals)) = self.settler(&held) else {
+            return;
+        };
+        let slot = self.slots[slot].as_ref().expect("just found");
+        let settle = Settle {
+            at: held.at,
+            number: held.number,
+            hold: held.hold,
+            verb,
+            session: slot.session.clone(),
+        };
+        let open = &mut self.works[work];
+        refusals.extend(self.world.transactional_settle_refusals(&open.work, &settle));
+        let result = open.transaction.settle(&slot.receiver, held.key, settlement(verb));
+        if judged("settle in a transaction", &refusals, result).is_some() {
+            self.world.settled_in(&mut open.work, settle);
+        }
+    }
+
+    pub(crate) fn state_in(&mut self, work: usize, slot: usize, state: Option<u8>) {
+        let Some(Slot {
+            receiver,
+            at,
+            session: Some((session, id)),
+            ..
+        }) = &self.slots[slot]
+        else {
+            return;
+        };
+        let open = &mut self.works[work];
+        let refusals = self.world.transactional_state_refusals(&open.work, at.0, session, *id);
+        let state = state.map(|byte| vec![byte; usize::from(byte)]);
+        let result = open.transaction.set_session_state(receiver, state.as_deref());
+        if judged("set state in a transaction", &refusals, result).is_some() {
+            self.world.state_set_in(&mut open.work, (at.0, session, *id), state);
+        }
+    }
+
+    pub(crate) fn commit(&mut self, work: usize) {
+        let open = std::mem::replace(&mut self.works[work], begin(&self.namespace, work));
+        let refusals = self.world.commit_refusals(&open.work);
+        let result = open.transaction.commit();
+        if judged("commit", &refusals, result).is_some() {
+            let numbers = open
+                .numbers
+                .iter()
+                .flat_map(|some| some.lock().expect("one thread").clone());
+            let scheduled: Vec<u64> = numbers.map(|number| number.0).collect();
+            self.world.committed(&open.work, &scheduled);
+        }
+    }
+
+    pub(crate) fn roll_back(&mut self, work: usize) {
+        let open = std::mem::replace(&mut self.works[work], begin(&self.namespace, work));
+        if let Err(error) = open.transaction.rollback() {
+            let is_late = !self.world.commit_refusals(&open.work).is_empty();
+            assert!(
+                is_late && error.kind() == ErrorKind::TransactionOver,
+                "rollback: {error}"
+            );
+        }
+    }
+}
