@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import machine
 import memory
 import targets
-from cases import arrow, hashing, queueing, sessions, threads, topics
+from cases import arrow, hashing, queueing, schedule, sessions, threads, topics
 from cases.case import Case, seconds_of_one_round
 from targets import TARGETS, Target
 
@@ -38,6 +38,7 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
     "queue": queueing.cases,
     "session": sessions.cases,
     "topic": topics.cases,
+    "schedule": schedule.cases,
     "arrow": arrow.cases,
     "threads": threads.cases,
 }

@@ -11,7 +11,8 @@ CEILING = "ceiling (C)"
 DROPS_DUPLICATES = "oxbus, duplicates dropped"
 WITH_SESSIONS = "oxbus, by session"
 BY_TOPIC = "oxbus, one subscription"
-HUNDRED_SUBSCRIPTIONS = "oxbus, 100 subscriptions"
+HUNDRED = "oxbus, 100 subscriptions"
+FEW_SCHEDULED = "oxbus, 10,000 messages"
 _WITH_IDS = "send_receive_complete/100B"
 
 
@@ -45,7 +46,10 @@ TARGETS = (
     Target(f"{_WITH_IDS}/batch_100_with_session_ids", "cycle by 100 / by session", 2.0, WITH_SESSIONS, False),
     Target(f"{_WITH_IDS}/single_with_subject", "single cycle / by topic", 2.0, BY_TOPIC, False),
     Target(f"{_WITH_IDS}/batch_100_with_subject", "cycle by 100 / by topic", 2.0, BY_TOPIC, False),
+    Target(f"{_WITH_IDS}/single_to_subscriptions", "single cycle, 1 / 100 subscriptions", 3.0, HUNDRED, False),
+    Target(f"{_WITH_IDS}/batch_100_to_subscriptions", "cycle by 100, 1 / 100 subscriptions", 3.0, HUNDRED, False),
     Target("send/100B/single_10k_rules", "send past 10,000 correlation rules, msg/s", 2e5),
+    Target("schedule_receive/100B/batch_100", "a message of 1 M scheduled / of 10,000", 0.8, FEW_SCHEDULED),
     Target("accept_next/1B/100k_sessions", "accept the next of 100,000 sessions, and close, per s", 2e4),
     Target("receive_complete/100B/batch_100", "receive + complete by 100, msg/s", 1.0e6),
     Target("send_arrow/100B/arrow_4096", "Arrow in, msg/s", 5.0e6),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import CorrelationRuleFilter, ServiceBusAdministrationClient
-from targets import BY_TOPIC, HUNDRED_SUBSCRIPTIONS
+from targets import BY_TOPIC, HUNDRED
 
 from cases.bus import BATCH, QUEUE, Bus, bodies_of
 from cases.case import Case, expect
@@ -82,13 +82,19 @@ def cases(messages: int = 10_000) -> list[Case]:
     """The cycle through a queue, one subscription, and a hundred; sends past ten thousand rules."""
     bodies = bodies_of(100, messages)
     found = []
+    contenders = (
+        ("with_subject", "oxbus", 0),
+        ("with_subject", BY_TOPIC, 1),
+        ("to_subscriptions", "oxbus", 1),
+        ("to_subscriptions", HUNDRED, 100),
+    )
     for shape, run in (("single", _single), ("batch_100", _by_hundred)):
-        bench_id = f"send_receive_complete/100B/{shape}_with_subject"
-        for contender, subscriptions in (("oxbus", 0), (BY_TOPIC, 1), (HUNDRED_SUBSCRIPTIONS, 100)):
+        for ending, contender, subscriptions in contenders:
 
             def ready(subscriptions: int = subscriptions) -> Bus:
                 return _open(bodies, subscriptions)
 
+            bench_id = f"send_receive_complete/100B/{shape}_{ending}"
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check, Bus.close))
     rules: Callable[[], Bus] = lambda: _open_rules(bodies)  # noqa: E731 (a case takes what opens it)
     found.append(Case("send/100B/single_10k_rules", "oxbus", len(bodies), rules, _send_only, _check, Bus.close))

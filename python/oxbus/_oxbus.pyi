@@ -694,6 +694,8 @@ class ServiceBusSender:
         Source: docs/compat.md#arrow.
         """
 
+    def _attach_arrow(self, data: _ArrowStream | _ArrowArray, name: str, keyless: int) -> dict[int, int]: ...
+
 @final
 class ServiceBusSession:
     """The session that a receiver has accepted. `ServiceBusReceiver.session` makes it.

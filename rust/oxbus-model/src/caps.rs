@@ -82,6 +82,14 @@ pub const MAX_DELIVERY_COUNT_DEFAULT: u32 = 10;
 /// Largest delivery count: what a signed 32-bit property holds; the slot holds 28 bits of it.
 pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
 
+/// How long a partition remembers which rows of bulk loads were attached to it, in milliseconds. Ours: a job that is tried
+/// again later than that is another job.
+pub const ATTACHED_MS: u64 = 7 * 86_400_000;
+
+/// Most bytes of rows that are attached to a partition at once. Ours: they are one entry of a journal, which has to be in
+/// memory as a whole.
+pub const ATTACHED_BYTES_MAX: usize = 1 << 30;
+
 /// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
 pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;
 /// Shortest duplicate-detection window, in milliseconds, without a tier (the service starts at 20 s, B-027).

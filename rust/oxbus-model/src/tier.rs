@@ -210,6 +210,15 @@ impl Plan {
         Ok(())
     }
 
+    /// Bytes that one peek returns at most (B-295); older editions name 256 KB whatever the tier.
+    pub fn peek_size_bytes_max(self) -> Option<usize> {
+        let tier = self.tier?;
+        Some(match self.profile {
+            Profile::Current => tier.batch_size_bytes_max(),
+            Profile::Edition2019 | Profile::Edition2017 => STANDARD_MESSAGE_SIZE_BYTES_MAX,
+        })
+    }
+
     /// Refuses transactions where there are none (B-001).
     pub fn check_transactions(self) -> Result<()> {
         if self.tier == Some(Tier::Basic) {

@@ -2,9 +2,9 @@
 //! Browsing: looking at messages without touching them (B-290 … B-305).
 //!
 //! Without a number, a browse merges the partitions by enqueued time, then partition id, or answers from one of them, as the
-//! namespace's policy says, and goes on where this
-//! receiver's last browse ended, so a loop until nothing comes sees each message once. With a number it begins at
-//! that message and goes on partition by partition upwards (B-301).
+//! namespace's policy says, and goes on where this receiver's last browse ended, so a loop until nothing comes sees each
+//! message once. With a number it begins at that message and goes on partition by partition upwards (B-301). With a tier one
+//! browse returns no more bytes than one batch may have.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -40,13 +40,16 @@ impl Receiver {
         self.queue.tick(moment);
         let mut next = self.cursor.0.lock().unwrap_or_else(PoisonError::into_inner);
         next.resize(usize::from(self.queue.partitions()), Counter::FIRST);
-        let found = match from {
+        let mut found = match from {
             Some(from) => self.browse_upwards(max, from),
             None => match self.queue.core().peek_policy() {
                 PeekPolicy::Merged => self.browse_merged(max, &next),
                 PeekPolicy::Faithful => self.browse_one(max, &next),
             },
         };
+        if let Some(bytes) = self.queue.core().plan().peek_size_bytes_max() {
+            cut(&mut found, bytes);
+        }
         for browsed in &found {
             next[browsed.index] = Counter(browsed.message.counter.0 + 1);
         }
@@ -124,6 +127,19 @@ impl Receiver {
             }
         }
     }
+}
+
+/// Keeps the first messages that have so many bytes together, and the first in any case (B-295).
+fn cut(found: &mut Vec<Browsed>, bytes: usize) {
+    let mut left = bytes;
+    let mut fits = |browsed: &Browsed| {
+        let size = browsed.message.record.in_memory().map_or(0, |record| record.len());
+        let fits = size <= left;
+        left = left.saturating_sub(size);
+        fits
+    };
+    let kept = found.iter().take_while(|it| fits(it)).count();
+    found.truncate(kept.max(1));
 }
 
 /// The time by which each message sorts: its own, but within a cell never before that of a lower number, so that

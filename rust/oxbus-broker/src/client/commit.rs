@@ -64,8 +64,14 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// The name under which the messages of a work are attached to a partition.
+pub(super) struct Attached<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) admission: &'a Admission<'a>,
+}
+
 /// Lets the work happen, or nothing of it.
-pub(super) fn commit(mut work: Work) -> Result<()> {
+pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<()> {
     let core = Arc::clone(work.entity.core());
     let moment = Moment {
         now: core.clock().now(),
@@ -80,11 +86,18 @@ pub(super) fn commit(mut work: Work) -> Result<()> {
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
         let shown = add_sent(&mut departure, &mut taken, &mut admitted, sent, subscribers, moment)?;
+        if attached.is_some() {
+            // The name is noted also when all its messages are copies of earlier ones.
+            departure.take_part(&sent.entity, sent.index);
+        }
         numbers.push((&sent.numbers, shown));
     }
     let (mut sends, notices) = departure.finish();
     for it in admitted.values() {
         it.cell.push_seen(Some(&it.admission), &mut sends.events);
+    }
+    if let Some(Attached { cell, admission }) = attached {
+        cell.push_attached(admission, &mut sends.events);
     }
     let mut unit = Unit {
         sends,

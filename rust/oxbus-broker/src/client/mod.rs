@@ -3,6 +3,7 @@
 
 mod acceptor;
 mod admission;
+mod attach;
 mod attempts;
 mod batch;
 mod browse;

@@ -373,6 +373,15 @@ impl Outgoing {
 pub struct Row(Entry);
 
 impl Row {
+    /// Bytes of the record.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.record.len()
+    }
+
+    pub(super) fn into_entry(self) -> Entry {
+        self.0
+    }
+
     /// Checks and encodes the fields of a row.
     pub fn new(fields: &Fields<'_>, size_bytes_max: usize) -> Result<Self> {
         fields.check()?;

@@ -93,6 +93,23 @@ fn not_allowed() -> Error {
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
+impl Work {
+    /// Nothing yet, in a partition of an entity.
+    pub(super) fn new(entity: &Arc<Queue>, partition: PartitionId, began_at: Ticks) -> Self {
+        Self {
+            began_at,
+            partition,
+            entity: Arc::clone(entity),
+            key: None,
+            settles: None,
+            sends: Vec::new(),
+            settled: Vec::new(),
+            states: Vec::new(),
+            durability: Durability::Memory,
+        }
+    }
+}
+
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>, cross_entity: bool) -> Self {
         Self {
@@ -135,17 +152,7 @@ impl Transaction {
                 step(work)
             }
             Progress::New => {
-                let mut work = Work {
-                    began_at: ticks,
-                    partition,
-                    entity: Arc::clone(entity),
-                    key: None,
-                    settles: None,
-                    sends: Vec::new(),
-                    settled: Vec::new(),
-                    states: Vec::new(),
-                    durability: Durability::Memory,
-                };
+                let mut work = Work::new(entity, partition, ticks);
                 let done = step(&mut work)?;
                 *progress = Progress::Open(work);
                 Ok(done)
@@ -283,7 +290,7 @@ impl Transaction {
                 if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) {
                     return Err(timed_out());
                 }
-                commit(work)
+                commit(work, None)
             }
         }
     }

@@ -6,7 +6,7 @@
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::tier::Kind;
-use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
+use oxbus_model::{Error, ErrorKind, IdentityKey, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::shard::journal::EntityId;
@@ -117,6 +117,14 @@ impl Contents {
             );
             Error::new(ErrorKind::InvalidOperation, detail)
         })
+    }
+
+    /// Changes the entry of an entity.
+    pub fn update(&mut self, entity: EntityId, now: Timestamp, change: impl FnOnce(&mut EntityEntry)) {
+        if let Some(entry) = self.queues.iter_mut().find(|entry| entry.id == entity.0) {
+            entry.updated_at_ms = now.0;
+            change(entry);
+        }
     }
 
     /// True when the entity exists.

@@ -109,7 +109,7 @@ impl<'a> Departure<'a> {
         };
         let mut selected = std::mem::take(&mut self.selected);
         selected.clear();
-        subscribers.rules.select(&subject, &mut selected);
+        subscribers.rules().select(&subject, &mut selected);
         let mut same = Vec::new();
         for Selected { subscription, copied } in selected.drain(..) {
             let entity = &*subscribers.entities[subscription];

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use oxbus_model::caps::ATTACHED_MS;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, Result};
 
@@ -53,6 +54,9 @@ impl Queue {
 
     /// Forgets the identities whose window is over.
     pub(crate) fn forget_seen(&self) {
+        for (_, cell) in self.cells() {
+            cell.attached().forget(self.now(), ATTACHED_MS);
+        }
         if !self.detects_duplicates() {
             return;
         }

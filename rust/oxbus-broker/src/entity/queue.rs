@@ -221,8 +221,13 @@ impl Queue {
         self.forwards_dead_letters
             .store(settings.forward_dead_letters_to.is_some(), Ordering::Release);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-        self.updated_at.store(updated_at.0, Ordering::Relaxed);
+        self.set_updated_at(updated_at);
         self.wake_all();
+    }
+
+    /// Notes when the settings or the rules changed last.
+    pub(crate) fn set_updated_at(&self, updated_at: Timestamp) {
+        self.updated_at.store(updated_at.0, Ordering::Relaxed);
     }
 
     /// Ends the queue: every later call on a handle of it fails, and who waits learns it.

@@ -3,9 +3,8 @@
 //!
 //! A topic has a store only for messages that wait for their time; a subscription is received from like a queue.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::{Error, ErrorKind, Result};
@@ -22,17 +21,21 @@ pub(crate) enum Role {
 }
 
 /// The subscriptions of a topic as one send sees them.
+#[derive(Default)]
 pub(crate) struct Subscribers {
     pub(crate) entities: Vec<Arc<Queue>>,
-    pub(crate) rules: TopicRules,
+    /// Made by the first send that needs it: ten thousand rules that are created one by one are compiled together once.
+    rules: OnceLock<TopicRules>,
 }
 
-impl Default for Subscribers {
-    fn default() -> Self {
-        Self {
-            entities: Vec::new(),
-            rules: TopicRules::compile(std::iter::empty()),
-        }
+impl Subscribers {
+    /// The rules of all subscriptions.
+    pub(crate) fn rules(&self) -> &TopicRules {
+        self.rules.get_or_init(|| {
+            let compiled = |entity: &Arc<Queue>| entity.compiled_rules().into_iter().map(|it| it.rule).collect();
+            let rules: Vec<Vec<Arc<Rule>>> = self.entities.iter().map(compiled).collect();
+            TopicRules::compile(rules.iter().map(Vec::as_slice))
+        })
     }
 }
 
@@ -47,7 +50,7 @@ pub(crate) struct TopicRole {
 /// A rule with the settings that it was made of.
 #[derive(Clone)]
 pub(crate) struct CompiledRule {
-    pub(crate) settings: RuleSettings,
+    pub(crate) settings: Arc<RuleSettings>,
     pub(crate) rule: Arc<Rule>,
 }
 
@@ -73,6 +76,7 @@ impl SubscriptionRole {
 impl CompiledRule {
     pub(crate) fn new(settings: RuleSettings) -> Result<Self> {
         let rule = Arc::new(Rule::compile(&settings)?);
+        let settings = Arc::new(settings);
         Ok(Self { settings, rule })
     }
 }
@@ -146,20 +150,19 @@ impl Queue {
     /// Takes over the subscriptions of a topic with their rules; later sends go by them.
     pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
         let Some(topic) = self.topic_role() else { return };
-        let compiled = |entity: &Arc<Self>| entity.compiled_rules().into_iter().map(|it| it.rule).collect();
-        let rules: Vec<Vec<Arc<Rule>>> = entities.iter().map(compiled).collect();
-        let rules = TopicRules::compile(rules.iter().map(Vec::as_slice));
+        let rules = OnceLock::new();
         *topic.subscribers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Subscribers { entities, rules });
     }
 
-    /// Compiles the rules of a topic's subscriptions anew.
+    /// Makes later sends to a topic go by the rules that its subscriptions have now.
     pub(crate) fn recompile(&self) {
         self.subscribe(self.subscriptions());
     }
 
     /// The rules of a subscription.
     pub fn rule_settings(&self) -> Vec<RuleSettings> {
-        self.compiled_rules().into_iter().map(|it| it.settings).collect()
+        let rules = self.compiled_rules();
+        rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect()
     }
 
     /// Its role as the catalog keeps it.
@@ -178,22 +181,17 @@ impl Queue {
     }
 
     /// Takes over the rules of a subscription. Its topic goes by them once it is told.
-    pub(crate) fn set_rules(&self, rules: Vec<CompiledRule>, bury_failed: bool) {
+    pub(crate) fn set_rules(&self, rules: Vec<CompiledRule>) {
         if let Some(subscription) = self.subscription_role() {
             *subscription.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
-            subscription.bury_failed.store(bury_failed, Ordering::Release);
         }
     }
 
-    /// Compiles rules; those that the subscription has already are compiled.
-    pub(crate) fn compile(&self, rules: &[RuleSettings]) -> Result<Vec<CompiledRule>> {
-        let held = self.compiled_rules();
-        let held: HashMap<&str, &CompiledRule> = held.iter().map(|it| (it.settings.name.as_str(), it)).collect();
-        let compile = |settings: &RuleSettings| match held.get(settings.name.as_str()) {
-            Some(known) if known.settings == *settings => Ok((*known).clone()),
-            _ => CompiledRule::new(settings.clone()),
-        };
-        rules.iter().map(compile).collect()
+    /// Takes over what becomes of messages that the rules of a subscription cannot be evaluated for.
+    pub(crate) fn set_buries_failed(&self, on: bool) {
+        if let Some(subscription) = self.subscription_role() {
+            subscription.bury_failed.store(on, Ordering::Release);
+        }
     }
 
     /// The rules of a subscription, compiled.

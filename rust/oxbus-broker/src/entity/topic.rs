@@ -83,7 +83,7 @@ impl Queue {
         };
         let subscribers = self.subscribers();
         let mut selected = Vec::new();
-        subscribers.rules.select(&subject, &mut selected);
+        subscribers.rules().select(&subject, &mut selected);
         if !selected.iter().all(|it| matches!(it.copied, Copied::AsSent)) {
             let mut departure = Departure::new(now);
             let number = fields.enqueued_number.expect("set above");

@@ -219,7 +219,8 @@ impl Inner {
                     if let EntityRole::Subscription { rules, bury_failed, .. } = &entry.role {
                         // What was compiled there compiles here.
                         let rules = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
-                        queue.set_rules(rules.collect(), *bury_failed);
+                        queue.set_rules(rules.collect());
+                        queue.set_buries_failed(*bury_failed);
                     }
                 }
                 None => {

@@ -265,10 +265,6 @@ impl Namespace {
         let plan = self.inner.core.plan();
         plan.check(role.kind(), &next, Some(&held))?;
         check_destinations(entity.name(), &next, &entities)?;
-        let compiled = match &role {
-            EntityRole::Subscription { rules, .. } => entity.compile(rules)?,
-            _ => Vec::new(),
-        };
         check_health(
             (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
             "update",
@@ -276,22 +272,18 @@ impl Namespace {
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
             stores.change(|contents| {
-                for entry in contents.queues.iter_mut().filter(|entry| entry.id == entity.id().0) {
+                contents.update(entity.id(), now, |entry| {
                     entry.settings = next.clone();
                     entry.role = role.clone();
-                    entry.updated_at_ms = now.0;
-                }
+                });
             })?;
         }
         match role {
             EntityRole::Queue => {}
             EntityRole::Topic { support_ordering } => entity.set_support_ordering(support_ordering),
-            EntityRole::Subscription { bury_failed, .. } => entity.set_rules(compiled, bury_failed),
+            EntityRole::Subscription { bury_failed, .. } => entity.set_buries_failed(bury_failed),
         }
         entity.apply(next, now);
-        if let Some(topic) = entity.topic() {
-            topic.recompile();
-        }
         link_all(&entities);
         drop(entities);
         // What is there already goes, too.

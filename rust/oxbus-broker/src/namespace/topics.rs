@@ -9,10 +9,10 @@ use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
 use oxbus_model::{Error, ErrorKind, Result};
 
-use super::Namespace;
+use super::{Namespace, check_health};
 use crate::durable::EntityRole;
 use crate::entity::Queue;
-use crate::filter::Rule;
+use crate::entity::role::CompiledRule;
 
 /// Name of the rule that a subscription is created with (B-021).
 pub const DEFAULT_RULE: &str = "$Default";
@@ -95,7 +95,7 @@ impl Namespace {
             action: None,
             created_at_ms: self.clock().now().0,
         });
-        check_rule(&rule)?;
+        compile(&rule)?;
         let settings = QueueSettings {
             // A subscription lives with its topic (B-009).
             enable_partitioning: topic.is_partitioned(),
@@ -146,58 +146,47 @@ impl Namespace {
 
     /// Adds a rule to a subscription (B-360).
     pub fn create_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
-        check_rule(rule)?;
-        let mut exists = false;
+        let added = compile(rule)?;
         self.update_rules(topic, subscription, |rules| {
-            exists = position(rules, &rule.name).is_some();
-            if !exists {
-                rules.push(rule.clone());
+            if position(rules, &rule.name).is_some() {
+                let detail = format!(
+                    "the subscription has a rule of that name; choose another name or update that one: `{}`",
+                    rule.name
+                );
+                return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
             }
-        })?;
-        if exists {
-            let detail = format!(
-                "the subscription has a rule of that name; choose another name or update that one: `{}`",
-                rule.name
-            );
-            return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
-        }
-        Ok(())
+            rules.push(added);
+            Ok(())
+        })
     }
 
     /// The rule of that name.
     pub fn rule(&self, topic: &str, subscription: &str, name: &str) -> Result<RuleSettings> {
-        let rules = self.subscription(topic, subscription)?.rule_settings();
-        position(&rules, name)
-            .map(|at| rules[at].clone())
-            .ok_or_else(|| no_rule(name))
+        let rules = self.subscription(topic, subscription)?.compiled_rules();
+        let found = position(&rules, name).map(|at| RuleSettings::clone(&rules[at].settings));
+        found.ok_or_else(|| no_rule(name))
     }
 
     /// Puts another rule in place of the one of its name.
     pub fn update_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
-        check_rule(rule)?;
-        let mut found = false;
+        compile(rule)?;
         self.update_rules(topic, subscription, |rules| {
-            if let Some(at) = position(rules, &rule.name) {
-                found = true;
-                rules[at] = RuleSettings {
-                    created_at_ms: rules[at].created_at_ms,
-                    ..rule.clone()
-                };
-            }
-        })?;
-        if found { Ok(()) } else { Err(no_rule(&rule.name)) }
+            let at = position(rules, &rule.name).ok_or_else(|| no_rule(&rule.name))?;
+            rules[at] = compile(&RuleSettings {
+                created_at_ms: rules[at].settings.created_at_ms,
+                ..rule.clone()
+            })?;
+            Ok(())
+        })
     }
 
     /// Deletes a rule.
     pub fn delete_rule(&self, topic: &str, subscription: &str, name: &str) -> Result<()> {
-        let mut found = false;
         self.update_rules(topic, subscription, |rules| {
-            if let Some(at) = position(rules, name) {
-                found = true;
-                rules.remove(at);
-            }
-        })?;
-        if found { Ok(()) } else { Err(no_rule(name)) }
+            let at = position(rules, name).ok_or_else(|| no_rule(name))?;
+            rules.remove(at);
+            Ok(())
+        })
     }
 
     /// All rules of a subscription by name.
@@ -207,18 +196,47 @@ impl Namespace {
         Ok(rules)
     }
 
-    fn update_rules(&self, topic: &str, subscription: &str, change: impl FnOnce(&mut Vec<RuleSettings>)) -> Result<()> {
-        self.update(&self.subscription(topic, subscription)?, |_, role| {
-            if let EntityRole::Subscription { rules, .. } = role {
-                change(rules);
-            }
-        })
+    /// Changes the rules of a subscription; `change` edits a copy of those that hold.
+    fn update_rules(
+        &self,
+        topic: &str,
+        subscription: &str,
+        change: impl FnOnce(&mut Vec<CompiledRule>) -> Result<()>,
+    ) -> Result<()> {
+        let entity = self.subscription(topic, subscription)?;
+        // Taken for writing, so that two changes do not undo each other.
+        let entities = self.inner.core.queues_for_change();
+        entity.check_alive()?;
+        let mut rules = entity.compiled_rules();
+        change(&mut rules)?;
+        check_health(
+            (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
+            "update",
+        )?;
+        let now = self.clock().now();
+        if let Some(stores) = &self.inner.stores {
+            let entry = EntityRole::Subscription {
+                topic: entity.topic().map_or(0, |topic| topic.id().0),
+                bury_failed: entity.buries_failed(),
+                rules: rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect(),
+            };
+            stores.change(|contents| contents.update(entity.id(), now, |held| held.role = entry))?;
+        }
+        entity.set_rules(rules);
+        entity.set_updated_at(now);
+        if let Some(topic) = entity.topic() {
+            topic.recompile();
+        }
+        drop(entities);
+        Ok(())
     }
 }
 
 /// Names of rules compare without case (B-018).
-fn position(rules: &[RuleSettings], name: &str) -> Option<usize> {
-    rules.iter().position(|rule| rule.name.eq_ignore_ascii_case(name))
+fn position(rules: &[CompiledRule], name: &str) -> Option<usize> {
+    rules
+        .iter()
+        .position(|rule| rule.settings.name.eq_ignore_ascii_case(name))
 }
 
 fn no_rule(name: &str) -> Error {
@@ -226,13 +244,11 @@ fn no_rule(name: &str) -> Error {
     Error::new(ErrorKind::EntityNotFound, detail)
 }
 
-/// Refuses a rule whose name or text cannot be.
-fn check_rule(rule: &RuleSettings) -> Result<()> {
+/// Compiles a rule, or says why its name or its text cannot be.
+fn compile(rule: &RuleSettings) -> Result<CompiledRule> {
     if rule.name != DEFAULT_RULE {
         EntityName::check_part(&rule.name)?;
     }
-    let compiled = Rule::compile(rule);
-    compiled
-        .map(drop)
-        .map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))
+    let compiled = CompiledRule::new(rule.clone());
+    compiled.map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))
 }

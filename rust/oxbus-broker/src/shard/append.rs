@@ -180,9 +180,14 @@ impl Cell {
         let Some(admitted) = admitted.filter(|it| !it.identities().is_empty()) else {
             return;
         };
-        let identities = admitted.identities().iter().map(|identity| (admitted.at(), *identity));
-        let identities = identities.collect();
+        let identities = admitted.dated();
         Event::Seen { identities }.encode(self.entity, entry);
+    }
+
+    /// Adds the name of the rows that an entry attaches.
+    pub(crate) fn push_attached(&self, admitted: &Admission<'_>, entry: &mut Vec<u8>) {
+        let identities = admitted.dated();
+        Event::Attached { identities }.encode(self.entity, entry);
     }
 
     /// Reserves numbers and appends what `push` says about them, in about so many `bytes`, in one step.

@@ -70,6 +70,7 @@ struct Extras {
     sessions: Option<Sessions>,
     fans_out: bool,
     arrived: BTreeSet<Origin>,
+    attached: History,
 }
 
 impl Extras {
@@ -83,6 +84,7 @@ impl Extras {
             sessions: features.requires_session.then(|| Sessions::restore(states)),
             fans_out: features.fans_out,
             arrived: BTreeSet::new(),
+            attached: History::default(),
         }
     }
 }
@@ -108,6 +110,8 @@ pub struct Cell {
     fans_out: bool,
     /// Messages that were forwarded from other shards, and may be there still.
     pub(super) arrived: Mutex<BTreeSet<Origin>>,
+    /// The names of the rows of bulk loads that are here.
+    attached: History,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
@@ -134,6 +138,7 @@ impl Cell {
         };
         let extras = Extras {
             arrived: queues.arrived,
+            attached: History::restore(queues.attached.into_iter()),
             ..Extras::of(features, queues.seen.into_iter(), queues.states.into_iter().map(state))
         };
         let mut state = CellState::default();
@@ -195,6 +200,7 @@ impl Cell {
             sessions: extras.sessions,
             fans_out: extras.fans_out,
             arrived: Mutex::new(extras.arrived),
+            attached: extras.attached,
             stored_bytes_bound: AtomicU64::new(0),
         }
     }
@@ -218,6 +224,11 @@ impl Cell {
     /// The shard it is part of.
     pub fn partition(&self) -> PartitionId {
         self.shard.id()
+    }
+
+    /// The names of the rows of bulk loads that are here.
+    pub fn attached(&self) -> &History {
+        &self.attached
     }
 
     /// The identities of what came in, when copies are to be dropped.

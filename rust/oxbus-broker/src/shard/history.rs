@@ -178,9 +178,9 @@ impl Admission<'_> {
         &self.identities
     }
 
-    /// When they came.
-    pub fn at(&self) -> Timestamp {
-        self.at
+    /// The same, each with the time when it came.
+    pub fn dated(&self) -> Vec<(Timestamp, Identity)> {
+        self.identities.iter().map(|identity| (self.at, *identity)).collect()
     }
 
     /// Remembers the identities: the messages are stored.

@@ -188,6 +188,10 @@ impl<'a, C: CellHandle> Walk<'a, C> {
                 let is_over = false;
                 Event::Arrived { is_over, origins }.encode(cell.entity(), &mut chunk.bytes);
             }
+            for identities in cell.attached().remembered().chunks(SEEN_MAX) {
+                let identities = identities.to_vec();
+                Event::Attached { identities }.encode(cell.entity(), &mut chunk.bytes);
+            }
             self.states = cell.sessions().map(Sessions::states).unwrap_or_default();
             return Ok(true);
         };

@@ -215,17 +215,13 @@ struct Sent {
     refusal: Option<Error>,
 }
 
-fn encode(sender: &Sender, chunks: &[Columns]) -> Result<Vec<Group>> {
+/// Rows by partition; those without a key go to the given ones in turn.
+fn encode(sender: &Sender, chunks: &[Columns], keyless: &[PartitionId]) -> Result<Vec<Group>> {
     let queue = sender.queue();
     let partitions = queue.partitions();
     let max = queue.message_size_bytes_max();
     let mut groups: Vec<Group> = (0..partitions).map(|_| Group::default()).collect();
-    // Keyless rows go in turn to the partitions that work now.
-    let healthy: Vec<PartitionId> = sender
-        .turn()
-        .filter(|it| queue.shard(usize::from(it.0)).health().fault().is_none())
-        .collect();
-    let mut turn = healthy.iter().cycle();
+    let mut turn = keyless.iter().cycle();
     let mut properties = PropertiesBuilder::default();
     let mut number = 0;
     for chunk in chunks {
@@ -288,9 +284,8 @@ fn store(sender: &Sender, groups: Vec<Group>) -> Sent {
     sent
 }
 
-/// Stores the rows of an Arrow object. Partition id → rows stored.
-pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    let py = data.py();
+/// The columns of an Arrow object.
+fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<Columns>> {
     let Some(imported) = import(data)? else {
         let name = data.get_type().name()?;
         return Err(pyo3::exceptions::PyTypeError::new_err(format!(
@@ -313,9 +308,19 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
         }
         chunks.push(Columns::read(chunk)?);
     }
+    Ok(chunks)
+}
+
+/// Stores the rows of an Arrow object. Partition id → rows stored.
+pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let py = data.py();
+    let chunks = read(data)?;
     let sent = waiting::outside(py, || {
         sender.check_sends()?;
-        Ok(store(sender, encode(sender, &chunks)?))
+        // Those that work now.
+        let serves = |it: &PartitionId| sender.queue().shard(usize::from(it.0)).health().fault().is_none();
+        let keyless: Vec<PartitionId> = sender.turn().filter(serves).collect();
+        Ok(store(sender, encode(sender, &chunks, &keyless)?))
     })?;
     let sent: Sent = sent.map_err(|error: Error| raise(&error))?;
     let stored = PyDict::new(py);
@@ -339,4 +344,36 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
         keywords.set_item("rows", sent.refused.clone())?;
         keywords.set_item("partitions", stored.clone())
     }))
+}
+
+/// Attaches the rows of an Arrow object under a name, which its partitions take once. Partition id → rows that were attached
+/// now; rows without a key go to partition `keyless`.
+pub(crate) fn attach<'py>(
+    sender: &Sender,
+    data: &Bound<'py, PyAny>,
+    name: &str,
+    keyless: u16,
+) -> PyResult<Bound<'py, PyDict>> {
+    let py = data.py();
+    let chunks = read(data)?;
+    let attached = waiting::outside(py, || {
+        sender.check_sends()?;
+        let mut attached = Vec::new();
+        for (index, group) in encode(sender, &chunks, &[PartitionId(keyless)])?
+            .into_iter()
+            .enumerate()
+        {
+            let rows = group.rows.len();
+            if rows > 0 && sender.attach_rows(PartitionId(index as u16), name, group.rows)? {
+                attached.push((index, rows));
+            }
+        }
+        Ok(attached)
+    })?;
+    let attached: Vec<(usize, usize)> = attached.map_err(|error: Error| raise(&error))?;
+    let counts = PyDict::new(py);
+    for (partition, rows) in attached {
+        counts.set_item(partition, rows)?;
+    }
+    Ok(counts)
 }

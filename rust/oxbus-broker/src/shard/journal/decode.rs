@@ -116,11 +116,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
         },
         9 => Event::Number { next: counter(from)? },
         10 => Event::Seen {
-            identities: many(from, |from| {
-                let at = time(from)?;
-                let bytes = from.take(size_of::<Identity>() as u64)?;
-                Some((at, Identity(u128::from_le_bytes(bytes.try_into().ok()?))))
-            })?,
+            identities: identities(from)?,
         },
         11 => Event::SessionState {
             id: from.text()?,
@@ -129,6 +125,9 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
         },
         12 => fan_out(from)?,
         13 => arrived(from)?,
+        14 => Event::Attached {
+            identities: identities(from)?,
+        },
         _ => return None,
     };
     Some((entity, event))
@@ -145,6 +144,14 @@ fn fan_out<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
                 expires_at: time(from)?,
             })
         })?,
+    })
+}
+
+fn identities(from: &mut Reader<'_>) -> Option<Vec<(Timestamp, Identity)>> {
+    many(from, |from| {
+        let at = time(from)?;
+        let bytes = from.take(size_of::<Identity>() as u64)?;
+        Some((at, Identity(u128::from_le_bytes(bytes.try_into().ok()?))))
     })
 }
 

@@ -20,6 +20,7 @@
 //! 11 SessionState  bytes of the session id, varint ms, u8 has a state, its bytes
 //! 12 FanOut     varint enqueued ms, bytes, varint count, each: varint entity, varint number, varint expiry
 //! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
+//! 14 Attached   varint count, each: varint ms, 16 bytes
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
@@ -178,6 +179,11 @@ pub enum Event<'a> {
     },
     /// Messages with these identities came in, then.
     Seen {
+        /// When, and which.
+        identities: Vec<(Timestamp, Identity)>,
+    },
+    /// Rows of a bulk load with these names were attached, then.
+    Attached {
         /// When, and which.
         identities: Vec<(Timestamp, Identity)>,
     },
@@ -417,7 +423,7 @@ impl Event<'_> {
                 push_record(out, bytes);
             }
             Self::Number { next } => varint::push(out, next.0),
-            Self::Seen { identities } => push_seen(out, identities),
+            Self::Seen { identities } | Self::Attached { identities } => push_seen(out, identities),
             Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
             Self::Arrived { is_over, origins } => push_arrived(out, *is_over, origins),
             Self::FanOut {
@@ -443,6 +449,7 @@ impl Event<'_> {
             Self::SessionState { .. } => 11,
             Self::FanOut { .. } => 12,
             Self::Arrived { .. } => 13,
+            Self::Attached { .. } => 14,
         }
     }
 }

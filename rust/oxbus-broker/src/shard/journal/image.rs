@@ -57,6 +57,8 @@ pub struct Queues {
     pub next: Counter,
     /// When messages came in whose copies are to be dropped.
     pub seen: BTreeMap<Identity, Timestamp>,
+    /// When rows of bulk loads were attached, by the identity of their name.
+    pub attached: BTreeMap<Identity, Timestamp>,
     /// What applications keep with sessions, and since when.
     pub states: BTreeMap<String, (Timestamp, Vec<u8>)>,
     /// Messages that were forwarded from other shards, and may be there still.
@@ -93,9 +95,18 @@ impl Default for Queues {
             dead_letters: BTreeMap::new(),
             next: Counter::FIRST,
             seen: BTreeMap::new(),
+            attached: BTreeMap::new(),
             states: BTreeMap::new(),
             arrived: BTreeSet::new(),
         }
+    }
+}
+
+/// Notes when identities came in. What was forgotten may come again: the last time counts.
+fn see(known: &mut BTreeMap<Identity, Timestamp>, identities: &[(Timestamp, Identity)]) {
+    for (at, identity) in identities {
+        let since = known.entry(*identity).or_insert(*at);
+        *since = (*since).max(*at);
     }
 }
 
@@ -136,14 +147,6 @@ impl Queues {
         Ok(())
     }
 
-    fn see(&mut self, identities: &[(Timestamp, Identity)]) {
-        for (at, identity) in identities {
-            // Once forgotten it may come again: the last time counts.
-            let since = self.seen.entry(*identity).or_insert(*at);
-            *since = (*since).max(*at);
-        }
-    }
-
     fn set_state(&mut self, id: &str, set_at: Timestamp, state: Option<&[u8]>) {
         match state {
             Some(state) => self.states.insert(id.to_owned(), (set_at, state.to_vec())),
@@ -172,7 +175,8 @@ impl Queues {
     fn note(&mut self, event: &Event<'_>) {
         match event {
             Event::Number { next } => self.next = self.next.max(*next),
-            Event::Seen { identities } => self.see(identities),
+            Event::Seen { identities } => see(&mut self.seen, identities),
+            Event::Attached { identities } => see(&mut self.attached, identities),
             Event::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
             Event::Arrived { is_over, origins } => self.arrive(*is_over, origins),
             // A fan-out is about other entities: `Image` does it.
@@ -348,6 +352,11 @@ impl Image {
                 for identities in seen.chunks(SEEN_MAX) {
                     let identities = identities.to_vec();
                     Event::Seen { identities }.encode(entity, &mut chunk);
+                }
+                let attached: Vec<_> = queues.attached.iter().map(|(identity, at)| (*at, *identity)).collect();
+                for identities in attached.chunks(SEEN_MAX) {
+                    let identities = identities.to_vec();
+                    Event::Attached { identities }.encode(entity, &mut chunk);
                 }
                 if !queues.arrived.is_empty() {
                     let (is_over, origins) = (false, queues.arrived.iter().copied().collect());

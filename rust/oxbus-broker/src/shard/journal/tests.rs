@@ -76,6 +76,7 @@ proptest! {
             Event::SessionState { id: "schlüssel 鍵", set_at: enqueued_at, state: flag.then_some(&bytes[..]) },
             Event::SessionState { id: "", set_at: expires_at, state: None },
             Event::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
+            Event::Attached { identities: vec![(expires_at, Identity(1)), (enqueued_at, Identity(small[0].into()))] },
         ] {
             round_trip(&event);
         }

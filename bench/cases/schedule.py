@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages that wait for their time: scheduling them, letting them become due, receiving them; few and very many."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
+from oxbus.management import ServiceBusAdministrationClient
+from oxbus.testing import ManualClock
+from targets import FEW_SCHEDULED
+
+from cases.bus import BATCH, QUEUE, Bus, bodies_of, hundreds
+from cases.case import Case, expect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FEW = 10_000
+STEP = timedelta(seconds=1)
+"""A hundred messages come due each second."""
+
+
+def _open(bodies: list[bytes]) -> Bus:
+    clock = ManualClock()
+    namespace = Namespace(clock=clock)
+    admin, client = ServiceBusAdministrationClient(namespace), ServiceBusClient(namespace)
+    admin.create_queue(QUEUE, enable_partitioning=True)
+    return Bus(
+        namespace, client, client.get_queue_sender(QUEUE), client.get_queue_receiver(QUEUE), admin, bodies, clock
+    )
+
+
+def _schedule_and_drain(bus: Bus) -> int:
+    clock = bus.prepared
+    start = clock.now()
+    schedule, receive, complete = (
+        bus.sender.schedule_messages,
+        bus.receiver.receive_messages,
+        bus.receiver.complete_messages,
+    )
+    lists = hundreds(bus.bodies)
+    for number, bodies in enumerate(lists):
+        # Not in the order of their times: 7919 is prime to the number of lists.
+        due = start + STEP * (1 + number * 7919 % len(lists))
+        schedule([ServiceBusMessage(body) for body in bodies], due)
+    count = 0
+    for _ in lists:
+        clock.advance(STEP.total_seconds())
+        while messages := receive(BATCH, max_wait_time=0):
+            complete(messages)
+            count += len(messages)
+    return count
+
+
+def _check(bus: Bus, count: int) -> None:
+    expect("messages", count, len(bus.bodies))
+
+
+def cases(messages: int = 1_000_000) -> list[Case]:
+    """A million messages, and ten thousand beside them: the cost of one is to be the same."""
+    found = []
+    for contender, count in (("oxbus", messages), (FEW_SCHEDULED, FEW)):
+        bodies = bodies_of(100, count)
+        ready: Callable[[], Bus] = lambda bodies=bodies: _open(bodies)  # type: ignore[misc] # noqa: E731
+        found.append(
+            Case("schedule_receive/100B/batch_100", contender, count, ready, _schedule_and_drain, _check, Bus.close)
+        )
+    return found

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The elements of a Spark partition, whatever Spark hands them over as: as Arrow tables, and what is given back.
+
+`mapInArrow` hands over record batches, `mapInPandas` data frames, `foreachPartition` and `mapPartitions` rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+_ROWS = 10_000
+"""Rows that become one table."""
+
+
+@dataclass(frozen=True)
+class LoadedRows:
+    """What one task brought to one partition."""
+
+    task: int
+    """Number of the task's partition of the frame or RDD."""
+    partition: int
+    """Partition of the queue."""
+    rows: int
+    """Rows that the task had for it."""
+    attached: bool
+    """They were stored now; otherwise an earlier attempt had stored them."""
+
+
+def reader_of(first: Any) -> tuple[Any, Any]:
+    """Tell how to read elements like this one as tables, and how to show what became of them in the same form."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if isinstance(first, pa.RecordBatch):
+        return _from_batches, _as_batch
+    if hasattr(first, "iloc"):
+        return _from_frames, _as_frame
+    return _from_rows, iter
+
+
+def _from_batches(batches: Iterator[Any]) -> Iterator[pa.Table]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    for batch in batches:
+        yield pa.Table.from_batches([batch])
+
+
+def _from_frames(frames: Iterator[Any]) -> Iterator[pa.Table]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    for frame in frames:
+        yield pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _from_rows(rows: Iterator[Any]) -> Iterator[pa.Table]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    while chunk := list(itertools.islice(rows, _ROWS)):
+        dicts = [row.asDict() if hasattr(row, "asDict") else row for row in chunk]
+        if not isinstance(dicts[0], dict):
+            raise TypeError(
+                f"rows must be Rows or dicts with the properties of messages; got {type(dicts[0]).__name__}"
+            )
+        names = list(dict.fromkeys(name for row in dicts for name in row))
+        columns = {name: pa.array([row.get(name) for row in dicts], _type_of(name)) for name in names}
+        yield pa.table(columns)
+
+
+def _type_of(name: str) -> pa.DataType | None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.map_(pa.string(), pa.string()) if name == "application_properties" else None
+
+
+def _as_batch(loaded: list[LoadedRows]) -> Iterator[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    yield pa.record_batch(
+        {
+            "task": pa.array([it.task for it in loaded], pa.int32()),
+            "partition": pa.array([it.partition for it in loaded], pa.int32()),
+            "rows": pa.array([it.rows for it in loaded], pa.int64()),
+            "attached": pa.array([it.attached for it in loaded], pa.bool_()),
+        }
+    )
+
+
+def _as_frame(loaded: list[LoadedRows]) -> Iterator[Any]:
+    for batch in _as_batch(loaded):
+        yield batch.to_pandas()

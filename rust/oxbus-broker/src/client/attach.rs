@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Attaching rows of a bulk load: a partition takes those of one name once, however often and by whomever that is tried.
+//!
+//! The rows and their name are one entry of the journal, so that after a crash both are there or neither. Whoever tries it
+//! while the first is under way waits for what becomes of that.
+
+use std::sync::Arc;
+
+use oxbus_model::caps::{ATTACHED_BYTES_MAX, ATTACHED_MS};
+use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+
+use super::commit::{Attached, commit};
+use super::sender::{Row, Sender};
+use super::transaction::{Numbers, Sent, Work};
+
+impl Sender {
+    /// Stores rows of a table in one partition, all or none, unless rows of that name were attached to it in the last seven
+    /// days. Says whether these were stored.
+    pub fn attach_rows(&self, partition: PartitionId, name: &str, rows: Vec<Row>) -> Result<bool> {
+        self.check_sends()?;
+        let index = usize::from(partition.0);
+        let bytes = rows.iter().map(Row::bytes).sum();
+        if bytes > ATTACHED_BYTES_MAX {
+            let detail = format!(
+                "too much for one partition at once; use more tasks: size={bytes} bytes, limit={ATTACHED_BYTES_MAX} bytes"
+            );
+            return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
+        }
+        let cell = self.admit_to(index, bytes, rows.len())?;
+        let core = self.queue.core();
+        let name = core.identity_key().identity(None, name);
+        let admission = cell.attached().admit(&[Some(name)], core.clock().now(), ATTACHED_MS);
+        let durability = cell.durability(None);
+        if admission.identities().is_empty() {
+            cell.wait_for_earlier(durability)?;
+            return Ok(false);
+        }
+        let mut work = Work::new(&self.queue, partition, core.clock().ticks());
+        work.sends.push(Sent {
+            entity: Arc::clone(&self.queue),
+            index,
+            entries: rows.into_iter().map(Row::into_entry).collect(),
+            numbers: Numbers::default(),
+        });
+        let attached = Attached {
+            cell,
+            admission: &admission,
+        };
+        commit(work, Some(&attached))?;
+        admission.keep();
+        self.reach(durability);
+        Ok(true)
+    }
+}
