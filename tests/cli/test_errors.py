@@ -125,6 +125,12 @@ def test_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> 
         _run.main(["stats"])
 
 
+def test_options_are_written_whole(ox: Callable[..., Any], run: Callable[..., Any]) -> None:
+    """A beginning of an option is none: it would change its meaning when there are more of them."""
+    assert run("queue", "create", "orders", "--partition").code == 2
+    assert ox("queue", "list", "--json").json == []
+
+
 def test_unreadable_file(ox: Callable[..., Any], run: Callable[..., Any], tmp_path: Any) -> None:
     """The system's own words, on one line."""
     ox("queue", "create", "orders")

@@ -29,7 +29,10 @@ _EPILOG: Final = (
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; what it finds has `run`, or `explain` when a command is missing."""
     parser = argparse.ArgumentParser(
-        prog="oxbus", description="Service Bus queues and topics, in a directory of this machine.", epilog=_EPILOG
+        prog="oxbus",
+        description="Service Bus queues and topics, in a directory of this machine.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
     parser.set_defaults(run=None, explain=parser.print_help)
@@ -70,7 +73,12 @@ class _Version(argparse.Action):
 def _add(commands: Any, name: str, explanation: str) -> argparse.ArgumentParser:
     """Add a command that says the same in the list of commands and in its own help."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=explanation, description=f"{explanation[0].upper()}{explanation[1:]}.", epilog=_EPILOG
+        name,
+        help=explanation,
+        description=f"{explanation[0].upper()}{explanation[1:]}.",
+        epilog=_EPILOG,
+        # A beginning of an option would mean another one, or none, once there are more.
+        allow_abbrev=False,
     )
     return parser
 
