@@ -198,6 +198,7 @@ impl Namespace {
             home,
             created_at_ms: now.0,
             updated_at_ms: now.0,
+            accessed_at_ms: None,
             settings,
             role,
         };
@@ -249,18 +250,25 @@ impl Namespace {
     /// Changes the settings of a queue; `change` edits a copy of those that hold.
     pub fn update_queue(&self, name: &str, change: impl FnOnce(&mut QueueSettings)) -> Result<()> {
         let queue = self.queue(name)?;
-        self.update(&queue, |settings, _| change(settings))
+        self.update(&queue, |settings, _| {
+            change(settings);
+            Ok(())
+        })
     }
 
     /// Changes the settings of an entity, and what its role says; `change` edits copies of those that hold.
-    fn update(&self, entity: &Arc<Queue>, change: impl FnOnce(&mut QueueSettings, &mut EntityRole)) -> Result<()> {
+    fn update(
+        &self,
+        entity: &Arc<Queue>,
+        change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
+    ) -> Result<()> {
         // Taken for writing, so that two updates do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
         let held = entity.settings();
         let mut next = (*held).clone();
         let mut role = entity.role_entry();
-        change(&mut next, &mut role);
+        change(&mut next, &mut role)?;
         held.check_change(&next)?;
         let plan = self.inner.core.plan();
         plan.check(role.kind(), &next, Some(&held))?;
@@ -290,6 +298,7 @@ impl Namespace {
         }
         entity.apply(next, now);
         if let Some(topic) = entity.topic() {
+            topic.touch(now);
             topic.recompile();
         }
         link_all(&entities);

@@ -57,6 +57,7 @@ impl Namespace {
                 change(settings, &mut options);
                 *support_ordering = options.support_ordering;
             }
+            Ok(())
         })
     }
 
@@ -96,6 +97,7 @@ impl Namespace {
             created_at_ms: self.clock().now().0,
         });
         check_rule(&rule)?;
+        self.check_filters(&topic, &[], std::slice::from_ref(&rule))?;
         let settings = QueueSettings {
             // A subscription lives with its topic (B-009).
             enable_partitioning: topic.is_partitioned(),
@@ -131,6 +133,7 @@ impl Namespace {
                 change(settings, &mut options);
                 *bury_failed = options.bury_failed;
             }
+            Ok(())
         })
     }
 
@@ -147,21 +150,17 @@ impl Namespace {
     /// Adds a rule to a subscription (B-360).
     pub fn create_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
         check_rule(rule)?;
-        let mut exists = false;
         self.update_rules(topic, subscription, |rules| {
-            exists = position(rules, &rule.name).is_some();
-            if !exists {
-                rules.push(rule.clone());
+            if position(rules, &rule.name).is_some() {
+                let detail = format!(
+                    "the subscription has a rule of that name; choose another name or update that one: `{}`",
+                    rule.name
+                );
+                return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
             }
-        })?;
-        if exists {
-            let detail = format!(
-                "the subscription has a rule of that name; choose another name or update that one: `{}`",
-                rule.name
-            );
-            return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
-        }
-        Ok(())
+            rules.push(rule.clone());
+            Ok(())
+        })
     }
 
     /// The rule of that name.
@@ -175,29 +174,23 @@ impl Namespace {
     /// Puts another rule in place of the one of its name.
     pub fn update_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
         check_rule(rule)?;
-        let mut found = false;
         self.update_rules(topic, subscription, |rules| {
-            if let Some(at) = position(rules, &rule.name) {
-                found = true;
-                rules[at] = RuleSettings {
-                    created_at_ms: rules[at].created_at_ms,
-                    ..rule.clone()
-                };
-            }
-        })?;
-        if found { Ok(()) } else { Err(no_rule(&rule.name)) }
+            let at = position(rules, &rule.name).ok_or_else(|| no_rule(&rule.name))?;
+            rules[at] = RuleSettings {
+                created_at_ms: rules[at].created_at_ms,
+                ..rule.clone()
+            };
+            Ok(())
+        })
     }
 
     /// Deletes a rule.
     pub fn delete_rule(&self, topic: &str, subscription: &str, name: &str) -> Result<()> {
-        let mut found = false;
         self.update_rules(topic, subscription, |rules| {
-            if let Some(at) = position(rules, name) {
-                found = true;
-                rules.remove(at);
-            }
-        })?;
-        if found { Ok(()) } else { Err(no_rule(name)) }
+            let at = position(rules, name).ok_or_else(|| no_rule(name))?;
+            rules.remove(at);
+            Ok(())
+        })
     }
 
     /// All rules of a subscription by name.
@@ -207,12 +200,56 @@ impl Namespace {
         Ok(rules)
     }
 
-    fn update_rules(&self, topic: &str, subscription: &str, change: impl FnOnce(&mut Vec<RuleSettings>)) -> Result<()> {
-        self.update(&self.subscription(topic, subscription)?, |_, role| {
-            if let EntityRole::Subscription { rules, .. } = role {
-                change(rules);
-            }
+    fn update_rules(
+        &self,
+        topic: &str,
+        subscription: &str,
+        change: impl FnOnce(&mut Vec<RuleSettings>) -> Result<()>,
+    ) -> Result<()> {
+        let topic = self.topic(topic)?;
+        self.update(&self.subscription(topic.name().as_str(), subscription)?, |_, role| {
+            let EntityRole::Subscription { rules, .. } = role else {
+                return Ok(());
+            };
+            let before = rules.clone();
+            change(rules)?;
+            self.check_filters(&topic, &before, rules)
         })
+    }
+
+    /// Refuses more filters than a topic may have; `before` are the rules that `next` replaces (B-042).
+    fn check_filters(&self, topic: &Queue, before: &[RuleSettings], next: &[RuleSettings]) -> Result<()> {
+        let plan = self.plan();
+        if plan.tier.is_none() {
+            return Ok(());
+        }
+        let of_topic = topic.filter_counts();
+        let (gone, new) = (count_filters(before), count_filters(next));
+        plan.check_filters(
+            topic.name().as_str(),
+            (of_topic.0, of_topic.0 - gone.0 + new.0),
+            (of_topic.1, of_topic.1 - gone.1 + new.1),
+        )
+    }
+}
+
+/// SQL filters and correlation filters among some rules; true and false ones are neither.
+fn count_filters(rules: &[RuleSettings]) -> (usize, usize) {
+    rules.iter().fold((0, 0), |(sql, correlation), rule| match rule.filter {
+        FilterSettings::Sql { .. } => (sql + 1, correlation),
+        FilterSettings::Correlation(_) => (sql, correlation + 1),
+        FilterSettings::True | FilterSettings::False => (sql, correlation),
+    })
+}
+
+impl Queue {
+    /// SQL filters and correlation filters of a topic's subscriptions.
+    pub fn filter_counts(&self) -> (usize, usize) {
+        let of_one = |entity: &Arc<Self>| count_filters(&entity.rule_settings());
+        self.subscriptions()
+            .iter()
+            .map(of_one)
+            .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 }
 

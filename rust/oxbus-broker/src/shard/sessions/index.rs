@@ -7,7 +7,7 @@
 //! - `deadlines` has one entry for each session that is held;
 //! - a session without messages, state and holder is not here: there is nothing to it (B-186).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -307,6 +307,19 @@ impl Index {
         let session = self.held(accepted, ticks)?;
         expired.append(&mut session.take_expired(now, whole));
         Ok(session.ready.pop_front())
+    }
+
+    /// Takes ready messages out of their sessions.
+    pub(super) fn forget(&mut self, messages: &HashSet<Counter>) {
+        self.sessions.retain(|_, session| {
+            session.ready.retain(|message| !messages.contains(&message.key.counter));
+            if session.ready.is_empty()
+                && let Some(turn) = session.turn.take()
+            {
+                self.available.remove(&turn);
+            }
+            !session.is_nothing()
+        });
     }
 
     /// Notes that the holder of a session has a message.

@@ -17,12 +17,13 @@ mod index;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Error, Moment, Ticks, Timestamp};
+use oxbus_model::{Counter, Error, Moment, Ticks, Timestamp};
 use oxbus_store::shard_log::Room;
 use oxbus_store::{Claimed, Hold, LockKey, MessageStore, Outcome, Removed};
 
@@ -163,6 +164,19 @@ impl Sessions {
     pub fn unlock(&self, accepted: &Accepted, keys: impl IntoIterator<Item = LockKey>) {
         let mut index = self.index();
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
+    }
+
+    /// Takes ready messages out of their sessions: they were removed from the store.
+    pub fn forget(&self, messages: &HashSet<Counter>) {
+        if !messages.is_empty() {
+            self.index().forget(messages);
+        }
+    }
+
+    /// True when the holder of a session waits for messages of it.
+    pub fn has_waiters(&self) -> bool {
+        let holders = self.index().holders();
+        holders.iter().any(|holder| holder.doorbell().waiters() > 0)
     }
 
     /// Lets everybody who holds a session look again.
