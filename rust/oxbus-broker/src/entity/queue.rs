@@ -124,6 +124,14 @@ impl Queue {
 
     /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the queue.
     pub(crate) fn restore(&self, index: usize, queues: Queues) {
+        // Every send is a use, whether that was written down or not.
+        let newest = queues.main.values().map(|kept| kept.enqueued_at).max();
+        if let Some(newest) = newest {
+            match self.topic() {
+                Some(topic) => topic.used_at(newest),
+                None => self.used_at(newest),
+            }
+        }
         let cell = Cell::restore(
             &self.shards[index],
             self.id,
@@ -430,6 +438,10 @@ impl Queue {
             if !self.shards[index].health().serves() {
                 continue;
             }
+            if cell.has_due(moment.now) {
+                // As if they were sent now (B-235).
+                self.touch(moment.now);
+            }
             if self.is_topic() {
                 self.activate_due(index, cell, moment.now);
             }
@@ -515,6 +527,11 @@ impl Queue {
         if self.accessed_at.load(Ordering::Relaxed) / 1000 != now.0 / 1000 {
             self.accessed_at.store(now.0, Ordering::Relaxed);
         }
+    }
+
+    /// Notes a use in the past.
+    pub(crate) fn used_at(&self, at: Timestamp) {
+        self.accessed_at.fetch_max(at.0, Ordering::Relaxed);
     }
 
     /// Notes the opening of a receiver; on a subscription it is a use of the topic, too (B-388).

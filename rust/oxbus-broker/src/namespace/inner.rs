@@ -161,7 +161,7 @@ impl Inner {
             (Timestamp(entry.created_at_ms), Timestamp(entry.updated_at_ms)),
         );
         if let Some(accessed_at_ms) = entry.accessed_at_ms {
-            entity.touch(Timestamp(accessed_at_ms));
+            entity.used_at(Timestamp(accessed_at_ms));
         }
         Ok(Arc::new(entity))
     }
@@ -289,7 +289,7 @@ impl Inner {
     }
 
     /// Writes down when entities were used last, so that their idle time goes on after the next open.
-    fn note_uses(&self, of: impl Fn(&Queue) -> bool) {
+    pub(super) fn note_uses(&self, of: impl Fn(&Queue) -> bool) {
         let Some(stores) = self.stores.as_ref().filter(|stores| stores.owns_all()) else {
             return;
         };

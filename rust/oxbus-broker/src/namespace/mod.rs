@@ -142,6 +142,7 @@ impl Namespace {
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.core.check_open()?;
         self.inner.forget_seen();
+        self.inner.note_uses(|_| true);
         let healthy = |shard: &&Arc<Shard>| shard.health().serves();
         self.inner
             .shards
