@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::{EntityName, SubQueue};
-use oxbus_model::options::{LockPolicy, PeekPolicy, QueueSettings};
+use oxbus_model::options::{EntityStatus, LockPolicy, PeekPolicy, QueueSettings};
 use oxbus_model::tier::{Kind, Plan};
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 
@@ -169,6 +169,7 @@ impl Namespace {
         }
         settings.check()?;
         plan.check(kind, &settings, None)?;
+        check_status(kind, settings.status)?;
         self.delete_idle();
         let mut entities = inner.core.queues_for_change();
         inner.refresh(&mut entities);
@@ -273,6 +274,9 @@ impl Namespace {
         held.check_change(&next)?;
         let plan = self.inner.core.plan();
         plan.check(role.kind(), &next, Some(&held))?;
+        if next.status != held.status {
+            check_status(role.kind(), next.status)?;
+        }
         check_destinations(entity.name(), &next, &entities)?;
         let compiled = match &role {
             EntityRole::Subscription { rules, .. } => entity.compile(rules)?,
@@ -474,6 +478,17 @@ fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
     };
     let detail = format!("the partition is offline: {reason}; {advice}: partition={}", shard.id());
     Error::new(ErrorKind::PartitionUnavailable, detail)
+}
+
+/// Refuses a status that is none of the entity's kind (B-396).
+fn check_status(kind: Kind, status: EntityStatus) -> Result<()> {
+    let (what, others) = match (kind, status) {
+        (Kind::Topic, EntityStatus::ReceiveDisabled) => ("a topic is not received from", "SendDisabled"),
+        (Kind::Subscription, EntityStatus::SendDisabled) => ("a subscription is not sent to", "ReceiveDisabled"),
+        _ => return Ok(()),
+    };
+    let detail = format!("{what}; use Active, Disabled or {others} as its status: {status:?}");
+    Err(Error::new(ErrorKind::InvalidOperation, detail))
 }
 
 /// Refuses to forward to the entity itself, to what is not there, and to a subscription (B-033, B-332).
