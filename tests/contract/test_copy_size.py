@@ -49,22 +49,23 @@ def test_too_large_a_copy_is_dead_lettered(
     for message in buried:
         assert message.dead_letter_reason == "HeaderSizeExceeded"
         assert message.dead_letter_error_description == "The size quota for this stream has been exceeded."
-        assert len(message.application_properties["a"]) == 500
+        assert message.application_properties is not None
+        assert message.application_properties.keys() >= {"a"}
         assert "b" not in message.application_properties
+        assert len(message.application_properties["a"]) == 500
     assert admin.get_subscription_runtime_properties(small_topic, "grown").active_message_count == 0
     assert admin.get_subscription_runtime_properties(small_topic, "plain").active_message_count == 2
 
 
 def test_a_copy_within_the_limit_goes_through(
-    small_topic: str,
-    client: ServiceBusClient,
-    drain: Callable[..., list[ServiceBusReceivedMessage]],
+    small_topic: str, client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
     """The limit is that of the topic, for what the action made (B-054, B-379)."""
     with client.get_topic_sender(small_topic) as sender:
         sender.send_messages(ServiceBusMessage(b"x", application_properties={"a": "y" * 200}))
     with client.get_subscription_receiver(small_topic, "grown") as receiver:
         (message,) = drain(receiver)
+    assert message.application_properties is not None
     assert [len(message.application_properties[name]) for name in "ab"] == [400, 800]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,13 +91,13 @@ def test_never_is_the_default(queue_name: str, admin: ServiceBusAdministrationCl
 @pytest.mark.parametrize(
     "use",
     [
-        lambda sender, receiver, admin, name: sender.send_messages(ServiceBusMessage(b"x")),
-        lambda sender, receiver, admin, name: sender.send_messages([ServiceBusMessage(b"x")]),
-        lambda sender, receiver, admin, name: receiver.receive_messages(max_wait_time=0),
-        lambda sender, receiver, admin, name: receiver.peek_messages(),
-        lambda sender, receiver, admin, name: admin.update_queue(admin.get_queue(name)),
-        lambda sender, receiver, admin, name: admin.purge_messages(name),
-        lambda sender, receiver, admin, name: admin.resubmit_dead_letters(name),
+        lambda it: it.sender.send_messages(ServiceBusMessage(b"x")),
+        lambda it: it.sender.send_messages([ServiceBusMessage(b"x")]),
+        lambda it: it.receiver.receive_messages(max_wait_time=0),
+        lambda it: it.receiver.peek_messages(),
+        lambda it: it.admin.update_queue(it.admin.get_queue(it.name)),
+        lambda it: it.admin.purge_messages(it.name),
+        lambda it: it.admin.resubmit_dead_letters(it.name),
     ],
     ids=["send", "send a batch", "receive", "peek", "update", "purge", "resubmit"],
 )
@@ -111,7 +112,7 @@ def test_uses_of_a_queue(
     with client.get_queue_sender(short_lived) as sender, client.get_queue_receiver(short_lived) as receiver:
         for _ in range(3):
             clock.advance(NEARLY)
-            use(sender, receiver, admin, short_lived)
+            use(SimpleNamespace(sender=sender, receiver=receiver, admin=admin, name=short_lived))
         clock.advance(NEARLY)
         assert names(admin) == [short_lived]
         clock.advance(1)
@@ -215,9 +216,7 @@ def test_an_update_changes_the_idle_time(
 @pytest.mark.parametrize(
     "value", [timedelta(0), timedelta(seconds=-1), timedelta(minutes=4, seconds=59, milliseconds=999)], ids=str
 )
-def test_less_than_five_minutes_is_refused(
-    admin: ServiceBusAdministrationClient, kind: str, value: timedelta
-) -> None:
+def test_less_than_five_minutes_is_refused(admin: ServiceBusAdministrationClient, kind: str, value: timedelta) -> None:
     """The shortest time is five minutes (B-028)."""
     admin.create_topic("t")
     create: Callable[..., object] = {
@@ -255,6 +254,7 @@ def test_a_session_receiver_keeps_its_queue(
     name = make_queue("talk", requires_session=True, auto_delete_on_idle=IDLE, lock_duration=timedelta(hours=1))
     with client.get_queue_receiver(name, session_id="a") as receiver:
         clock.advance(NEARLY)
+        assert receiver.session is not None
         receiver.session.renew_lock()
         clock.advance(NEARLY)
         receiver.session.get_state()
@@ -263,6 +263,7 @@ def test_a_session_receiver_keeps_its_queue(
 
     def next_session() -> str | None:
         with client.get_queue_receiver(name, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60) as receiver:
+            assert receiver.session is not None
             return receiver.session.session_id
 
     with client.get_queue_sender(name) as sender:
@@ -303,10 +304,10 @@ def test_an_unused_subscription_is_deleted(
 @pytest.mark.parametrize(
     "use",
     [
-        lambda receiver, admin: receiver.receive_messages(max_wait_time=0),
-        lambda receiver, admin: receiver.peek_messages(),
-        lambda receiver, admin: admin.update_subscription("news", admin.get_subscription("news", "all")),
-        lambda receiver, admin: admin.create_rule("news", "all", f"rule-{id(object())}", filter=SqlRuleFilter("a = 1")),
+        lambda it: it.receiver.receive_messages(max_wait_time=0),
+        lambda it: it.receiver.peek_messages(),
+        lambda it: it.admin.update_subscription("news", it.admin.get_subscription("news", "all")),
+        lambda it: it.admin.create_rule("news", "all", f"rule-{id(object())}", filter=SqlRuleFilter("a = 1")),
     ],
     ids=["receive", "peek", "update", "rule"],
 )
@@ -323,7 +324,7 @@ def test_uses_of_a_subscription_are_uses_of_its_topic(
     subscribe(auto_delete_on_idle=IDLE)
     with client.get_subscription_receiver(topic, "all") as receiver:
         clock.advance(NEARLY)
-        use(receiver, admin)
+        use(SimpleNamespace(receiver=receiver, admin=admin))
         clock.advance(NEARLY)
         assert subscriptions(admin) == ["all"]
         clock.advance(1)
@@ -335,8 +336,8 @@ def test_uses_of_a_subscription_are_uses_of_its_topic(
 @pytest.mark.parametrize(
     "use",
     [
-        lambda sender, admin, clock: sender.send_messages(ServiceBusMessage(b"x")),
-        lambda sender, admin, clock: admin.update_topic(admin.get_topic("news")),
+        lambda it: it.sender.send_messages(ServiceBusMessage(b"x")),
+        lambda it: it.admin.update_topic(it.admin.get_topic("news")),
     ],
     ids=["send", "update"],
 )
@@ -351,7 +352,7 @@ def test_uses_of_a_topic(
     topic = make_topic(auto_delete_on_idle=IDLE)
     with client.get_topic_sender(topic) as sender:
         clock.advance(NEARLY)
-        use(sender, admin, clock)
+        use(SimpleNamespace(sender=sender, admin=admin))
         clock.advance(NEARLY)
         assert [it.name for it in admin.list_topics()] == [topic]
         admin.create_subscription(topic, "s")

@@ -46,7 +46,7 @@ def test_everything_goes(
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
     client: ServiceBusClient,
 ) -> None:
-    """All messages are removed in one call, however many, and the call says how many (B-401, B-405)."""
+    """All messages are removed in one call, however many, partitioned or not (B-401, B-404, B-405)."""
     for start in range(0, 700, 100):
         batch = [ServiceBusMessage(str(start + number)) for number in range(100)]
         sender.send_messages(batch)
@@ -355,10 +355,7 @@ def test_time_without_zone_is_utc(
 
 
 def test_refused_entities(
-    topic: str,
-    make_queue: Callable[..., str],
-    admin: ServiceBusAdministrationClient,
-    client: ServiceBusClient,
+    topic: str, make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, client: ServiceBusClient
 ) -> None:
     """Unknown ones, topics, disabled ones and those that forward are refused, as a receive is (B-136, B-137, B-397)."""
     make_queue("target")
