@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from oxbus._oxbus import Namespace
+
+
+LOOK_EVERY_SECONDS = 0.05
+"""How long a call with a rate sleeps at most before it looks at the clock, which may be moved by hand."""
 
 
 class MessageCalls:
@@ -31,12 +36,12 @@ class MessageCalls:
     ) -> int:
         """Remove messages that nobody has; those that are locked, deferred or scheduled stay.
 
-        What is removed in one partition is removed together.
+        What is removed in one partition is removed together. Messages that come in meanwhile may stay.
 
         Args:
             entity: A queue, or a subscription as ``topic/Subscriptions/subscription``.
             sub_queue: Its dead-letter queue.
-            where: Only messages that the filter selects.
+            where: Only messages that the filter selects; one that it cannot be evaluated for stays.
             before_enqueued_time_utc: Only messages that were stored before this time.
             limit: At most so many.
 
@@ -45,6 +50,8 @@ class MessageCalls:
 
         Raises:
             MessagingEntityNotFoundError: There is no such entity.
+            MessagingEntityDisabledError: Its status forbids to receive.
+            InvalidOperationError: It is a topic, or its messages are forwarded.
             InvalidRuleError: The filter cannot be read.
             ValueError: `limit` is below 0.
             PartitionUnavailableError: A store failed; what was removed before is removed.
@@ -61,13 +68,15 @@ class MessageCalls:
     ) -> int:
         """Put dead-lettered messages back into their entity as new messages, without the reason.
 
-        They get new numbers, and their time to live and delivery count begin anew. What goes in one partition goes
-        together; with a `rate`, in steps of a second.
+        They get new numbers in the order of their old ones, and their time to live, delivery count and forwarding begin
+        anew. What goes in one partition goes together; with a `rate`, at most one partition's share of a step does.
+        None is dropped as a duplicate. In an entity that requires sessions, a message without a session id stays.
 
         Args:
             entity: A queue, or a subscription as ``topic/Subscriptions/subscription``.
-            where: Only messages that the filter selects.
-            rate: Messages per second; None for as fast as possible.
+            where: Only messages that the filter selects; one that it cannot be evaluated for stays.
+            rate: Messages per second of the namespace's clock; None for as fast as possible. The call returns when the
+                last one went.
             limit: At most so many. Never more than are there when the call begins.
 
         Returns:
@@ -75,33 +84,36 @@ class MessageCalls:
 
         Raises:
             MessagingEntityNotFoundError: There is no such entity.
+            MessagingEntityDisabledError: Its status forbids to receive or to send.
+            InvalidOperationError: It is a topic, or its dead letters are forwarded.
             InvalidRuleError: The filter cannot be read.
-            ValueError: `limit` is below 0, or `rate` not more than 0.
-            ServiceBusQuotaExceededError: The entity is full; what was put back before is there.
+            ValueError: `limit` is below 0, or `rate` is not a number more than 0.
+            PartitionUnavailableError: A store failed; what was put back before is there.
 
         Source: docs/behaviour.md B-270.
         """
         expression, parameters = _read(where)
         _check_limit(limit)
-        if rate is not None and not rate > 0:
-            raise ValueError(f"rate must be more than 0 messages per second: {rate=}")
+        if rate is not None and not (rate > 0 and math.isfinite(rate)):
+            raise ValueError(f"rate must be more than 0 messages per second, or None: {rate=}")
         left: int = self._namespace._dead_letter_count(entity)
         if limit is not None:
             left = min(left, limit)
         if rate is None:
             return self._namespace._resubmit(entity, expression, parameters, left)
         sent = 0
-        begun = time.monotonic()
-        while left > sent:
-            due = min(left, int((time.monotonic() - begun) * rate) + 1) - sent
-            if due <= 0:
-                time.sleep(min(1.0, 1 / rate))
-                continue
+        due = min(left, 1)
+        begun = self._namespace._clock_ms()
+        while True:
             step = self._namespace._resubmit(entity, expression, parameters, due)
             sent += step
-            if step < due:
-                break
-        return sent
+            if step < due or sent == left:
+                return sent
+            due = 0
+            while due == 0:
+                time.sleep(min(1 / rate, LOOK_EVERY_SECONDS))
+                passed = (self._namespace._clock_ms() - begun) / 1000
+                due = min(left, int(passed * rate) + 1) - sent
 
 
 def _read(where: SqlRuleFilter | None) -> tuple[str | None, dict[str, object]]:

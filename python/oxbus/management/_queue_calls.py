@@ -57,7 +57,8 @@ class QueueCalls:
         Args:
             queue_name: Up to 260 letters, digits and ``. - _ /``; letter case is kept, and ignored when comparing.
             authorization_rules: Refused: access rights are not in this version.
-            auto_delete_on_idle: Refused: idle deletion is not in this version.
+            auto_delete_on_idle: The queue is deleted with its messages after this long without use, at least five
+                minutes; never when missing.
             dead_lettering_on_message_expiration: Keep expired messages in the dead-letter queue. Default False.
             default_message_time_to_live: For messages that set none, and the most for those that do. Default: no end.
             duplicate_detection_history_time_window: How long ids are remembered, 10 minutes unless given.

@@ -65,7 +65,8 @@ class SubscriptionCalls:
             forward_to: Refused: forwarding is not in this version.
             user_metadata: A text of your own, up to 1,024 characters.
             forward_dead_lettered_messages_to: Refused: forwarding is not in this version.
-            auto_delete_on_idle: Refused: idle deletion is not in this version.
+            auto_delete_on_idle: The subscription is deleted with its messages after this long without use, at least
+                five minutes; never when missing.
             status: What the subscription lets through. Default active.
             rule: The first rule. None: ``$Default``, which selects every message.
 

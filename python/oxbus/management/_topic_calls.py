@@ -62,7 +62,8 @@ class TopicCalls:
             filtering_messages_before_publishing: Refuse a message that no rule selects. Default False.
             authorization_rules: Refused: access rights are not in this version.
             support_ordering: Messages reach the subscriptions in the order in which they were sent.
-            auto_delete_on_idle: Refused: idle deletion is not in this version.
+            auto_delete_on_idle: The topic is deleted with its messages after this long without use, at least five
+                minutes; never when missing.
             enable_partitioning: Spread topic and subscriptions over all partitions of the namespace. Default False.
             enable_express: Kept and shown. Default False.
             user_metadata: A text of your own, up to 1,024 characters.

@@ -17,6 +17,10 @@ pub const ENTITY_PATH_CHARS_MAX: usize = 260;
 pub const SUBSCRIPTION_CHARS_MAX: usize = 50;
 /// Subscriptions of a topic (B-042).
 pub const SUBSCRIPTIONS_MAX: usize = 2_000;
+/// SQL filters of all subscriptions of a topic, on any tier (B-042).
+pub const SQL_FILTERS_MAX: usize = 2_000;
+/// Correlation filters of all subscriptions of a topic, on any tier (B-042).
+pub const CORRELATION_FILTERS_MAX: usize = 100_000;
 /// Characters of an entity's user metadata (B-030).
 pub const USER_METADATA_CHARS_MAX: usize = 1_024;
 /// Characters of a dead-letter reason and of its description (B-168).
@@ -60,6 +64,8 @@ pub const TIER_DUPLICATE_WINDOW_MS_MAX: u64 = 7 * 86_400_000;
 /// Longest time to live on Basic, in milliseconds (B-003).
 pub const BASIC_TIME_TO_LIVE_MS_MAX: u64 = 14 * 86_400_000;
 
+/// Messages that a purge looks at in one step. Bounds the memory of a call.
+pub const PURGE_LOOK_MESSAGES: usize = 256;
 /// Messages of one peek (B-051).
 pub const PEEK_MESSAGES_MAX: usize = 250;
 /// Sequence numbers of one receive-and-delete of deferred messages (B-280).

@@ -2,10 +2,10 @@
 //! Tiers and editions of the service: what they let an entity be, and their quotas (B-001 … B-015, B-025 … B-055, B-466).
 
 use crate::caps::{
-    AUTO_DELETE_ON_IDLE_MS_MIN, BASIC_TIME_TO_LIVE_MS_MAX, BATCH_SIZE_BYTES_DEFAULT, DURATION_MS_NEVER, ENTITIES_MAX,
-    MESSAGE_SIZE_BYTES_MAX, PARTITIONED_ENTITIES_MAX, PARTITIONS_DEFAULT, PREMIUM_ENTITIES_MAX,
-    PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT, STANDARD_MESSAGE_SIZE_BYTES_MAX, TIER_DUPLICATE_WINDOW_MS_MAX,
-    TIER_DUPLICATE_WINDOW_MS_MIN, TIER_LOCK_DURATION_MS_MAX, TIER_LOCK_DURATION_MS_MIN,
+    AUTO_DELETE_ON_IDLE_MS_MIN, BASIC_TIME_TO_LIVE_MS_MAX, BATCH_SIZE_BYTES_DEFAULT, CORRELATION_FILTERS_MAX,
+    DURATION_MS_NEVER, ENTITIES_MAX, MESSAGE_SIZE_BYTES_MAX, PARTITIONED_ENTITIES_MAX, PARTITIONS_DEFAULT,
+    PREMIUM_ENTITIES_MAX, PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT, SQL_FILTERS_MAX, STANDARD_MESSAGE_SIZE_BYTES_MAX,
+    TIER_DUPLICATE_WINDOW_MS_MAX, TIER_DUPLICATE_WINDOW_MS_MIN, TIER_LOCK_DURATION_MS_MAX, TIER_LOCK_DURATION_MS_MIN,
 };
 use crate::options::{QueueSettings, in_range};
 use crate::{Error, ErrorKind, Result};
@@ -217,6 +217,23 @@ impl Plan {
             Profile::Current => tier.batch_size_bytes_max(),
             Profile::Edition2019 | Profile::Edition2017 => STANDARD_MESSAGE_SIZE_BYTES_MAX,
         })
+    }
+
+    /// Refuses one filter too many (B-042). `sql` and `correlation` are the numbers of a topic before a change and after it.
+    pub fn check_filters(self, topic: &str, sql: (usize, usize), correlation: (usize, usize)) -> Result<()> {
+        let kinds = [
+            ("SQL", sql, SQL_FILTERS_MAX),
+            ("correlation", correlation, CORRELATION_FILTERS_MAX),
+        ];
+        for (kind, (before, after), most) in kinds {
+            if self.tier.is_some() && after > most && after > before {
+                let detail = format!(
+                    "the topic has {most} {kind} filters, which is the most; delete a rule, or use another topic: `{topic}`"
+                );
+                return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses transactions where there are none (B-001).

@@ -236,6 +236,17 @@ pub trait MessageStore: Send + Sync {
         expired: &mut Vec<Removed>,
     ) -> usize;
 
+    /// Takes those of the given messages that are ready, as [`claim`](MessageStore::claim) does, and leaves the others as they
+    /// are. Returns how many it took.
+    fn claim_these(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize;
+
     /// True when a claim could find something. May be wrong only while another thread changes the store.
     fn has_ready(&self) -> bool;
 

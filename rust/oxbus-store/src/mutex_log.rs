@@ -286,6 +286,49 @@ impl State {
         taken
     }
 
+    fn claim_these(
+        &mut self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        let mut taken = 0;
+        for &counter in counters {
+            let Some((number, offset)) = self.place(counter) else {
+                continue;
+            };
+            let bit = self.visible_bits(number) & 1 << offset;
+            let Some(block) = self.block(number).filter(|block| block.ready & bit != 0) else {
+                continue;
+            };
+            block.ready &= !bit;
+            let entry = block.entry(offset).expect("a ready bit names a message");
+            if entry.expires_at <= now {
+                expired.push(self.leave(counter));
+                continue;
+            }
+            taken += 1;
+            match hold {
+                Hold::Take => {
+                    out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter.0)));
+                    self.reclaim(number);
+                }
+                Hold::Cache => {
+                    entry.hold(Phase::Cached, Ticks::NEVER);
+                    out.push(entry.claimed(counter.0));
+                }
+                Hold::Lock { deadline } => {
+                    entry.hold(Phase::Locked, deadline);
+                    out.push(entry.claimed(counter.0));
+                    self.note_deadline(number, deadline);
+                }
+            }
+        }
+        taken
+    }
+
     fn expire_block(
         &mut self,
         number: u64,
@@ -360,6 +403,17 @@ impl MessageStore for MutexLog {
         expired: &mut Vec<Removed>,
     ) -> usize {
         lock(&self.0).claim(max, hold, now, out, expired)
+    }
+
+    fn claim_these(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        lock(&self.0).claim_these(counters, hold, now, out, expired)
     }
 
     fn has_ready(&self) -> bool {

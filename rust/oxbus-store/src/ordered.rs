@@ -110,28 +110,58 @@ impl OrderedStore {
         while taken < max
             && let Some(counter) = self.ready.pop_first()
         {
-            let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
-                unreachable!("a ready counter names a message")
-            };
-            if found.get().expires_at <= now {
-                expired.push(found.remove().into_removed(counter));
-                continue;
-            }
-            match hold {
-                Hold::Take => out.push(found.remove().into_claimed(counter)),
-                Hold::Cache => {
-                    found.get_mut().hold(Phase::Cached, Ticks::NEVER);
-                    out.push(found.get().claimed(counter));
-                }
-                Hold::Lock { deadline } => {
-                    found.get_mut().hold(Phase::Locked, deadline);
-                    out.push(found.get().claimed(counter));
-                    self.deadlines.insert((deadline.0, counter));
-                }
-            }
-            taken += 1;
+            taken += usize::from(self.claim_ready(counter, hold, now, out, expired));
         }
         taken
+    }
+
+    /// See [`MessageStore::claim_these`](crate::MessageStore::claim_these).
+    pub fn claim_these(
+        &mut self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        let mut taken = 0;
+        for counter in counters {
+            if self.ready.remove(&counter.0) {
+                taken += usize::from(self.claim_ready(counter.0, hold, now, out, expired));
+            }
+        }
+        taken
+    }
+
+    /// Takes a message that was ready and is not in `ready` any more; false when its time is over.
+    fn claim_ready(
+        &mut self,
+        counter: u64,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> bool {
+        let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
+            unreachable!("a ready counter names a message")
+        };
+        if found.get().expires_at <= now {
+            expired.push(found.remove().into_removed(counter));
+            return false;
+        }
+        match hold {
+            Hold::Take => out.push(found.remove().into_claimed(counter)),
+            Hold::Cache => {
+                found.get_mut().hold(Phase::Cached, Ticks::NEVER);
+                out.push(found.get().claimed(counter));
+            }
+            Hold::Lock { deadline } => {
+                found.get_mut().hold(Phase::Locked, deadline);
+                out.push(found.get().claimed(counter));
+                self.deadlines.insert((deadline.0, counter));
+            }
+        }
+        true
     }
 
     /// See [`MessageStore::has_ready`](crate::MessageStore::has_ready).

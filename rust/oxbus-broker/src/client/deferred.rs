@@ -13,6 +13,7 @@ impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
     pub fn receive_deferred(&self, numbers: &[SequenceNumber]) -> Result<Deliveries> {
         self.check_receives()?;
+        self.queue.use_now();
         if self.session.is_some() {
             // A session that is lost is not the caller's to fetch from.
             self.session_state()?;

@@ -108,7 +108,7 @@ impl ReceiverOptions {
 impl Receiver {
     pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions, session: Option<Held>) -> Result<Self> {
         let allowed = options.check(&queue)?;
-        queue.touch(queue.core().clock().now());
+        queue.open_now();
         let receivable = queue.receivable(options.sub_queue);
         let policy = options.lock_policy.unwrap_or(queue.core().lock_policy());
         let cache = Arc::new(ReceiveCache::new(policy, options.prefetch));
@@ -302,8 +302,11 @@ pub(super) fn look_again_after(queue: &Queue) -> Option<Duration> {
         return None;
     }
     let Moment { now, ticks } = clock.moment();
-    let mut ms = queue.lock_duration_ms();
+    // Who waits notes that it does well before the entity seems to be idle.
     let topic = queue.topic();
+    let idle_ms = topic.as_deref().map_or(u64::MAX, Queue::auto_delete_on_idle_ms);
+    let idle_ms = queue.auto_delete_on_idle_ms().min(idle_ms);
+    let mut ms = queue.lock_duration_ms().min(idle_ms / 2);
     let of_topic = topic.iter().flat_map(|topic| topic.cells());
     for (_, cell) in queue.cells().chain(of_topic) {
         let (lock_end, due) = cell.next_event();

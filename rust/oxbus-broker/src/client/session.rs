@@ -109,6 +109,7 @@ impl Receiver {
     fn held(&self) -> Result<&Held> {
         self.check_open()?;
         self.queue.check_alive()?;
+        self.queue.use_now();
         self.session.as_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidOperation,

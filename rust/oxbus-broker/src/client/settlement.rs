@@ -319,6 +319,7 @@ impl Receiver {
     fn check_settles(&self) -> Result<()> {
         self.check_open()?;
         self.queue.check_alive()?;
+        self.queue.use_now();
         self.check_has_session()?;
         match self.mode {
             ReceiveMode::PeekLock => Ok(()),

@@ -79,6 +79,9 @@ pub struct EntityEntry {
     pub created_at_ms: u64,
     /// When its settings changed last.
     pub updated_at_ms: u64,
+    /// When it was used last, as far as that was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accessed_at_ms: Option<u64>,
     /// Its settings; those that a topic or a subscription has not are at their defaults.
     pub settings: QueueSettings,
     /// What it is.
@@ -146,6 +149,7 @@ mod tests {
             home: 7,
             created_at_ms: 1,
             updated_at_ms: 2,
+            accessed_at_ms: Some(3),
             settings: QueueSettings {
                 default_time_to_live_ms: Some(5_000),
                 user_metadata: "text with \"quotes\" and é".to_owned(),

@@ -129,6 +129,7 @@ fn guessed(partitions: u16, images: &[Image]) -> Contents {
             home: 0,
             created_at_ms: 0,
             updated_at_ms: 0,
+            accessed_at_ms: None,
             settings: QueueSettings {
                 enable_partitioning: true,
                 // Only such a queue has states.

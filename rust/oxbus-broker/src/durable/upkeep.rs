@@ -22,6 +22,8 @@ pub trait Kept: Send + Sync {
     fn shards(&self) -> &[Arc<Shard>];
     /// Writes a snapshot of a shard.
     fn save(&self, shard: &Arc<Shard>);
+    /// Writes down when the entities were used last that are deleted when nobody uses them.
+    fn note_uses(&self);
     /// Tries to heal a shard; true when it works again.
     fn try_heal(&self, shard: &Arc<Shard>) -> bool;
 }
@@ -84,6 +86,7 @@ impl Drop for Upkeep {
 impl Stop {
     fn run(&self, find: &dyn Fn() -> Option<Arc<dyn Kept>>) {
         let mut watches: Vec<Watch> = Vec::new();
+        let mut note = next_save();
         while self.pause() {
             let Some(kept) = find() else { return };
             watches.resize(
@@ -95,6 +98,10 @@ impl Stop {
             );
             for (shard, watch) in kept.shards().iter().zip(&mut watches) {
                 watch.look(shard, &*kept);
+            }
+            if note.remaining() == Some(Duration::ZERO) {
+                kept.note_uses();
+                note = next_save();
             }
         }
     }

@@ -35,6 +35,10 @@ pub(crate) struct Notices<'a> {
     waiting: Vec<&'a Queue>,
 }
 
+/// Why a copy goes to the dead-letter queue that an action has made too large, in the service's words (B-267).
+const HEADER_TOO_LARGE: &str = "HeaderSizeExceeded";
+const TOO_LARGE: &str = "The size quota for this stream has been exceeded.";
+
 /// Why a copy goes to the dead-letter queue, and more of it (B-358, B-381).
 fn words(failure: &Failure) -> (&'static str, &str) {
     match failure {
@@ -116,13 +120,12 @@ impl<'a> Departure<'a> {
             let expires_at = expires_at.min(entity.expires_at(None, self.now));
             match copied {
                 Copied::AsSent => same.push((self.position(entity, index), expires_at)),
+                Copied::Changed(record) if record.len() > entity.copy_bytes_max() => {
+                    self.bury((entity, index), &fields, expires_at, (HEADER_TOO_LARGE, TOO_LARGE))?;
+                }
                 Copied::Changed(record) => self.add(entity, index, record, expires_at),
                 Copied::Failed(failure) if entity.buries_failed() => {
-                    let (reason, description) = words(&failure);
-                    let marked = with_dead_letter(&encode(&fields), Some(reason), Some(description), &[])?;
-                    let position = self.position(entity, index);
-                    let record = marked.into();
-                    self.out.failed.push((position, NewMessage { record, expires_at }));
+                    self.bury((entity, index), &fields, expires_at, words(&failure))?;
                 }
                 Copied::Failed(_) => {}
             }
@@ -132,6 +135,21 @@ impl<'a> Departure<'a> {
             let (record, copies) = (encode(&fields), same);
             self.out.fans.push(Fan { record, copies });
         }
+        Ok(())
+    }
+
+    /// Adds a message as it was sent for the dead-letter queue of a subscription.
+    fn bury(
+        &mut self,
+        (entity, index): (&'a Queue, usize),
+        fields: &Fields<'_>,
+        expires_at: Timestamp,
+        (reason, description): (&str, &str),
+    ) -> Result<()> {
+        let marked = with_dead_letter(&encode(fields), Some(reason), Some(description), &[])?;
+        let position = self.position(entity, index);
+        let record = marked.into();
+        self.out.failed.push((position, NewMessage { record, expires_at }));
         Ok(())
     }
 

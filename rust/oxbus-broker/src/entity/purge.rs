@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Removing many messages, and sending dead-lettered ones again.
 //!
-//! Each partition is one step: all of what is chosen there goes in one entry of the journal.
+//! Each partition is one step: all of what is chosen there goes in one entry of the journal. What to choose is looked up
+//! page by page without holding anything; only what is chosen is taken, so receivers go on with the rest meanwhile.
 
 use std::sync::Arc;
 
+use oxbus_model::caps::PURGE_LOOK_MESSAGES;
 use oxbus_model::message::{Fields, PropertiesBuilder};
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, Outcome, Peeked, Phase, Record};
+use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_store::{Claimed, Hold, LockKey, NumberedStore, Outcome, Peeked, Phase, Record};
 
 use super::Queue;
 use super::departure::Departure;
 use crate::filter::{SqlFilter, Subject};
 use crate::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, encode};
-use crate::shard::{Cell, Ending, Held, Unit, UnitError};
+use crate::shard::{Admission, Cell, Ended, Ending, Held, Unit, UnitError};
 
 /// Which messages.
 #[derive(Debug, Default)]
@@ -28,20 +30,27 @@ pub struct Choice {
 }
 
 impl Choice {
-    fn takes(&self, cell: &Cell, claimed: &Claimed, index: usize) -> Result<bool> {
-        if self.before.is_some_and(|before| claimed.enqueued_at >= before) {
+    /// True for a message that is wanted; of an entity that requires sessions only with a session, when `needs_session` says so.
+    fn takes(&self, cell: &Cell, message: &Peeked, index: usize, needs_session: bool) -> Result<bool> {
+        if self.before.is_some_and(|before| message.enqueued_at >= before) {
+            return Ok(false);
+        }
+        if self.filter.is_none() && !needs_session {
+            return Ok(true);
+        }
+        let record = cell.load(&message.record)?;
+        let fields = Fields::decode(&record)?;
+        if needs_session && fields.session_id.is_none() {
             return Ok(false);
         }
         let Some(filter) = &self.filter else { return Ok(true) };
-        let record = cell.load(&claimed.record)?;
-        let fields = Fields::decode(&record)?;
         let subject = Subject {
             fields: &fields,
-            enqueued_at: claimed.enqueued_at,
-            enqueued_number: Some(Queue::sequence_number(index, claimed.key.counter)),
-            expires_at: claimed.expires_at,
+            enqueued_at: message.enqueued_at,
+            enqueued_number: Some(Queue::sequence_number(index, message.counter)),
+            expires_at: message.expires_at,
             size_bytes: record.len(),
-            delivery_count: claimed.delivery_count,
+            delivery_count: message.delivery_count,
         };
         // What cannot be evaluated is not selected.
         Ok(filter.selects(&subject).unwrap_or(false))
@@ -51,15 +60,16 @@ impl Choice {
 impl Queue {
     /// Removes messages of a sub-queue that nobody has; how many. Locked, deferred and scheduled ones stay (B-402).
     pub fn purge(&self, sub_queue: SubQueue, choice: &Choice) -> Result<usize> {
-        self.check_alive()?;
-        self.tick(self.core().clock().moment());
+        self.check_takes_from(sub_queue)?;
         let mut removed = 0;
         for (index, cell) in self.cells().filter(|(index, _)| self.shard(*index).health().serves()) {
             let left = choice.limit.map_or(usize::MAX, |limit| limit - removed);
             if left == 0 {
                 break;
             }
-            let chosen = self.choose((sub_queue, index, cell), choice, left)?;
+            let chosen = self.choose((sub_queue, index, cell), left, |message| {
+                choice.takes(cell, message, index, false)
+            })?;
             let keys: Vec<LockKey> = chosen.iter().map(|claimed| claimed.key).collect();
             let mut lost = Vec::new();
             let ticks = self.core().clock().ticks();
@@ -70,17 +80,20 @@ impl Queue {
         Ok(removed)
     }
 
-    /// Puts dead-lettered messages back into the entity as new ones, without the reason; how many.
+    /// Puts dead-lettered messages back into the entity as new ones, without the reason; how many. One without a session
+    /// stays where a session is required: it would come back at once (B-185).
     pub fn resubmit(self: &Arc<Self>, choice: &Choice) -> Result<usize> {
-        self.check_alive()?;
-        self.tick(self.core().clock().moment());
+        self.check_takes_from(SubQueue::DeadLetter)?;
+        self.check_sends()?;
         let mut sent = 0;
         for (index, cell) in self.cells().filter(|(index, _)| self.shard(*index).health().serves()) {
             let left = choice.limit.map_or(usize::MAX, |limit| limit - sent);
             if left == 0 {
                 break;
             }
-            let chosen = self.choose((SubQueue::DeadLetter, index, cell), choice, left)?;
+            let chosen = self.choose((SubQueue::DeadLetter, index, cell), left, |message| {
+                choice.takes(cell, message, index, self.requires_session())
+            })?;
             if !chosen.is_empty() {
                 sent += chosen.len();
                 self.resubmit_all(index, cell, &chosen)?;
@@ -89,120 +102,142 @@ impl Queue {
         Ok(sent)
     }
 
+    /// Refuses as a receive of the sub-queue does, and counts as one (B-383).
+    fn check_takes_from(&self, sub_queue: SubQueue) -> Result<()> {
+        self.check_receivable()?;
+        self.check_not_forwarding(sub_queue)?;
+        self.check_receives()?;
+        self.use_now();
+        self.tick(self.core().clock().moment());
+        Ok(())
+    }
+
     fn resubmit_all(&self, index: usize, cell: &Cell, chosen: &[Claimed]) -> Result<()> {
         let moment = Moment {
             now: self.now(),
             ..self.core().clock().moment()
         };
+        let sent = self.send_again(index, cell, chosen, moment);
+        if sent.is_err() {
+            self.let_go(
+                (SubQueue::DeadLetter, index, cell),
+                chosen.iter().map(|claimed| claimed.key),
+            );
+        }
+        sent
+    }
+
+    /// Moves held messages of the dead-letter queue into the entity, all or none.
+    fn send_again(&self, index: usize, cell: &Cell, chosen: &[Claimed], moment: Moment) -> Result<()> {
+        // They are counted in its size as they are: no more room is taken.
+        self.admit(index, 0, chosen.len())?;
         let mut departure = Departure::new(moment.now);
-        let mut bytes = 0;
-        let done = chosen
-            .iter()
-            .try_for_each(|claimed| {
-                let record = without_reason(&cell.load(&claimed.record)?)?;
-                let lives = Fields::decode(&record)?.time_to_live_ms;
-                bytes += record.len();
-                departure.add(self, index, record, self.expires_at(lives, moment.now));
-                Ok(())
-            })
-            .and_then(|()| self.admit(index, bytes, chosen.len()).map(drop));
+        let mut identities = Vec::new();
+        for claimed in chosen {
+            let record = as_new(&cell.load(&claimed.record)?, self.is_queue())?;
+            let fields = Fields::decode(&record)?;
+            // What has no key is not remembered.
+            identities.push(self.identity_of(&fields).unwrap_or_default());
+            let expires_at = self.expires_at(fields.time_to_live_ms, moment.now);
+            departure.add(self, index, record, expires_at);
+        }
+        // None is dropped as a copy, which would lose it; later copies of it are.
+        let admission = cell
+            .history()
+            .map(|history| history.admit(&identities, moment.now, self.duplicate_window_ms()));
         let held = chosen.iter().map(|claimed| Held {
             cell,
             sub_queue: SubQueue::DeadLetter,
             key: claimed.key,
             ending: Ending::Outcome(Outcome::Complete),
         });
-        let (sends, notices) = departure.finish();
+        let (mut sends, notices) = departure.finish();
+        cell.push_seen(admission.as_ref(), &mut sends.events);
         let unit = Unit {
             sends,
             held: held.collect(),
             states: Vec::new(),
         };
-        let committed = done.and_then(|()| {
-            let committed = cell.commit_unit(unit, moment, cell.durability(None));
-            committed.map(drop).map_err(|error| match error {
-                UnitError::Refused(refusal) => refusal.error,
-                UnitError::LockLost(_) | UnitError::SessionLost => {
-                    let detail = "a message was taken by somebody else meanwhile; make the call again";
-                    Error::new(ErrorKind::MessageLockLost, detail)
-                }
-            })
-        });
-        if committed.is_err() {
-            self.let_go(
-                (SubQueue::DeadLetter, index, cell),
-                chosen.iter().map(|claimed| claimed.key),
-            );
-        } else {
-            notices.announce();
-        }
-        committed
+        let committed = cell.commit_unit(unit, moment, cell.durability(None));
+        committed.map_err(|error| match error {
+            UnitError::Refused(refusal) => refusal.error,
+            UnitError::LockLost(_) | UnitError::SessionLost => {
+                let detail = "a message was taken by somebody else meanwhile; make the call again";
+                Error::new(ErrorKind::MessageLockLost, detail)
+            }
+        })?;
+        admission.inspect(Admission::keep);
+        self.touch(moment.now);
+        notices.announce();
+        Ok(())
     }
 
-    /// Takes hold of the messages that are chosen, up to `max`; the others are as before.
+    /// Takes hold of up to `max` messages that are wanted, in the order of their numbers; the others are left alone. Those
+    /// that come in meanwhile are not looked at.
     fn choose(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
-        choice: &Choice,
         max: usize,
+        wants: impl Fn(&Peeked) -> Result<bool>,
     ) -> Result<Vec<Claimed>> {
-        let hold = Hold::Lock { deadline: Ticks::NEVER };
-        let mut claims = Vec::new();
-        let (_, buried) = cell.claim(
-            sub_queue,
-            usize::MAX,
-            hold,
-            self.now(),
-            self.buries_expired(),
-            &mut claims,
-        );
-        let buried = buried + self.claim_put_aside((sub_queue, cell), hold, &mut claims);
-        if buried > 0 {
-            self.publish(SubQueue::DeadLetter, index, buried);
-        }
+        let end = cell.main().next();
         let mut chosen = Vec::new();
-        let mut others = Vec::new();
-        let mut failed = None;
-        for claimed in claims {
-            let takes = failed.is_none() && chosen.len() < max;
-            let is_chosen = if takes {
-                choice.takes(cell, &claimed, index)
-            } else {
-                Ok(false)
+        let mut from = Counter(0);
+        while chosen.len() < max {
+            let mut page: Vec<Peeked> = Vec::new();
+            cell.store(sub_queue).peek(from, PURGE_LOOK_MESSAGES, &mut page);
+            let Some(last) = page.last().map(|message| message.counter) else {
+                break;
             };
-            match is_chosen {
-                Ok(true) => chosen.push(claimed),
-                Ok(false) => others.push(claimed.key),
-                Err(error) => {
-                    failed = Some(error);
-                    others.push(claimed.key);
+            from = last.next();
+            page.retain(|message| message.counter < end && matches!(message.phase, Phase::Ready | Phase::Cached));
+            let mut wanted = Vec::new();
+            for message in page {
+                if chosen.len() + wanted.len() == max {
+                    break;
+                }
+                match wants(&message) {
+                    Ok(true) => wanted.push(message),
+                    Ok(false) => {}
+                    Err(error) => {
+                        let keys = chosen.iter().map(|claimed: &Claimed| claimed.key);
+                        self.let_go((sub_queue, index, cell), keys);
+                        return Err(error);
+                    }
                 }
             }
+            self.take_hold((sub_queue, index, cell), wanted, &mut chosen);
+            if last >= end {
+                break;
+            }
         }
-        if failed.is_some() {
-            others.extend(chosen.drain(..).map(|claimed| claimed.key));
-        }
-        self.let_go((sub_queue, index, cell), others.into_iter());
-        failed.map_or(Ok(chosen), Err)
+        Ok(chosen)
     }
 
-    /// Takes hold of messages that stand in a cache or in a session, handed out to nobody. Those whose time went by there
-    /// expire; how many were buried.
-    fn claim_put_aside(&self, (sub_queue, cell): (SubQueue, &Cell), hold: Hold, claims: &mut Vec<Claimed>) -> usize {
-        let mut found: Vec<Peeked> = Vec::new();
-        let store = cell.store(sub_queue);
-        store.peek(oxbus_model::Counter(0), usize::MAX, &mut found);
-        found.retain(|message| message.phase == Phase::Cached);
+    /// Takes hold of those of some messages that nobody has still: ready ones, and those that stand in a cache or in a
+    /// session, handed out to nobody. One whose time went by there expires.
+    fn take_hold(
+        &self,
+        (sub_queue, index, cell): (SubQueue, usize, &Cell),
+        wanted: Vec<Peeked>,
+        chosen: &mut Vec<Claimed>,
+    ) {
+        let hold = Hold::Lock { deadline: Ticks::NEVER };
+        let before = chosen.len();
+        let (ready, put_aside): (Vec<Peeked>, Vec<Peeked>) =
+            wanted.into_iter().partition(|message| message.phase == Phase::Ready);
+        let ready: Vec<Counter> = ready.iter().map(|it| it.counter).collect();
+        let now = self.now();
+        let mut buried = cell.claim_these(sub_queue, &ready, hold, now, self.buries_expired(), chosen);
         let key_of = |message: &Peeked| LockKey {
             counter: message.counter,
             generation: message.generation,
         };
         if sub_queue == SubQueue::Main {
-            cell.withdraw_from_sessions(found.iter().map(key_of));
+            cell.withdraw_from_sessions(put_aside.iter().map(key_of));
         }
-        let now = self.now();
         let mut expired = Vec::new();
-        for message in found {
+        for message in put_aside {
             let is_over = sub_queue == SubQueue::Main && message.expires_at <= now;
             let mut claimed = Claimed {
                 key: key_of(&message),
@@ -215,13 +250,20 @@ impl Queue {
             };
             if is_over {
                 expired.push(claimed);
-            } else if let Some(key) = store.hand_out(claimed.key, hold) {
+            } else if let Some(key) = cell.store(sub_queue).hand_out(claimed.key, hold) {
                 claimed.key = key;
-                claims.push(claimed);
+                chosen.push(claimed);
             }
         }
-        claims.sort_by_key(|claimed| claimed.key.counter);
-        cell.dispose(expired, self.rules())
+        buried += cell.dispose(expired, self.rules());
+        chosen[before..].sort_by_key(|claimed| claimed.key.counter);
+        self.announce(
+            index,
+            Ended {
+                dead_letters: buried,
+                ..Ended::default()
+            },
+        );
     }
 
     /// Gives messages back; nothing is charged.
@@ -237,11 +279,17 @@ impl Queue {
     }
 }
 
-/// The same message without the reason and the description of its dead-lettering.
-fn without_reason(record: &Record) -> Result<Record> {
+/// The same message as if it had never been here: without the reason and the description of its dead-lettering, and without
+/// its way through other entities. In a subscription it keeps the number that the topic gave it.
+fn as_new(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut fields = Fields::decode(record)?;
+    fields.hops = None;
+    fields.dead_letter_source = None;
+    if forgets_number {
+        fields.enqueued_number = None;
+    }
     let Some(properties) = fields.application_properties else {
-        return Ok(record.clone());
+        return Ok(encode(&fields));
     };
     let mut kept = PropertiesBuilder::default();
     for (name, value) in properties.iter() {

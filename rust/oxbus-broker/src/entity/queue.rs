@@ -127,6 +127,14 @@ impl Queue {
     /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the queue: nobody is
     /// told until all entities are there, for to tell may be to sort, to bury and to forward (`announce_ready`).
     pub(crate) fn restore(&self, index: usize, queues: Queues) {
+        // Every send is a use, whether that was written down or not.
+        let newest = queues.main.values().map(|kept| kept.enqueued_at).max();
+        if let Some(newest) = newest {
+            match self.topic() {
+                Some(topic) => topic.used_at(newest),
+                None => self.used_at(newest),
+            }
+        }
         let cell = Cell::restore(
             &self.shards[index],
             self.id,
@@ -231,6 +239,10 @@ impl Queue {
 
     /// Lets everyone who waits look again.
     pub fn wake_all(&self) {
+        if self.may_become_idle() && self.has_waiters() {
+            // Who waits for a message uses the entity all the time.
+            self.use_now();
+        }
         self.main.doorbell.ring_all();
         self.dead_letters.doorbell.ring_all();
         let sessions = self.cells().filter_map(|(_, cell)| cell.sessions());
@@ -426,6 +438,10 @@ impl Queue {
             if !self.shards[index].health().serves() {
                 continue;
             }
+            if cell.has_due(moment.now) {
+                // As if they were sent now (B-235).
+                self.touch(moment.now);
+            }
             if self.is_topic() {
                 self.activate_due(index, cell, moment.now);
             }
@@ -511,7 +527,7 @@ impl Queue {
         self.wake_all();
     }
 
-    /// Notes a send or the opening of a receiver (B-388).
+    /// Notes a send (B-388).
     #[inline]
     pub fn touch(&self, now: Timestamp) {
         // A read first: the line stays shared while nothing changes within the second.
@@ -520,7 +536,21 @@ impl Queue {
         }
     }
 
-    /// Notes a receive, a browse or a change of rules; on a subscription it is a use of the topic, too (B-384).
+    /// Notes a use in the past.
+    pub(crate) fn used_at(&self, at: Timestamp) {
+        self.accessed_at.fetch_max(at.0, Ordering::Relaxed);
+    }
+
+    /// Notes the opening of a receiver; on a subscription it is a use of the topic, too (B-388).
+    pub fn open_now(&self) {
+        let now = self.now();
+        self.touch(now);
+        if let Some(topic) = self.topic() {
+            topic.touch(now);
+        }
+    }
+
+    /// Notes a receive, a settlement, a browse or a change; on a subscription it is a use of the topic, too (B-384).
     #[inline]
     pub fn use_now(&self) {
         if self.auto_delete_on_idle_ms.load(Ordering::Relaxed) != u64::MAX || self.is_subscription() {
@@ -531,11 +561,30 @@ impl Queue {
         }
     }
 
+    /// Milliseconds without use after which it is deleted; [`u64::MAX`] for never.
+    #[inline]
+    pub(crate) fn auto_delete_on_idle_ms(&self) -> u64 {
+        self.auto_delete_on_idle_ms.load(Ordering::Relaxed)
+    }
+
+    /// True when it, or the topic of a subscription, is deleted when nobody uses it.
+    pub(crate) fn may_become_idle(&self) -> bool {
+        let topic = || self.topic().map_or(u64::MAX, |topic| topic.auto_delete_on_idle_ms());
+        self.auto_delete_on_idle_ms() != u64::MAX || topic() != u64::MAX
+    }
+
+    /// True while somebody waits for a message or a session.
+    fn has_waiters(&self) -> bool {
+        let waits = |receivable: &Receivable| receivable.doorbell.waiters() > 0;
+        let sessions = || self.cells().filter_map(|(_, cell)| cell.sessions());
+        waits(&self.main) || waits(&self.dead_letters) || sessions().any(Sessions::has_waiters)
+    }
+
     /// True when nobody has used it for as long as its settings allow (B-382). One that forwards is never idle (B-386),
     /// nor is one with messages that wait for their time.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        let ms = self.auto_delete_on_idle_ms.load(Ordering::Relaxed);
+        let ms = self.auto_delete_on_idle_ms();
         ms != u64::MAX && self.is_unused_for(ms)
     }
 
@@ -544,7 +593,9 @@ impl Queue {
         let used = self.accessed_at.load(Ordering::Relaxed);
         let used = used.max(self.created_at.0).max(self.updated_at.load(Ordering::Relaxed));
         self.now() >= Timestamp(used).plus_ms(ms)
+            && !self.core.is_shared()
             && !self.is_forwarding(SubQueue::Main)
+            && !self.has_waiters()
             && !self.cells().any(|(_, cell)| cell.has_schedule())
     }
 

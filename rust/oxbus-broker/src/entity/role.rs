@@ -225,6 +225,12 @@ impl Queue {
             .is_some_and(|it| it.bury_failed.load(Ordering::Acquire))
     }
 
+    /// Bytes that a copy may have which an action has changed: those of a message of the topic.
+    pub(crate) fn copy_bytes_max(&self) -> usize {
+        let of_topic = self.topic().map_or(usize::MAX, |topic| topic.message_size_bytes_max());
+        of_topic.min(self.message_size_bytes_max())
+    }
+
     /// Refuses to receive from a topic.
     pub(crate) fn check_receivable(&self) -> Result<()> {
         if !self.is_topic() {

@@ -30,6 +30,8 @@ pub struct Core {
     pub(super) memory: Arc<Memory>,
     turns: AtomicU64,
     durable: bool,
+    /// Others may use its entities: this process does not see all uses.
+    shared: AtomicBool,
     open: AtomicBool,
     queues: RwLock<BTreeMap<String, Arc<Queue>>>,
 }
@@ -53,6 +55,7 @@ impl Core {
             memory: Arc::new(Memory::new(memory_limit_bytes)),
             turns: AtomicU64::new(0),
             durable,
+            shared: AtomicBool::new(false),
             open: AtomicBool::new(true),
             queues: RwLock::default(),
         })
@@ -103,6 +106,16 @@ impl Core {
     #[inline]
     pub fn is_durable(&self) -> bool {
         self.durable
+    }
+
+    /// Notes that other processes own partitions of it.
+    pub(super) fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    /// True when other processes own partitions of it.
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
     }
 
     /// Refuses when the namespace was closed.

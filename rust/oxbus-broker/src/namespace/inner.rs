@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The queues over their shards: which cell is where, what a reopened directory gives them, healing and closing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -104,6 +104,9 @@ impl Inner {
             Some(store) => {
                 let opened = durable::open(&store, partitions, plan.partitions(partitions)?, &core.memory)?;
                 core.set_identity_key(opened.stores.identity_key());
+                if !opened.stores.owns_all() {
+                    core.share();
+                }
                 found = Some((opened.contents, opened.images));
                 (opened.shards.into(), Some(opened.stores))
             }
@@ -148,7 +151,7 @@ impl Inner {
             let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
             return Err(Error::new(ErrorKind::Corrupt, detail));
         }
-        Ok(Arc::new(Queue::new(
+        let entity = Queue::new(
             &self.core,
             EntityName::of_catalog(&entry.name)?,
             entry.settings.clone(),
@@ -156,7 +159,11 @@ impl Inner {
             self.shards_of(&entry.settings, entry.home),
             EntityId(entry.id),
             (Timestamp(entry.created_at_ms), Timestamp(entry.updated_at_ms)),
-        )))
+        );
+        if let Some(accessed_at_ms) = entry.accessed_at_ms {
+            entity.used_at(Timestamp(accessed_at_ms));
+        }
+        Ok(Arc::new(entity))
     }
 
     /// Makes the queues of the catalog with the messages of the journals.
@@ -282,6 +289,29 @@ impl Inner {
         Ok(())
     }
 
+    /// Writes down when entities were used last, so that their idle time goes on after the next open.
+    pub(super) fn note_uses(&self, of: impl Fn(&Queue) -> bool) {
+        let Some(stores) = self.stores.as_ref().filter(|stores| stores.owns_all()) else {
+            return;
+        };
+        let used: HashMap<u64, u64> = self
+            .core
+            .queues()
+            .values()
+            .filter(|entity| of(entity))
+            .filter_map(|entity| Some((entity.id().0, entity.times().2?.0)))
+            .collect();
+        let is_new = |entry: &EntityEntry| used.get(&entry.id).is_some_and(|at| Some(*at) != entry.accessed_at_ms);
+        if stores.contents().0.queues.iter().any(is_new) {
+            // When it fails, the idle time counts from an earlier use.
+            let _ = stores.change(|contents| {
+                for entry in &mut contents.queues {
+                    entry.accessed_at_ms = used.get(&entry.id).copied().or(entry.accessed_at_ms);
+                }
+            });
+        }
+    }
+
     pub(super) fn close(&self) {
         if !self.core.shut() {
             return;
@@ -303,6 +333,7 @@ impl Inner {
                     let _ = shard.save(|| self.cells_of(shard), true);
                 }
             }
+            self.note_uses(|_| true);
             stores.close();
         }
         let queues = std::mem::take(&mut *self.core.queues_for_change());
@@ -384,6 +415,10 @@ impl durable::Kept for Inner {
         self.forget_seen();
         // It is tried again; until then the journal grows.
         let _ = shard.save(|| self.cells_of(shard), false);
+    }
+
+    fn note_uses(&self) {
+        self.note_uses(Queue::may_become_idle);
     }
 
     fn try_heal(&self, shard: &Arc<Shard>) -> bool {

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::{EntityName, SubQueue};
-use oxbus_model::options::{LockPolicy, PeekPolicy, QueueSettings};
+use oxbus_model::options::{EntityStatus, LockPolicy, PeekPolicy, QueueSettings};
 use oxbus_model::tier::{Kind, Plan};
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 
@@ -142,6 +142,7 @@ impl Namespace {
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.core.check_open()?;
         self.inner.forget_seen();
+        self.inner.note_uses(|_| true);
         let healthy = |shard: &&Arc<Shard>| shard.health().serves();
         self.inner
             .shards
@@ -168,6 +169,7 @@ impl Namespace {
         }
         settings.check()?;
         plan.check(kind, &settings, None)?;
+        check_status(kind, settings.status)?;
         self.delete_idle();
         let mut entities = inner.core.queues_for_change();
         inner.refresh(&mut entities);
@@ -198,6 +200,7 @@ impl Namespace {
             home,
             created_at_ms: now.0,
             updated_at_ms: now.0,
+            accessed_at_ms: None,
             settings,
             role,
         };
@@ -249,21 +252,31 @@ impl Namespace {
     /// Changes the settings of a queue; `change` edits a copy of those that hold.
     pub fn update_queue(&self, name: &str, change: impl FnOnce(&mut QueueSettings)) -> Result<()> {
         let queue = self.queue(name)?;
-        self.update(&queue, |settings, _| change(settings))
+        self.update(&queue, |settings, _| {
+            change(settings);
+            Ok(())
+        })
     }
 
     /// Changes the settings of an entity, and what its role says; `change` edits copies of those that hold.
-    fn update(&self, entity: &Arc<Queue>, change: impl FnOnce(&mut QueueSettings, &mut EntityRole)) -> Result<()> {
+    fn update(
+        &self,
+        entity: &Arc<Queue>,
+        change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
+    ) -> Result<()> {
         // Taken for writing, so that two updates do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
         let held = entity.settings();
         let mut next = (*held).clone();
         let mut role = entity.role_entry();
-        change(&mut next, &mut role);
+        change(&mut next, &mut role)?;
         held.check_change(&next)?;
         let plan = self.inner.core.plan();
         plan.check(role.kind(), &next, Some(&held))?;
+        if next.status != held.status {
+            check_status(role.kind(), next.status)?;
+        }
         check_destinations(entity.name(), &next, &entities)?;
         check_health(
             (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
@@ -284,6 +297,9 @@ impl Namespace {
             EntityRole::Subscription { bury_failed, .. } => entity.set_buries_failed(bury_failed),
         }
         entity.apply(next, now);
+        if let Some(topic) = entity.topic() {
+            topic.touch(now);
+        }
         link_all(&entities);
         drop(entities);
         // What is there already goes, too.
@@ -456,6 +472,17 @@ fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
     };
     let detail = format!("the partition is offline: {reason}; {advice}: partition={}", shard.id());
     Error::new(ErrorKind::PartitionUnavailable, detail)
+}
+
+/// Refuses a status that is none of the entity's kind (B-396).
+fn check_status(kind: Kind, status: EntityStatus) -> Result<()> {
+    let (what, others) = match (kind, status) {
+        (Kind::Topic, EntityStatus::ReceiveDisabled) => ("a topic is not received from", "SendDisabled"),
+        (Kind::Subscription, EntityStatus::SendDisabled) => ("a subscription is not sent to", "ReceiveDisabled"),
+        _ => return Ok(()),
+    };
+    let detail = format!("{what}; use Active, Disabled or {others} as its status: {status:?}");
+    Err(Error::new(ErrorKind::InvalidOperation, detail))
 }
 
 /// Refuses to forward to the entity itself, to what is not there, and to a subscription (B-033, B-332).

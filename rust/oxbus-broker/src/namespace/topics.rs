@@ -57,6 +57,7 @@ impl Namespace {
                 change(settings, &mut options);
                 *support_ordering = options.support_ordering;
             }
+            Ok(())
         })
     }
 
@@ -95,7 +96,8 @@ impl Namespace {
             action: None,
             created_at_ms: self.clock().now().0,
         });
-        compile(&rule)?;
+        let first = [compile(&rule)?];
+        self.check_filters(&topic, &[], &first)?;
         let settings = QueueSettings {
             // A subscription lives with its topic (B-009).
             enable_partitioning: topic.is_partitioned(),
@@ -131,6 +133,7 @@ impl Namespace {
                 change(settings, &mut options);
                 *bury_failed = options.bury_failed;
             }
+            Ok(())
         })
     }
 
@@ -203,12 +206,15 @@ impl Namespace {
         subscription: &str,
         change: impl FnOnce(&mut Vec<CompiledRule>) -> Result<()>,
     ) -> Result<()> {
-        let entity = self.subscription(topic, subscription)?;
+        let topic = self.topic(topic)?;
+        let entity = self.subscription(topic.name().as_str(), subscription)?;
         // Taken for writing, so that two changes do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
-        let mut rules = entity.compiled_rules();
+        let before = entity.compiled_rules();
+        let mut rules = before.clone();
         change(&mut rules)?;
+        self.check_filters(&topic, &before, &rules)?;
         check_health(
             (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
             "update",
@@ -216,7 +222,7 @@ impl Namespace {
         let now = self.clock().now();
         if let Some(stores) = &self.inner.stores {
             let entry = EntityRole::Subscription {
-                topic: entity.topic().map_or(0, |topic| topic.id().0),
+                topic: topic.id().0,
                 bury_failed: entity.buries_failed(),
                 rules: rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect(),
             };
@@ -224,11 +230,47 @@ impl Namespace {
         }
         entity.set_rules(rules);
         entity.set_updated_at(now);
-        if let Some(topic) = entity.topic() {
-            topic.recompile();
-        }
+        topic.touch(now);
+        topic.recompile();
         drop(entities);
         Ok(())
+    }
+
+    /// Refuses more filters than a topic may have; `before` are the rules that `next` replaces (B-042).
+    fn check_filters(&self, topic: &Queue, before: &[CompiledRule], next: &[CompiledRule]) -> Result<()> {
+        let plan = self.plan();
+        if plan.tier.is_none() {
+            return Ok(());
+        }
+        let of_topic = topic.filter_counts();
+        let (gone, new) = (count_filters(before), count_filters(next));
+        plan.check_filters(
+            topic.name().as_str(),
+            (of_topic.0, of_topic.0 - gone.0 + new.0),
+            (of_topic.1, of_topic.1 - gone.1 + new.1),
+        )
+    }
+}
+
+/// SQL filters and correlation filters among some rules; true and false ones are neither.
+fn count_filters(rules: &[CompiledRule]) -> (usize, usize) {
+    rules
+        .iter()
+        .fold((0, 0), |(sql, correlation), rule| match rule.settings.filter {
+            FilterSettings::Sql { .. } => (sql + 1, correlation),
+            FilterSettings::Correlation(_) => (sql, correlation + 1),
+            FilterSettings::True | FilterSettings::False => (sql, correlation),
+        })
+}
+
+impl Queue {
+    /// SQL filters and correlation filters of a topic's subscriptions.
+    pub fn filter_counts(&self) -> (usize, usize) {
+        let of_one = |entity: &Arc<Self>| count_filters(&entity.compiled_rules());
+        self.subscriptions()
+            .iter()
+            .map(of_one)
+            .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 }
 

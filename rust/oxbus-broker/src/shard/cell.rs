@@ -301,15 +301,37 @@ impl Cell {
             SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
             SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
         };
+        (taken, self.end_expired(sub_queue, expired, bury_expired))
+    }
+
+    /// Takes those of the given messages that are ready. Returns how many were buried because their time is over.
+    pub fn claim_these(
+        &self,
+        sub_queue: SubQueue,
+        counters: &[Counter],
+        hold: oxbus_store::Hold,
+        now: Timestamp,
+        bury_expired: bool,
+        out: &mut Vec<Claimed>,
+    ) -> usize {
+        let mut expired = Vec::new();
+        self.store(sub_queue)
+            .claim_these(counters, hold, now, out, &mut expired);
+        self.end_expired(sub_queue, expired, bury_expired)
+    }
+
+    /// Drops messages whose time is over, or buries them. Returns how many were buried.
+    #[inline]
+    fn end_expired(&self, sub_queue: SubQueue, expired: Vec<oxbus_store::Removed>, bury_expired: bool) -> usize {
         if expired.is_empty() {
-            return (taken, 0);
+            return 0;
         }
         if bury_expired {
-            return (taken, self.bury(expired, Burial::Expired));
+            return self.bury(expired, Burial::Expired);
         }
         // Not waited for: if it is lost, the messages expire again.
         let _ = self.note_removed(sub_queue, expired.iter().map(|message| message.counter));
-        (taken, 0)
+        0
     }
 
     /// Ends the locks that are over and activates what is due.

@@ -49,6 +49,17 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.claim(max, hold, Timestamp(0), out, expired))
     }
 
+    fn claim_these(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        _: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        self.with(|store| store.claim_these(counters, hold, Timestamp(0), out, expired))
+    }
+
     fn has_ready(&self) -> bool {
         self.with(|store| store.has_ready())
     }

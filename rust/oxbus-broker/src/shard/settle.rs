@@ -280,7 +280,7 @@ fn mark(record: Record, delivery_count: u32, burial: Burial) -> Record {
         ),
         Burial::SessionIdNull => (
             "Session id is null.",
-            "The entity is received by session, and the message has no session id.".to_owned(),
+            "Session enabled entity doesn't allow a message whose session identifier is null.".to_owned(),
         ),
     };
     let marked = with_dead_letter(&record, Some(reason), Some(&description), &[]);

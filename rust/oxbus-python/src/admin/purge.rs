@@ -50,6 +50,11 @@ impl Namespace {
         waiting::outside(py, || entity.purge(sub_queue, &choice))?.or_raise()
     }
 
+    /// Milliseconds of the namespace's clock, from some moment on.
+    fn _clock_ms(&self) -> PyResult<u64> {
+        Ok(self.namespace.get()?.clock().ticks().0)
+    }
+
     fn _dead_letter_count(&self, py: Python<'_>, entity_path: &str) -> PyResult<u64> {
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
         waiting::outside(py, || entity.counts().total.dead_letter)

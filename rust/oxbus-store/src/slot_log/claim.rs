@@ -76,40 +76,88 @@ impl SlotLog {
                 }
                 let wanted = lowest(bits, max - taken);
                 ahead = above(wanted);
-                let mut got = segment.ready[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
-                while got != 0 {
-                    let offset = word * 64 + got.trailing_zeros() as usize;
-                    got &= got - 1;
-                    let slot = &segment.slots[offset];
-                    let counter = Counter(segment.first + offset as u64 + 1);
-                    if slot.expires_at() <= now {
-                        // SAFETY: we cleared the ready bit, so the slot is ours until we store its state.
-                        expired.push(unsafe { leave(slot, counter) });
-                    } else {
-                        // SAFETY: as above.
-                        out.push(unsafe { take(slot, counter, hold) });
-                        taken += 1;
-                    }
-                }
+                taken += take_bits(segment, word, wanted, hold, now, out, expired);
             }
         }
+        self.note_claimed(segment, hold, &out[out_before..], &expired[expired_before..], guard);
+        taken
+    }
+
+    /// Takes the messages with these numbers that are ready.
+    pub(super) fn claim_numbers(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        let guard = epoch::pin();
+        let visible = self.visible();
+        let before = out.len();
+        for counter in counters {
+            let Some((segment, _, offset)) = self.find(*counter, &guard) else {
+                continue;
+            };
+            let (word, bit) = (offset / 64, 1 << (offset % 64));
+            if segment.ready_below(word, visible) & bit == 0 {
+                continue;
+            }
+            let (out_before, expired_before) = (out.len(), expired.len());
+            take_bits(segment, word, bit, hold, now, out, expired);
+            self.note_claimed(segment, hold, &out[out_before..], &expired[expired_before..], &guard);
+        }
+        out.len() - before
+    }
+
+    /// Notes what was taken from a segment, and what left it because its time is over.
+    fn note_claimed(&self, segment: &Segment, hold: Hold, taken: &[Claimed], expired: &[Removed], guard: &Guard) {
         if let Hold::Lock { deadline } = hold
-            && taken > 0
+            && !taken.is_empty()
         {
             self.note_deadline(segment, deadline);
         }
-        let taken_out = if hold == Hold::Take { &out[out_before..] } else { &[] };
-        let left = taken_out.len() + expired.len() - expired_before;
+        let taken_out = if hold == Hold::Take { taken } else { &[] };
+        let left = taken_out.len() + expired.len();
         if left > 0 {
             let records = taken_out.iter().map(|claimed| &claimed.record);
             self.browsers.left(
-                records.chain(expired[expired_before..].iter().map(|removed| &removed.record)),
+                records.chain(expired.iter().map(|removed| &removed.record)),
                 Leaving::Stored,
             );
             self.count_gone(segment, left, guard);
         }
-        taken
     }
+}
+
+/// Takes those of the `wanted` messages of a word that are ready; how many are not over.
+#[inline]
+fn take_bits(
+    segment: &Segment,
+    word: usize,
+    wanted: u64,
+    hold: Hold,
+    now: Timestamp,
+    out: &mut Vec<Claimed>,
+    expired: &mut Vec<Removed>,
+) -> usize {
+    let mut taken = 0;
+    let mut got = segment.ready[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
+    while got != 0 {
+        let offset = word * 64 + got.trailing_zeros() as usize;
+        got &= got - 1;
+        let slot = &segment.slots[offset];
+        let counter = Counter(segment.first + offset as u64 + 1);
+        if slot.expires_at() <= now {
+            // SAFETY: we cleared the ready bit, so the slot is ours until we store its state.
+            expired.push(unsafe { leave(slot, counter) });
+        } else {
+            // SAFETY: as above.
+            out.push(unsafe { take(slot, counter, hold) });
+            taken += 1;
+        }
+    }
+    taken
 }
 
 /// The lowest `n` set bits.

@@ -151,6 +151,17 @@ impl MessageStore for SlotLog {
         self.claim_ready(max, hold, now, out, expired)
     }
 
+    fn claim_these(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        self.claim_numbers(counters, hold, now, out, expired)
+    }
+
     fn has_ready(&self) -> bool {
         self.any_ready()
     }

@@ -66,6 +66,16 @@ impl MessageStore for SharedMap {
     ) -> usize {
         self.lock().0.claim(max, hold, now, out, expired)
     }
+    fn claim_these(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        self.lock().0.claim_these(counters, hold, now, out, expired)
+    }
     fn has_ready(&self) -> bool {
         self.lock().0.has_ready()
     }

@@ -165,6 +165,12 @@ impl Sessions {
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
 
+    /// True when the holder of a session waits for messages of it.
+    pub fn has_waiters(&self) -> bool {
+        let holders = self.index().holders();
+        holders.iter().any(|holder| holder.doorbell().waiters() > 0)
+    }
+
     /// Lets everybody who holds a session look again.
     pub fn wake_holders(&self) {
         let holders = self.index().holders();

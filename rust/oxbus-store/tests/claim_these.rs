@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking messages by their numbers: what is not ready, or was not named, is left alone.
+
+#[path = "support/shared_map.rs"]
+mod shared_map;
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::{Claimed, Hold, MessageStore, MutexLog, NewMessage, Outcome, Phase, Record, Removed, SlotLog};
+use shared_map::SharedMap;
+
+const NOW: Timestamp = Timestamp(1_000);
+const LATER: Ticks = Ticks(60_000);
+const LOCK: Hold = Hold::Lock { deadline: LATER };
+
+fn message(expires_at: Timestamp) -> NewMessage {
+    NewMessage {
+        record: Record::from_slice(b"body").into(),
+        expires_at,
+    }
+}
+
+fn numbers(taken: &[Claimed]) -> Vec<u64> {
+    taken.iter().map(|claimed| claimed.key.counter.0).collect()
+}
+
+fn these(store: &dyn MessageStore, counters: &[u64], hold: Hold) -> (Vec<Claimed>, Vec<Removed>) {
+    let counters: Vec<Counter> = counters.iter().copied().map(Counter).collect();
+    let (mut out, mut expired) = (Vec::new(), Vec::new());
+    let taken = store.claim_these(&counters, hold, NOW, &mut out, &mut expired);
+    assert_eq!(taken, out.len());
+    (out, expired)
+}
+
+fn check(store: &dyn MessageStore) {
+    for number in 1..=200 {
+        let expires_at = if number == 50 { NOW } else { Timestamp::NEVER };
+        store.append_one(message(expires_at), NOW);
+    }
+    let scheduled = store.append_scheduled(message(Timestamp::NEVER), NOW);
+    let mut first = Vec::new();
+    store.claim(2, LOCK, NOW, &mut first, &mut Vec::new());
+    assert_eq!(numbers(&first), [1, 2]);
+
+    // Locked, over, scheduled, unknown and twice: none of these is taken.
+    let (taken, expired) = these(store, &[2, 3, 50, 100, 3, 200, scheduled.0, 999, 0], LOCK);
+    assert_eq!(numbers(&taken), [3, 100, 200]);
+    assert_eq!(expired.iter().map(|it| it.counter.0).collect::<Vec<_>>(), [50]);
+
+    // A claim goes on with the rest, in order.
+    let mut rest = Vec::new();
+    store.claim(usize::MAX, LOCK, NOW, &mut rest, &mut Vec::new());
+    let expected: Vec<u64> = (4..200).filter(|number| ![50, 100].contains(number)).collect();
+    assert_eq!(numbers(&rest), expected);
+    assert!(!store.has_ready());
+
+    // The holds are those of a claim: they end, are released and lapse.
+    for claimed in &taken {
+        let settled = store.settle(claimed.key, Outcome::Release, Ticks(1));
+        assert!(settled.is_ok(), "{claimed:?}");
+    }
+    let (again, _) = these(store, &[200, 3], Hold::Take);
+    assert_eq!(numbers(&again), [200, 3]);
+    let (cached, _) = these(store, &[100], Hold::Cache);
+    assert!(store.hand_out(cached[0].key, LOCK).is_some());
+    let mut found = Vec::new();
+    store.peek(Counter(0), usize::MAX, &mut found);
+    let locked = found.iter().filter(|it| it.phase == Phase::Locked).count();
+    assert_eq!((locked, found.len()), (197, 198));
+    assert_eq!(store.expire(LATER, u32::MAX, &mut Vec::new()), 197);
+}
+
+#[test]
+fn slot_log() {
+    check(&SlotLog::new());
+}
+
+#[test]
+fn mutex_log() {
+    check(&MutexLog::new());
+}
+
+#[test]
+fn ordered_map() {
+    check(&SharedMap::default());
+}

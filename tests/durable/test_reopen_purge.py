@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Purges and resubmissions, and a failure between two partitions, after a reopen (B-270, B-401, B-405)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from durable_bus import WAYS, Bus, bodies
+from oxbus.exceptions import ServiceBusError
+from oxbus.management import SqlRuleFilter
+from oxbus.testing import heal, inject_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MESSAGES = 10
+"""In each partition."""
+
+
+@pytest.fixture
+def filled(bus: Bus, key_of: Callable[..., str]) -> Bus:
+    """The bus with a partitioned queue `q` that has messages "0" to "39", ten in each of four partitions."""
+    bus.admin.create_queue("q", enable_partitioning=True)
+    for partition_id in range(4):
+        for number in range(MESSAGES):
+            bus.send(
+                str(partition_id * MESSAGES + number),
+                partition_key=key_of(partition_id),
+                application_properties={"n": number},
+            )
+    return bus
+
+
+@pytest.fixture
+def buried(filled: Bus) -> Bus:
+    """The same with all messages in the dead-letter queue."""
+    receiver = filled.receiver()
+    receiver.dead_letter_messages(filled.take(), reason="bad")
+    return filled
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("sub_queue", [None, "deadletter"])
+def test_what_was_purged_stays_away(buried: Bus, way: str, sub_queue: str | None) -> None:
+    """Removed messages do not come back, the others are as they were (B-401)."""
+    if sub_queue is None:
+        buried.admin.resubmit_dead_letters("q")
+    assert buried.admin.purge_messages("q", sub_queue=sub_queue, where=SqlRuleFilter("n < 7"), limit=25) == 25
+    before = buried.picture()
+    buried.reopen(way)
+    assert buried.picture() == before
+    assert len(buried.peek(sub_queue=sub_queue)) == 15
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_put_back_is_there_once(buried: Bus, way: str) -> None:
+    """Each is in the queue or in the dead-letter queue, never in both (B-270)."""
+    assert buried.admin.resubmit_dead_letters("q", where=SqlRuleFilter("n >= 3"), limit=20) == 20
+    before = buried.picture()
+    buried.reopen(way)
+    assert buried.picture() == before
+    assert sorted(bodies(buried.peek() + buried.peek(sub_queue="deadletter")), key=int) == [str(it) for it in range(40)]
+    assert {message.dead_letter_reason for message in buried.peek()} == {None}
+
+
+@pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "enospc"])
+@pytest.mark.parametrize("way", WAYS)
+def test_failure_between_partitions(buried: Bus, way: str, fault: str) -> None:
+    """A disk that fails in the third partition stops neither what went before nor what comes later (B-270, B-330)."""
+    inject_fault(buried.namespace, 2, fault)
+    moved = None
+    with contextlib.suppress(ServiceBusError):
+        moved = buried.admin.resubmit_dead_letters("q")
+    assert moved is None or moved == 30
+    heal(buried.namespace, 2)
+    buried.reopen(way)
+    all_of_them = bodies(buried.peek() + buried.peek(sub_queue="deadletter"))
+    assert Counter(all_of_them) == Counter(str(number) for number in range(40))
+    for partition_id in range(4):
+        of_partition = {str(partition_id * MESSAGES + number) for number in range(MESSAGES)}
+        here = len(of_partition.intersection(bodies(buried.peek())))
+        assert here in (0, MESSAGES)
+    buried.admin.resubmit_dead_letters("q")
+    assert Counter(bodies(buried.peek())) == Counter(str(number) for number in range(40))
+    assert buried.peek(sub_queue="deadletter") == []
+
+
+def test_failed_purge_can_be_made_again(filled: Bus) -> None:
+    """After a failure, what is there is there once, and another call removes it (B-402, B-406)."""
+    inject_fault(filled.namespace, 1, "eio-fsync")
+    try:
+        removed = filled.admin.purge_messages("q")
+    except ServiceBusError:
+        removed = None
+    assert removed in (None, 30)
+    heal(filled.namespace, 1)
+    filled.reopen("crash")
+    left = Counter(bodies(filled.peek()))
+    assert set(left.values()) <= {1}
+    assert filled.admin.purge_messages("q") == len(left)
+    filled.reopen()
+    assert filled.peek() == []
