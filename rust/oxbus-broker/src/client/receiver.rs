@@ -302,15 +302,11 @@ pub(super) fn look_again_after(queue: &Queue) -> Option<Duration> {
         return None;
     }
     let Moment { now, ticks } = clock.moment();
-    let mut ms = queue.lock_duration_ms();
-    let topic = queue.topic();
-    let of_topic = topic.iter().flat_map(|topic| topic.cells());
-    for (_, cell) in queue.cells().chain(of_topic) {
-        let (lock_end, due) = cell.next_event();
-        ms = ms
-            .min(lock_end.0.saturating_sub(ticks.0))
-            .min(due.0.saturating_sub(now.0));
-    }
+    let (lock_end, due) = queue.next_event();
+    let ms = queue
+        .lock_duration_ms()
+        .min(lock_end.0.saturating_sub(ticks.0))
+        .min(due.0.saturating_sub(now.0));
     // Rounded up: waking a moment early would find nothing and sleep again.
     Some(Duration::from_millis(ms + 1))
 }

@@ -177,7 +177,7 @@ impl Inner {
         link_all(&queues);
         drop(queues);
         for entity in &entities {
-            entity.forward_ready();
+            entity.forward_anew();
         }
         forget_arrivals(&entities);
         Ok(())
