@@ -216,7 +216,8 @@ impl Namespace {
         subscribe_all(&entities);
         link_all(&entities);
         drop(entities);
-        entity.forward_anew();
+        // Others may have waited for an entity of that name.
+        entity.tick(inner.core.clock().moment());
         Ok(entity)
     }
 

@@ -142,10 +142,6 @@ impl Queue {
     /// The settings, the destination or a partition changed: moves everything that is there, or puts it back to be received.
     pub(crate) fn forward_anew(&self) {
         let ticks = self.core().clock().ticks();
-        let backlog = |(_, cell): (usize, &Cell)| {
-            let of = |sub_queue| cell.store(sub_queue).counts().ready as usize;
-            of(SubQueue::Main) + of(SubQueue::DeadLetter)
-        };
         // Waited for: once the settings are changed, no message goes by the old ones.
         let turn = InTurn::begin();
         let mut aside = self.forwarding.wait_for_turn();
@@ -163,8 +159,9 @@ impl Queue {
         }
         drop(aside);
         drop(turn);
-        let backlog = self.cells().map(backlog).sum::<usize>();
-        self.forward_all(backlog.max(BUDGET));
+        let forwarding = SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it));
+        let counted = forwarding.flat_map(|it| self.cells().map(move |(_, cell)| cell.store(it).counts().ready as usize));
+        self.forward_all(counted.sum::<usize>().max(BUDGET));
     }
 
     fn forward_all(&self, budget: usize) {
