@@ -163,21 +163,36 @@ def test_destination_is_full(
     take_from: Take,
 ) -> None:
     """What is over the size of the destination is dead-lettered at the source, and later messages pass (B-268, B-335)."""
-    make_queue("to", max_size_in_megabytes=1024, max_message_size_in_kilobytes=102_400)
-    make_queue("from", forward_to="to", max_message_size_in_kilobytes=102_400)
-    body = b"x" * (90 * MIB)
+    make_queue("to", max_size_in_megabytes=1)
+    make_queue("from", forward_to="to")
     with client.get_queue_sender("from") as sender:
         for number in range(13):
-            sender.send_messages(ServiceBusMessage(body, partition_key="k", subject=str(number)))
-        counts = admin.get_queue_runtime_properties("from")
-        assert (counts.dead_letter_message_count, counts.transfer_message_count) == (2, 0)
-        assert admin.get_queue_runtime_properties("to").active_message_count == 11
-        assert len(take_from("to", max_wait_time=0)) == 11
+            sender.send_messages(ServiceBusMessage(b"x" * 100_000, partition_key="k", subject=str(number)))
+    counts = admin.get_queue_runtime_properties("from")
+    assert (counts.dead_letter_message_count, counts.transfer_message_count) == (3, 0)
+    assert [message.subject for message in take_from("to")] == [str(number) for number in range(10)]
+    with client.get_queue_sender("from") as sender:
         sender.send_messages(ServiceBusMessage(b"y", partition_key="k"))
     assert texts(take_from("to")) == ["y"]
     dead = take_from("from", "deadletter")
-    assert [message.subject for message in dead] == ["11", "12"]
+    assert [message.subject for message in dead] == ["10", "11", "12"]
     assert {message.dead_letter_reason for message in dead} == {"QuotaExceededException"}
+
+
+def test_backlog_fills_the_destination(
+    admin: ServiceBusAdministrationClient,
+    make_queue: Callable[..., str],
+    client: ServiceBusClient,
+) -> None:
+    """Messages that move together are counted together (B-335)."""
+    make_queue("to", max_size_in_megabytes=1)
+    make_queue("from")
+    with client.get_queue_sender("from") as sender:
+        for _ in range(13):
+            sender.send_messages(ServiceBusMessage(b"x" * 100_000, partition_key="k"))
+    change(admin, "from", forward_to="to")
+    assert admin.get_queue_runtime_properties("to").active_message_count == 10
+    assert admin.get_queue_runtime_properties("from").dead_letter_message_count == 3
 
 
 def test_dead_letters_move(

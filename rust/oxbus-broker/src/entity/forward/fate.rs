@@ -33,14 +33,15 @@ pub(super) enum Fate {
 type Refused = (&'static str, String);
 
 impl Queue {
-    /// What becomes of a message of this entity. `is_taken` names the cells of the destination that messages wait for.
+    /// What becomes of a message of this entity. `on_the_way` tells how many bytes go to a cell of
+    /// the destination before it; `None` where earlier messages wait for that cell.
     pub(super) fn fate(
         &self,
         source: Source<'_>,
         counter: Counter,
         record: &Stored,
         destination: Option<&Arc<Self>>,
-        is_taken: impl Fn(usize) -> bool,
+        on_the_way: impl Fn(usize) -> Option<usize>,
     ) -> Fate {
         // One that cannot be read is told of by the shard's health.
         let unreadable = Fate::Stays(Obstacle::Refused("unreadable"));
@@ -56,7 +57,7 @@ impl Queue {
                 let detail = format!("The auto forwarding destination entity doesn't exist: `{path}`.");
                 Err(("MessagingEntityNotFoundException", detail))
             })
-            .and_then(|destination| self.cell_of_message(source, counter, &fields, destination, is_taken));
+            .and_then(|destination| self.cell_of_message(source, counter, &fields, destination, on_the_way));
         match cell {
             Ok(to) => {
                 fields.hops = Some(fields.hops.unwrap_or(0) + 1);
@@ -81,7 +82,7 @@ impl Queue {
         counter: Counter,
         fields: &Fields<'_>,
         destination: &Self,
-        is_taken: impl Fn(usize) -> bool,
+        on_the_way: impl Fn(usize) -> Option<usize>,
     ) -> std::result::Result<usize, std::result::Result<Obstacle, Refused>> {
         if fields.hops.unwrap_or(0) >= HOPS_MAX {
             let detail = format!("The message was forwarded {HOPS_MAX} times, which is the most.");
@@ -112,12 +113,14 @@ impl Queue {
         let mut is_down = false;
         for to in (0..=others).map(|step| (first + step) % partitions) {
             let shard = destination.shard(to);
-            if is_taken(to) || shard.health().check_send(shard.id()).is_err() {
+            let takes = shard.health().check_send(shard.id()).is_ok();
+            let Some(before) = on_the_way(to).filter(|_| takes) else {
                 is_down = true;
-            } else if let Err(error) = destination.make_room(to, bytes) {
-                full = Some(error);
-            } else {
-                return Ok(to);
+                continue;
+            };
+            match destination.make_room(to, before + bytes) {
+                Ok(_) => return Ok(to),
+                Err(error) => full = Some(error),
             }
         }
         Err(match full {

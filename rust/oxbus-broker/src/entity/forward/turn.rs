@@ -248,7 +248,7 @@ impl Queue {
                     cell.store(sub_queue).peek(first.key.counter, 1, &mut found);
                     found.first().is_none_or(|message| {
                         let source = Source { sub_queue, index, cell };
-                        let fate = self.fate(source, first.key.counter, &message.record, destination.as_ref(), |_| false);
+                        let fate = self.fate(source, first.key.counter, &message.record, destination.as_ref(), |_| Some(0));
                         !matches!(fate, Fate::Stays(again) if again == obstacle)
                     })
                 }
@@ -287,8 +287,12 @@ impl Queue {
         let count = claims.len();
         let mut runs: Vec<(usize, Vec<Moving>)> = Vec::new();
         for Claimed { key, record, .. } in claims {
-            let is_taken = |to: usize| aside.waits_for(place, to);
-            match self.fate(source, key.counter, &record, destination.as_ref(), is_taken) {
+            let on_the_way = |to: usize| {
+                let run = runs.iter().find(|(its, _)| *its == to);
+                let bytes = run.map_or(0, |(_, run)| run.iter().map(|moving| moving.record.len()).sum());
+                (!aside.waits_for(place, to)).then_some(bytes)
+            };
+            match self.fate(source, key.counter, &record, destination.as_ref(), on_the_way) {
                 Fate::Goes(to, record) => {
                     let moving = Moving { key, record };
                     match runs.iter_mut().find(|(its, _)| *its == to) {
