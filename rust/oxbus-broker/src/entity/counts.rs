@@ -92,7 +92,11 @@ impl Queue {
         let active = main.ready + main.cached + main.locked + main.deferred;
         // What was deferred, and what a receiver has, stays.
         let (cached, locked) = self.kept_aside(SubQueue::Main, index);
-        let ready = if self.is_forwarding(SubQueue::Main) { main.ready } else { 0 };
+        let ready = if self.is_forwarding(SubQueue::Main) {
+            main.ready
+        } else {
+            0
+        };
         let transfer = ready + cached + locked;
         PartitionCounts {
             active: active.saturating_sub(transfer),

@@ -124,13 +124,7 @@ impl Queue {
         // Nobody receives what is forwarded: a delivery that a snapshot saw was a move.
         let forwards = self.is_forwarding(SubQueue::Main);
         let max_delivery_count = if forwards { u32::MAX } else { self.max_delivery_count() };
-        let cell = Cell::restore(
-            &self.shards[index],
-            self.id,
-            queues,
-            max_delivery_count,
-            self.features,
-        );
+        let cell = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
         // What is to be forwarded waits until all entities are there.
         let ready = |sub_queue| usize::from(!self.is_forwarding(sub_queue) && cell.store(sub_queue).has_ready());
         let found = Ended {

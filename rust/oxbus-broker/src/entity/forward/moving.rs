@@ -169,9 +169,7 @@ impl Queue {
             } else if self.is_topic() {
                 let counter = cell.take_numbers(1);
                 numbers.taken.push(counter);
-                let number = fields
-                    .enqueued_number
-                    .unwrap_or(Self::sequence_number(index, counter));
+                let number = fields.enqueued_number.unwrap_or(Self::sequence_number(index, counter));
                 departure.add_to_all(subscribers, index, &record, expires_at, number)?;
             } else {
                 departure.add(self, index, record, expires_at);
@@ -194,14 +192,7 @@ impl Source<'_> {
     }
 
     /// Moves a message that will not be taken to the dead-letter queue of its entity.
-    pub(super) fn bury(
-        &self,
-        key: LockKey,
-        record: &Stored,
-        reason: &str,
-        description: &str,
-        moment: Moment,
-    ) -> bool {
+    pub(super) fn bury(&self, key: LockKey, record: &Stored, reason: &str, description: &str, moment: Moment) -> bool {
         let marked = self
             .cell
             .load(record)

@@ -160,7 +160,10 @@ impl Queue {
         drop(aside);
         drop(turn);
         let forwarding = SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it));
-        let counted = forwarding.flat_map(|it| self.cells().map(move |(_, cell)| cell.store(it).counts().ready as usize));
+        let counted = forwarding.flat_map(|it| {
+            self.cells()
+                .map(move |(_, cell)| cell.store(it).counts().ready as usize)
+        });
         self.forward_all(counted.sum::<usize>().max(BUDGET));
     }
 
@@ -248,7 +251,9 @@ impl Queue {
                     cell.store(sub_queue).peek(first.key.counter, 1, &mut found);
                     found.first().is_none_or(|message| {
                         let source = Source { sub_queue, index, cell };
-                        let fate = self.fate(source, first.key.counter, &message.record, destination.as_ref(), |_| Some(0));
+                        let fate = self.fate(source, first.key.counter, &message.record, destination.as_ref(), |_| {
+                            Some(0)
+                        });
                         !matches!(fate, Fate::Stays(again) if again == obstacle)
                     })
                 }
@@ -278,7 +283,14 @@ impl Queue {
             ..self.core().clock().moment()
         };
         let mut claims = Vec::new();
-        let (_, buried) = cell.claim(sub_queue, RUN, Hold::Cache, moment.now, self.buries_expired(), &mut claims);
+        let (_, buried) = cell.claim(
+            sub_queue,
+            RUN,
+            Hold::Cache,
+            moment.now,
+            self.buries_expired(),
+            &mut claims,
+        );
         let mut ended = Ended {
             dead_letters: buried,
             ..Ended::default()
