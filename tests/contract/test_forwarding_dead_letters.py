@@ -108,9 +108,7 @@ def test_destination_is_deleted(
 
 
 def test_no_session_id(
-    make_queue: Callable[..., str],
-    send_to: Callable[..., None],
-    only_dead_letter: Callable[[str], Any],
+    make_queue: Callable[..., str], send_to: Callable[..., None], only_dead_letter: Callable[[str], Any]
 ) -> None:
     """A destination with sessions refuses a message without one (B-185, B-267)."""
     make_queue("to", requires_session=True)
@@ -157,12 +155,9 @@ def test_largest_message_passes(make_queue: Callable[..., str], client: ServiceB
 
 
 def test_destination_is_full(
-    admin: ServiceBusAdministrationClient,
-    make_queue: Callable[..., str],
-    client: ServiceBusClient,
-    take_from: Take,
+    admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], client: ServiceBusClient, take_from: Take
 ) -> None:
-    """What is over the size of the destination is dead-lettered at the source, and later messages pass (B-268, B-335)."""
+    """What is over the size of the destination is dead-lettered at the source; later messages pass (B-268, B-335)."""
     make_queue("to", max_size_in_megabytes=1)
     make_queue("from", forward_to="to")
     with client.get_queue_sender("from") as sender:
@@ -180,9 +175,7 @@ def test_destination_is_full(
 
 
 def test_backlog_fills_the_destination(
-    admin: ServiceBusAdministrationClient,
-    make_queue: Callable[..., str],
-    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], client: ServiceBusClient
 ) -> None:
     """Messages that move together are counted together (B-335)."""
     make_queue("to", max_size_in_megabytes=1)
@@ -203,7 +196,7 @@ def test_dead_letters_move(
     take_from: Take,
     bury: Callable[..., None],
 ) -> None:
-    """They keep their reason and tell their source; the dead-letter queue is not received from (B-264, B-269, B-137)."""
+    """They keep their reason, tell their source, and are not received from where they were (B-137, B-264, B-269)."""
     make_queue("graves")
     make_queue("from", forward_dead_lettered_messages_to="graves")
     send_to("from", "a", "b", partition_key="k")
@@ -333,7 +326,7 @@ def test_one_refused_dead_letter_does_not_hold_up_others(
 def test_source_that_may_not_be_received_from_keeps_its_messages(
     make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """Forwarding counts as receiving: with receiving off messages stay, and move in order when it is on (B-339, B-396)."""
+    """Forwarding counts as receiving: with receiving off messages stay, and move once it is on (B-339, B-396)."""
     make_queue("to")
     make_queue("from", forward_to="to")
     change(admin, "from", status=EntityStatus.RECEIVE_DISABLED)
@@ -351,7 +344,6 @@ def test_transfer_dead_letter_queue_is_empty(
     admin: ServiceBusAdministrationClient,
     client: ServiceBusClient,
     send_to: Callable[..., None],
-    take_from: Take,
     mode: ServiceBusReceiveMode,
 ) -> None:
     """It can be opened, browsed and received from; what could not be forwarded is elsewhere (B-268, B-273)."""

@@ -81,11 +81,7 @@ def test_keyed_messages_wait_for_their_partition(
 
 
 def test_held_messages_can_be_browsed(
-    namespace: Namespace,
-    plain_to_partitioned: str,
-    send_to: Callable[..., None],
-    client: ServiceBusClient,
-    key_in: Callable[..., str],
+    namespace: Namespace, plain_to_partitioned: str, send_to: Callable[..., None], client: ServiceBusClient
 ) -> None:
     """What is held is seen at the source, uncharged (B-290, B-341)."""
     inject_fault(namespace, BAD, "unavailable")
@@ -101,7 +97,6 @@ def test_held_messages_are_received_once_forwarding_ends(
     plain_to_partitioned: str,
     send_to: Callable[..., None],
     take_from: Take,
-    key_in: Callable[..., str],
 ) -> None:
     """Clearing the setting gives them back, in order (B-331)."""
     inject_fault(namespace, BAD, "unavailable")
@@ -142,12 +137,9 @@ def test_keyless_messages_go_elsewhere(
 
 
 def test_keyless_messages_go_where_room_is(
-    admin: ServiceBusAdministrationClient,
-    send_to: Callable[..., None],
-    client: ServiceBusClient,
-    home: Callable[[str], int],
+    admin: ServiceBusAdministrationClient, send_to: Callable[..., None], home: Callable[[str], int]
 ) -> None:
-    """When one partition of the destination is full the others take them; once all are, they are refused (B-073, B-335)."""
+    """When one partition is full the others take them; once all are, they are refused (B-073, B-335)."""
     source = next(name for name in map(str, range(1000)) if home(name) == BAD)
     admin.create_queue("to", enable_partitioning=True, max_size_in_megabytes=1)
     admin.create_queue(source, forward_to="to")
@@ -167,7 +159,7 @@ def test_sources_of_other_partitions_go_on(
     take_from: Take,
     key_in: Callable[..., str],
 ) -> None:
-    """Partitioned to partitioned: fifteen partitions forward, and what was sent to the bad one is there later (B-093)."""
+    """Partitioned to partitioned: fifteen partitions forward, and what was sent to the bad one moves later (B-093)."""
     admin.create_queue("to", enable_partitioning=True)
     admin.create_queue("from", enable_partitioning=True, forward_to="to", status="ReceiveDisabled")
     for partition in ALL:
@@ -223,7 +215,6 @@ def test_held_messages_expire(
     plain_to_partitioned: str,
     send_to: Callable[..., None],
     take_from: Take,
-    key_in: Callable[..., str],
     clock: ManualClock,
 ) -> None:
     """A message whose time is over while it waits does not arrive (B-246, B-330)."""
