@@ -18,8 +18,8 @@ pub(super) struct Draft<'a, 'm> {
     arrived: &'a View<'m>,
     /// Fields that were set; `None` where one was removed. Later entries win.
     texts: Vec<(SystemProperty, Option<String>)>,
-    /// The scheduled time that was set, or removed.
-    due: Option<Option<Timestamp>>,
+    /// The scheduled time.
+    due: Option<Timestamp>,
     /// Application properties as they are now.
     properties: Vec<(String, OwnedValue)>,
 }
@@ -30,7 +30,7 @@ impl<'a, 'm> Draft<'a, 'm> {
         Self {
             arrived,
             texts: Vec::new(),
-            due: None,
+            due: arrived.fields().scheduled_enqueue_time,
             properties: arrived
                 .properties()
                 .iter()
@@ -54,8 +54,8 @@ impl<'a, 'm> Draft<'a, 'm> {
         if property == SystemProperty::ScheduledEnqueueTimeUtc {
             // Here its time has come already (B-380); an entity that the copy is forwarded to looks at it (B-242).
             match value {
-                OwnedValue::Null => self.due = Some(None),
-                OwnedValue::Time(ms) => self.due = Some(Some(Timestamp(u64::try_from(*ms).unwrap_or(0)))),
+                OwnedValue::Null => self.due = None,
+                OwnedValue::Time(ms) => self.due = Some(Timestamp(u64::try_from(*ms).unwrap_or(0))),
                 _ => {}
             }
             return Ok(());
@@ -112,9 +112,7 @@ impl<'a, 'm> Draft<'a, 'm> {
 
     fn fields(&self) -> Fields<'_> {
         let mut fields: Fields<'_> = *self.arrived.fields();
-        if let Some(due) = self.due {
-            fields.scheduled_enqueue_time = due;
-        }
+        fields.scheduled_enqueue_time = self.due;
         for (property, text) in &self.texts {
             let text = text.as_deref();
             match property {
