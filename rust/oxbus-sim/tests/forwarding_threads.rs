@@ -3,7 +3,8 @@
 //! behind for a later look, and what one thread sent with one key stays in order.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions};
 use oxbus_model::Timestamp;
@@ -87,4 +88,50 @@ fn nothing_is_left_behind_and_order_holds() {
         assert!(next.values().all(|count| *count == MESSAGES), "{next:?}");
         assert_eq!(next.len() as u64, THREADS);
     }
+}
+
+#[test]
+fn who_finds_the_turn_taken_is_served() {
+    const ROUNDS: usize = 20_000;
+    const SENDERS: usize = 2;
+    let namespace = Namespace::open(NamespaceOptions {
+        clock: Some(Arc::new(ManualClock::new(Timestamp(1_000_000)))),
+        ..NamespaceOptions::default()
+    })
+    .expect("in memory");
+    create(&namespace, "end", false, None);
+    create(&namespace, "start", true, Some("end"));
+    assert!(drain(&namespace).is_empty());
+    // Waited for without sleeping, so that they send at the same time.
+    let round = AtomicUsize::new(0);
+    let end = Barrier::new(SENDERS + 1);
+    let mut left_behind = Vec::new();
+    std::thread::scope(|scope| {
+        for thread in 0..SENDERS {
+            let (namespace, round, end) = (&namespace, &round, &end);
+            scope.spawn(move || {
+                let sender = namespace.sender("start").expect("it exists");
+                let body = (thread as u64).to_be_bytes();
+                let fields = Fields {
+                    body: Body::Data(&body),
+                    ..Fields::default()
+                };
+                for next in 1..=ROUNDS {
+                    while round.load(Ordering::SeqCst) < next {
+                        std::hint::spin_loop();
+                    }
+                    sender.send(&fields, None).expect("it takes all");
+                    end.wait();
+                }
+            });
+        }
+        for next in 1..=ROUNDS {
+            round.store(next, Ordering::SeqCst);
+            end.wait();
+            if drain(&namespace).len() != SENDERS {
+                left_behind.push(next);
+            }
+        }
+    });
+    assert!(left_behind.is_empty(), "after the rounds {left_behind:?}");
 }
