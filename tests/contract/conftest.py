@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests that send and receive Arrow tables, and of those with topics."""
+"""Fixtures of the tests that send and receive Arrow tables, and of those with topics and with several entities."""
 
 from __future__ import annotations
 
@@ -99,3 +99,29 @@ def take_copies(
             return drain(receiver)
 
     return take_copies
+
+
+@pytest.fixture
+def send_to(client: ServiceBusClient) -> Callable[..., None]:
+    """Send each text to a queue or topic as a message of its own with the given properties."""
+
+    def send_to(entity: str, *texts: str, **properties: Any) -> None:
+        with client.get_queue_sender(entity) if entity != "news" else client.get_topic_sender(entity) as sender:
+            for text in texts:
+                sender.send_messages(ServiceBusMessage(text, **properties))
+
+    return send_to
+
+
+@pytest.fixture
+def take_from(
+    client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
+) -> Callable[..., list[ServiceBusReceivedMessage]]:
+    """Receive and delete all that a queue, or one of its sub-queues, holds."""
+
+    def take_from(queue: str, sub_queue: str | None = None, **options: Any) -> list[ServiceBusReceivedMessage]:
+        mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+        with client.get_queue_receiver(queue, sub_queue=sub_queue, receive_mode=mode, **options) as receiver:
+            return drain(receiver)
+
+    return take_from

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxbus._paging import ItemPaged
 from oxbus.management._queues import QueueProperties, QueueRuntimeProperties
-from oxbus.management._translation import native_options, runtime_values, shown_values, text
+from oxbus.management._translation import changed_options, native_options, runtime_values, shown_values, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,9 +70,11 @@ class QueueCalls:
             max_size_in_megabytes: Most megabytes per partition.
             requires_duplicate_detection: Drop a message whose id was seen; fixed at creation.
             requires_session: Receive by session; fixed at creation.
-            forward_to: Refused: forwarding is not in this version.
+            forward_to: The queue or topic that its messages are moved to as they become active. It cannot be received
+                from then, and what cannot be moved is dead-lettered.
             user_metadata: A text of your own, up to 1,024 characters.
-            forward_dead_lettered_messages_to: Refused: forwarding is not in this version.
+            forward_dead_lettered_messages_to: The queue or topic that its dead-lettered messages are moved to. What
+                cannot be moved stays in the dead-letter queue until it can.
             max_message_size_in_kilobytes: The largest message.
             status: What the queue lets through. Default active.
             expire_whole_sessions: Once a message of a session that somebody receives from expires, so do all its ready
@@ -136,7 +138,8 @@ class QueueCalls:
 
         Args:
             queue: All options, as `get_queue` returned them with your changes, or a mapping with the same names.
-                An option that is None keeps its value.
+                An option that is None keeps its value, but `forward_to` and `forward_dead_lettered_messages_to` end
+                with it: what is there can be received again.
 
         Raises:
             MessagingEntityNotFoundError: There is no such queue.
@@ -149,7 +152,7 @@ class QueueCalls:
         """
         properties = queue if isinstance(queue, QueueProperties) else QueueProperties(**queue)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
-        self._namespace._update_queue(properties.name, native_options(options))
+        self._namespace._update_queue(properties.name, changed_options(options))
 
     def delete_queue(self, queue_name: str) -> None:
         """Delete a queue with its messages and its dead-letter queue.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oxbus._paging import ItemPaged
 from oxbus.management._rule_translation import native_rule
 from oxbus.management._subscriptions import SubscriptionProperties, SubscriptionRuntimeProperties
-from oxbus.management._translation import native_options, runtime_values, shown_values, text
+from oxbus.management._translation import changed_options, native_options, runtime_values, shown_values, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,9 +62,11 @@ class SubscriptionCalls:
                 queue. Default True.
             max_delivery_count: Deliveries before a message goes to the dead-letter queue. Default 10.
             enable_batched_operations: Kept and shown. Default True.
-            forward_to: Refused: forwarding is not in this version.
+            forward_to: The queue or topic that its messages are moved to as they come. It cannot be received from
+                then, and what cannot be moved is dead-lettered.
             user_metadata: A text of your own, up to 1,024 characters.
-            forward_dead_lettered_messages_to: Refused: forwarding is not in this version.
+            forward_dead_lettered_messages_to: The queue or topic that its dead-lettered messages are moved to. What
+                cannot be moved stays in the dead-letter queue until it can.
             auto_delete_on_idle: The subscription is deleted with its messages after this long without use, at least
                 five minutes; never when missing.
             status: What the subscription lets through. Default active.
@@ -128,7 +130,8 @@ class SubscriptionCalls:
         Args:
             topic_name: The topic.
             subscription: All options, as `get_subscription` returned them with your changes, or a mapping with the
-                same names. An option that is None keeps its value.
+                same names. An option that is None keeps its value, but `forward_to` and
+                `forward_dead_lettered_messages_to` end with it: what is there can be received again.
 
         Raises:
             MessagingEntityNotFoundError: There is no such topic or subscription.
@@ -143,7 +146,7 @@ class SubscriptionCalls:
         properties = given if isinstance(given, SubscriptionProperties) else SubscriptionProperties(**given)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
         topic, name = _names(topic_name, properties.name)
-        self._namespace._update_subscription(topic, name, native_options(options))
+        self._namespace._update_subscription(topic, name, changed_options(options))
 
     def delete_subscription(self, topic_name: str, subscription_name: str) -> None:
         """Delete a subscription with its rules, its messages and its dead-letter queue.

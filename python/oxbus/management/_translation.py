@@ -22,6 +22,8 @@ DURATION_OPTIONS: Final = (
     "lock_duration",
 )
 
+FORWARD_OPTIONS: Final = ("forward_to", "forward_dead_lettered_messages_to")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,6 +38,12 @@ def native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if "authorization_rules" in native:
         native["authorization_rules"] = [asdict(rule) for rule in native["authorization_rules"]]
     return native
+
+
+def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn the options of an update into what the broker takes; None keeps an option, but ends forwarding."""
+    native = native_options(options)
+    return native | {name: "" for name in FORWARD_OPTIONS if name in options and options[name] is None}
 
 
 def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ impl EntityName {
 }
 
 /// Which message stream of an entity (B-259).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubQueue {
     /// The entity itself.
     Main,

@@ -280,8 +280,10 @@ impl Namespace {
                 "a receiver in RECEIVE_AND_DELETE mode has no locks to renew; leave auto_lock_renewer out",
             ));
         }
+        let (sub_queue, transfer) = options::received_sub_queue(sub_queue)?;
         let options = ReceiverOptions {
-            sub_queue: options::sub_queue(sub_queue)?,
+            sub_queue,
+            transfer,
             mode,
             prefetch: options::prefetch(prefetch_count)?,
             lock_policy: lock_policy.map(options::lock_policy).transpose()?,

@@ -160,14 +160,17 @@ pub(crate) fn sub_queue(name: Option<&str>) -> PyResult<SubQueue> {
     match name.map(str::to_ascii_lowercase).as_deref() {
         None => Ok(SubQueue::Main),
         Some("deadletter") => Ok(SubQueue::DeadLetter),
-        Some("transferdeadletter") => Err(not_yet(
-            "the transfer dead-letter queue",
-            "nothing is forwarded, so nothing is in it",
-        ))
-        .or_raise(),
         Some(other) => Err(PyValueError::new_err(format!(
             "unknown sub_queue; use `deadletter`: `{other}`"
         ))),
+    }
+}
+
+/// The sub-queue of a receiver, and whether it is the transfer dead-letter queue.
+pub(crate) fn received_sub_queue(name: Option<&str>) -> PyResult<(SubQueue, bool)> {
+    match name {
+        Some(name) if name.eq_ignore_ascii_case("transferdeadletter") => Ok((SubQueue::DeadLetter, true)),
+        name => Ok((sub_queue(name)?, false)),
     }
 }
 

@@ -142,7 +142,8 @@ impl ServiceBusReceivedMessage {
             );
             return Err(raise(&Error::new(ErrorKind::MessageAlreadySettled, detail)));
         }
-        if !Arc::ptr_eq(shared.queue(), receiver.queue()) || shared.sub_queue() != receiver.sub_queue() {
+        let is_of_other = shared.sub_queue() != receiver.sub_queue() || receiver.is_of_transfer();
+        if !Arc::ptr_eq(shared.queue(), receiver.queue()) || is_of_other {
             let detail = format!(
                 "the message belongs to another entity; settle it with a receiver of its own queue: its queue=`{}` this queue=`{}`",
                 shared.queue().name().as_str(),

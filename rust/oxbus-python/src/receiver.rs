@@ -418,8 +418,10 @@ impl ServiceBusReceiver {
 
     fn __repr__(&self) -> String {
         format!(
-            "ServiceBusReceiver(queue_name={:?}, sub_queue={:?})",
-            self.queue_name, self.options.sub_queue
+            "ServiceBusReceiver(queue_name={:?}, sub_queue={}{:?})",
+            self.queue_name,
+            if self.options.transfer { "Transfer" } else { "" },
+            self.options.sub_queue
         )
     }
 }

@@ -119,6 +119,10 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
     if let Some(cell) = any {
         let done = cell.commit_unit(unit, moment, cell.durability(None).max(work.durability));
         let ended = done.map_err(|error| failed(&work, error))?;
+        // Before anybody is told, which may take long: copies wait to learn it.
+        for it in admitted.values() {
+            it.admission.keep();
+        }
         for (settled, ended) in work.settled.iter().zip(ended) {
             let Settled {
                 entity, at, session, ..

@@ -52,7 +52,7 @@ impl Receiver {
             );
             Error::new(ErrorKind::MessageNotFound, detail)
         };
-        let Some(index) = self.queue.index_of(*first) else {
+        let Some(index) = self.queue.index_of(*first).filter(|_| !self.is_of_transfer()) else {
             return Err(not_found(*first));
         };
         let shard = self.queue.shard(index);

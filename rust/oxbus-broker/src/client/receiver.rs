@@ -24,6 +24,9 @@ use crate::entity::receive_cache::{ReceiveCache, send_back};
 pub struct ReceiverOptions {
     /// The queue or its dead-letter queue.
     pub sub_queue: SubQueue,
+    /// Receive from the dead-letter queue of what could not be transferred, which is always empty: what could not be
+    /// forwarded is in the dead-letter queue of its source (B-268, B-273).
+    pub transfer: bool,
     /// Settle, or gone when received.
     pub mode: ReceiveMode,
     /// Messages to hold ready beyond those asked for.
@@ -38,6 +41,7 @@ impl Default for ReceiverOptions {
     fn default() -> Self {
         Self {
             sub_queue: SubQueue::Main,
+            transfer: false,
             mode: ReceiveMode::default(),
             prefetch: 0,
             lock_policy: None,
@@ -69,7 +73,7 @@ pub struct Receiver {
     pub(super) prefetch: usize,
     pub(super) cache: Arc<ReceiveCache>,
     pub(super) cursor: Cursor,
-    /// Cells it may take from, one bit each.
+    /// Cells it may take from, one bit each; none of the transfer dead-letter queue.
     pub(super) allowed: u64,
     /// How far the clock may be behind.
     lag_ms: u64,
@@ -92,7 +96,9 @@ impl ReceiverOptions {
         )?;
         let all = u64::MAX >> (64 - u32::from(queue.partitions()));
         match self.partition {
+            None if self.transfer => Ok(0),
             None => Ok(all),
+            Some(partition) if self.transfer && queue.is_partitioned() && partition.0 < queue.partitions() => Ok(0),
             Some(partition) if queue.is_partitioned() && partition.0 < queue.partitions() => Ok(1 << partition.0),
             Some(partition) => {
                 let detail = format!(
@@ -144,6 +150,11 @@ impl Receiver {
         self.sub_queue
     }
 
+    /// True for one of the transfer dead-letter queue.
+    pub fn is_of_transfer(&self) -> bool {
+        self.allowed == 0
+    }
+
     /// Settle, or gone when received.
     #[inline]
     pub fn mode(&self) -> ReceiveMode {
@@ -161,7 +172,9 @@ impl Receiver {
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
         self.queue.check_receivable()?;
-        self.queue.check_not_forwarding(self.sub_queue)?;
+        if self.allowed != 0 {
+            self.queue.check_not_forwarding(self.sub_queue)?;
+        }
         self.queue.check_receives()?;
         self.check_has_session()
     }
@@ -303,17 +316,14 @@ pub(super) fn look_again_after(queue: &Queue) -> Option<Duration> {
     }
     let Moment { now, ticks } = clock.moment();
     // Who waits notes that it does well before the entity seems to be idle.
-    let topic = queue.topic();
-    let idle_ms = topic.as_deref().map_or(u64::MAX, Queue::auto_delete_on_idle_ms);
-    let idle_ms = queue.auto_delete_on_idle_ms().min(idle_ms);
-    let mut ms = queue.lock_duration_ms().min(idle_ms / 2);
-    let of_topic = topic.iter().flat_map(|topic| topic.cells());
-    for (_, cell) in queue.cells().chain(of_topic) {
-        let (lock_end, due) = cell.next_event();
-        ms = ms
-            .min(lock_end.0.saturating_sub(ticks.0))
-            .min(due.0.saturating_sub(now.0));
-    }
+    let topic_idle_ms = queue.topic().map_or(u64::MAX, |topic| topic.auto_delete_on_idle_ms());
+    let idle_ms = queue.auto_delete_on_idle_ms().min(topic_idle_ms);
+    let (lock_end, due) = queue.next_event();
+    let ms = queue
+        .lock_duration_ms()
+        .min(idle_ms / 2)
+        .min(lock_end.0.saturating_sub(ticks.0))
+        .min(due.0.saturating_sub(now.0));
     // Rounded up: waking a moment early would find nothing and sleep again.
     Some(Duration::from_millis(ms + 1))
 }

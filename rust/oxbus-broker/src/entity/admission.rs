@@ -15,6 +15,12 @@ impl Queue {
         let shard = self.shard(index);
         shard.health().check_send(shard.id())?;
         self.core().check_memory(bytes + messages * SLOT_BYTES)?;
+        self.make_room(index, bytes)
+    }
+
+    /// The same for a message that is moved here by the entity that has it, and so is in memory already; whether the
+    /// partition takes any is known.
+    pub(super) fn make_room(&self, index: usize, bytes: usize) -> Result<&Cell> {
         let cell = self.cell_for_append(index);
         if cell.has_schedule() {
             // What became active before this message comes before it: by the exact time, which stamps this one.

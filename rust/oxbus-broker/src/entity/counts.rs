@@ -90,11 +90,18 @@ impl Queue {
         let main = cell.store(SubQueue::Main).counts();
         let dead = cell.store(SubQueue::DeadLetter).counts();
         let active = main.ready + main.cached + main.locked + main.deferred;
-        let transfer = if self.is_forwarding(SubQueue::Main) { active } else { 0 };
+        // What was deferred, and what a receiver has, stays.
+        let (cached, locked) = self.kept_aside(SubQueue::Main, index);
+        let ready = if self.is_forwarding(SubQueue::Main) {
+            main.ready
+        } else {
+            0
+        };
+        let transfer = ready + cached + locked;
         PartitionCounts {
-            active: active - transfer,
+            active: active.saturating_sub(transfer),
             transfer,
-            locked: main.locked + main.deferred_locked,
+            locked: (main.locked + main.deferred_locked).saturating_sub(locked),
             deferred: main.deferred,
             scheduled: main.scheduled,
             dead_letter: dead.ready + dead.cached + dead.locked + dead.deferred,

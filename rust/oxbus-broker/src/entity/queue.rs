@@ -5,7 +5,7 @@
 //! the settings as a whole are replaced under a lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use oxbus_model::lock::TokenFields;
 use oxbus_model::name::{EntityName, SubQueue};
@@ -14,6 +14,7 @@ use oxbus_model::{Counter, Error, ErrorKind, LockToken, Moment, PartitionId, Res
 use oxbus_store::LockKey;
 
 use super::Receivable;
+use super::forward::Forwarding;
 use super::receive_cache::send_back;
 use super::role::Role;
 use crate::namespace::Core;
@@ -45,10 +46,7 @@ pub struct Queue {
     status: AtomicU8,
     pub(super) forwards: AtomicBool,
     pub(super) forwards_dead_letters: AtomicBool,
-    /// Held by who moves messages to the destination.
-    pub(super) forwarding: Mutex<()>,
-    /// Counts the calls that want messages moved.
-    pub(super) forwards_wanted: AtomicU64,
+    pub(super) forwarding: Forwarding,
     /// Entities that move their messages here.
     pub(super) sources: RwLock<Vec<Weak<Self>>>,
     /// Looked at already, further up the stack.
@@ -110,8 +108,7 @@ impl Queue {
             status: AtomicU8::new(0),
             forwards: AtomicBool::new(false),
             forwards_dead_letters: AtomicBool::new(false),
-            forwarding: Mutex::default(),
-            forwards_wanted: AtomicU64::new(0),
+            forwarding: Forwarding::default(),
             sources: RwLock::default(),
             is_ticking: AtomicBool::new(false),
             auto_delete_on_idle_ms: AtomicU64::new(u64::MAX),
@@ -135,13 +132,10 @@ impl Queue {
                 None => self.used_at(newest),
             }
         }
-        let cell = Cell::restore(
-            &self.shards[index],
-            self.id,
-            queues,
-            self.max_delivery_count(),
-            self.features,
-        );
+        // Nobody receives what is forwarded: a delivery that a snapshot saw was a move.
+        let forwards = self.is_forwarding(SubQueue::Main);
+        let max_delivery_count = if forwards { u32::MAX } else { self.max_delivery_count() };
+        let cell = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
         self.forget_seen();
     }
@@ -429,11 +423,16 @@ impl Queue {
         if let Some(topic) = self.topic() {
             topic.tick(moment);
         }
-        // Entities may forward to each other.
+        // Moving a message may look at its destination, and so at this again.
         if !self.is_ticking.swap(true, Ordering::SeqCst) {
             self.tick_sources(moment);
             self.is_ticking.store(false, Ordering::SeqCst);
         }
+        self.tick_cells(moment);
+    }
+
+    /// The same without a look at the entities whose messages come here.
+    pub(super) fn tick_cells(&self, moment: Moment) {
         for (index, cell) in self.cells() {
             if !self.shards[index].health().serves() {
                 continue;
@@ -488,16 +487,9 @@ impl Queue {
     }
 
     #[cold]
-    fn recall(&self, sub_queue: SubQueue, index: usize) {
+    pub(super) fn recall(&self, sub_queue: SubQueue, index: usize) {
         for cache in self.receivable(sub_queue).caches() {
             send_back(self, sub_queue, cache.recall_cell(index));
-        }
-    }
-
-    /// Sends back what stands in caches: nobody receives it from them any more.
-    pub(crate) fn recall_all(&self, sub_queue: SubQueue) {
-        for cache in self.receivable(sub_queue).caches() {
-            send_back(self, sub_queue, cache.recall(usize::MAX));
         }
     }
 
@@ -524,6 +516,7 @@ impl Queue {
                 self.main.publish(index, usize::from(u16::MAX));
             }
         }
+        self.forward_anew();
         self.wake_all();
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The copy of a message while an action changes it.
 
+use oxbus_model::Timestamp;
 use oxbus_model::message::{Fields, MessageId, PropertiesBuilder, Value, check_key_length};
 use oxbus_model::rules::OwnedValue;
 use oxbus_store::Record;
@@ -17,6 +18,8 @@ pub(super) struct Draft<'a, 'm> {
     arrived: &'a View<'m>,
     /// Fields that were set; `None` where one was removed. Later entries win.
     texts: Vec<(SystemProperty, Option<String>)>,
+    /// The scheduled time.
+    due: Option<Timestamp>,
     /// Application properties as they are now.
     properties: Vec<(String, OwnedValue)>,
 }
@@ -27,6 +30,7 @@ impl<'a, 'm> Draft<'a, 'm> {
         Self {
             arrived,
             texts: Vec::new(),
+            due: arrived.fields().scheduled_enqueue_time,
             properties: arrived
                 .properties()
                 .iter()
@@ -48,7 +52,12 @@ impl<'a, 'm> Draft<'a, 'm> {
     /// Sets a field of the broker to a text, or to another value's text; null removes it.
     pub(super) fn set_system(&mut self, property: SystemProperty, value: &OwnedValue) -> Result<(), String> {
         if property == SystemProperty::ScheduledEnqueueTimeUtc {
-            // Its time has come already (B-380).
+            // Here its time has come already (B-380); an entity that the copy is forwarded to looks at it (B-242).
+            match value {
+                OwnedValue::Null => self.due = None,
+                OwnedValue::Time(ms) => self.due = Some(Timestamp(u64::try_from(*ms).unwrap_or(0))),
+                _ => {}
+            }
             return Ok(());
         }
         let text = match value {
@@ -103,6 +112,7 @@ impl<'a, 'm> Draft<'a, 'm> {
 
     fn fields(&self) -> Fields<'_> {
         let mut fields: Fields<'_> = *self.arrived.fields();
+        fields.scheduled_enqueue_time = self.due;
         for (property, text) in &self.texts {
             let text = text.as_deref();
             match property {

@@ -184,6 +184,7 @@ impl Inner {
         link_all(&queues);
         drop(queues);
         for entity in &entities {
+            entity.forward_anew();
             entity.announce_ready();
         }
         forget_arrivals(&entities);

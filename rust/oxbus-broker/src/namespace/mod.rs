@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::hash::partition_of;
-use oxbus_model::name::{EntityName, SubQueue};
+use oxbus_model::name::EntityName;
 use oxbus_model::options::{EntityStatus, LockPolicy, PeekPolicy, QueueSettings};
 use oxbus_model::tier::{Kind, Plan};
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
@@ -218,6 +218,9 @@ impl Namespace {
         entities.insert(name.key().to_owned(), Arc::clone(&entity));
         subscribe_all(&entities);
         link_all(&entities);
+        drop(entities);
+        // Others may have waited for an entity of that name.
+        entity.tick(inner.core.clock().moment());
         Ok(entity)
     }
 
@@ -302,11 +305,11 @@ impl Namespace {
         }
         link_all(&entities);
         drop(entities);
-        // What is there already goes, too.
-        entity.forward_ready();
-        if !entity.is_forwarding(SubQueue::Main) {
-            entity.announce_ready();
-        }
+        // What is there already goes, too; what is not forwarded any more can be received.
+        entity.forward_anew();
+        entity.announce_ready();
+        // It may take now what it refused.
+        entity.tick(self.inner.core.clock().moment());
         Ok(())
     }
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Auto-forwarding: what is ready in an entity, or in its dead-letter queue, is moved to another entity (B-331 … B-342, B-269).
+//!
+//! One thread at a time moves the messages of an entity (`turn`). Each is moved, dead-lettered or put aside (`fate`); what is
+//! put aside is looked at again when its obstacle may be gone (`aside`). Within a shard a message moves in one entry of the
+//! journal; into another shard it is stored with its origin, then removed, then the origin is forgotten (`moving`,
+//! `shard::arrived`).
+
+mod aside;
+mod fate;
+mod moving;
+mod turn;
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+
+use oxbus_model::caps::HOPS_MAX;
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+
+pub(super) use self::turn::Forwarding;
+use super::Queue;
+use crate::shard::journal::EntityId;
+
+const SUB_QUEUES: [SubQueue; 2] = [SubQueue::Main, SubQueue::DeadLetter];
+
+impl Queue {
+    /// Where the messages of a sub-queue are moved to.
+    pub(crate) fn forwards_to(&self, sub_queue: SubQueue) -> Option<String> {
+        let settings = self.settings();
+        match sub_queue {
+            SubQueue::Main => settings.forward_to.clone(),
+            SubQueue::DeadLetter => settings.forward_dead_letters_to.clone(),
+        }
+    }
+
+    /// True when it moves what is ready in a sub-queue on.
+    #[inline]
+    pub(crate) fn is_forwarding(&self, sub_queue: SubQueue) -> bool {
+        let flag = match sub_queue {
+            SubQueue::Main => &self.forwards,
+            SubQueue::DeadLetter => &self.forwards_dead_letters,
+        };
+        flag.load(Ordering::Acquire)
+    }
+
+    /// Refuses to receive what is moved on (B-137).
+    pub(crate) fn check_not_forwarding(&self, sub_queue: SubQueue) -> Result<()> {
+        if !self.is_forwarding(sub_queue) {
+            return Ok(());
+        }
+        let detail = format!(
+            "Cannot create a message receiver on an entity with auto-forwarding enabled. Receive from the entity that it forwards to: \
+             `{}` forwards to `{}`",
+            self.name().as_str(),
+            self.forwards_to(sub_queue).unwrap_or_default()
+        );
+        Err(Error::new(ErrorKind::InvalidOperation, detail))
+    }
+
+    /// Notes an entity that moves its messages here: it is looked at when this one is.
+    pub(crate) fn add_source(&self, source: &Arc<Self>) {
+        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        sources.retain(|known| known.strong_count() > 0);
+        if !sources.iter().any(|known| known.ptr_eq(&Arc::downgrade(source))) {
+            sources.push(Arc::downgrade(source));
+        }
+    }
+
+    /// The entities that move their messages here.
+    fn known_sources(&self) -> Vec<Arc<Self>> {
+        let known = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Looks at the entities whose messages may come here, the farthest first.
+    pub(super) fn tick_sources(&self, moment: Moment) {
+        for source in self.all_sources().iter().rev() {
+            source.tick_cells(moment);
+        }
+    }
+
+    /// The entities whose messages may come here, the nearest first: those from which it takes no more hops than a message
+    /// has, with the topics of subscriptions among them.
+    fn all_sources(&self) -> Vec<Arc<Self>> {
+        let mut found = self.known_sources();
+        if found.is_empty() {
+            return found;
+        }
+        let mut known: HashSet<EntityId> = found.iter().map(|source| source.id()).chain([self.id()]).collect();
+        let (mut begin, mut hops) = (0, 1);
+        while begin < found.len() && hops <= HOPS_MAX {
+            let end = found.len();
+            for position in begin..end {
+                let topic = found[position].topic();
+                let farther = found[position].known_sources();
+                let of_topic = topic.iter().flat_map(|topic| topic.known_sources());
+                let farther: Vec<_> = of_topic.chain(farther).chain(topic.clone()).collect();
+                found.extend(farther.into_iter().filter(|source| known.insert(source.id())));
+            }
+            (begin, hops) = (end, hops + 1);
+        }
+        found
+    }
+
+    /// The earliest tick and the earliest wall time at which something may come here that nobody sends.
+    pub(crate) fn next_event(&self) -> (Ticks, Timestamp) {
+        let mut next = (Ticks::NEVER, Timestamp::NEVER);
+        let mut look_at = |entity: &Self| {
+            for (_, cell) in entity.cells() {
+                let (lock_end, due) = cell.next_event();
+                next = (next.0.min(lock_end), next.1.min(due));
+            }
+        };
+        look_at(self);
+        self.all_sources().iter().for_each(|source| look_at(source));
+        if let Some(topic) = self.topic() {
+            look_at(&topic);
+            topic.all_sources().iter().for_each(|source| look_at(source));
+        }
+        next
+    }
+}
