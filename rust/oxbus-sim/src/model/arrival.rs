@@ -76,6 +76,7 @@ impl World {
                 target.arrivals.push(lost);
                 continue;
             }
+            target.expired_unseen.push(lost.clone());
             let settings = &target.settings;
             if settings.dead_lettering_on_message_expiration && settings.forward_dead_letters_to.is_some() {
                 lost.content.reason = Some(EXPIRED.to_owned());
@@ -89,6 +90,19 @@ impl World {
         unexplained
     }
 
+    /// Takes back expired messages that a kill brought back: that they left was not written yet.
+    pub fn look_after_kill(&mut self, entity: usize, main: &BTreeMap<u64, Sight>) {
+        let target = &mut self.entities[entity];
+        for (number, message) in std::mem::take(&mut target.expired) {
+            if main.contains_key(&number) && !target.main.messages.contains_key(&number) {
+                target.dead.messages.remove(&number);
+                target.main.messages.insert(number, message);
+            }
+        }
+        let again = std::mem::take(&mut target.expired_unseen);
+        target.arrivals.extend(again);
+    }
+
     fn learn_removals(&mut self, entity: usize, main: &BTreeMap<u64, Sight>) {
         let now = self.now;
         let target = &mut self.entities[entity];
@@ -96,6 +110,7 @@ impl World {
         let gone: Vec<u64> = overdue.map(|(number, _)| *number).filter(|it| !main.contains_key(it)).collect();
         for number in gone {
             let mut message = target.main.messages.remove(&number).expect("just found");
+            target.expired.insert(number, message.clone());
             if target.settings.dead_lettering_on_message_expiration {
                 message.content.reason = Some(EXPIRED.to_owned());
                 target.dead.messages.insert(number, message);

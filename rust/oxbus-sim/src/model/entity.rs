@@ -56,6 +56,10 @@ pub struct Entity {
     pub rules: Vec<Rule>,
     /// Messages that came in and whose numbers are not known yet.
     pub arrivals: Vec<Arrival>,
+    /// Messages that expired since the namespace was opened: a kill may bring them back, to expire again.
+    pub expired: BTreeMap<u64, Message>,
+    /// Those of them that nobody saw.
+    pub expired_unseen: Vec<Arrival>,
     /// Last number given out, by partition.
     pub last: BTreeMap<u64, u64>,
     /// Numbers that were given to messages that nobody saw.
@@ -79,6 +83,8 @@ impl Entity {
             sessions: BTreeMap::new(),
             rules: Vec::new(),
             arrivals: Vec::new(),
+            expired: BTreeMap::new(),
+            expired_unseen: Vec::new(),
             last: BTreeMap::new(),
             unseen: 0,
         }

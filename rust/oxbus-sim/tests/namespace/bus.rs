@@ -135,6 +135,12 @@ impl Bus {
         self.held.clear();
         self.namespace = next;
         self.world.reopened(is_clean);
+        if !is_clean {
+            for entity in self.world.living() {
+                let main = self.see((entity, SubQueue::Main));
+                self.world.look_after_kill(entity, &main);
+            }
+        }
     }
 
     /// The entity at a position, if it is there.
@@ -160,11 +166,7 @@ impl Bus {
             let blurred: Vec<usize> = self.world.living().into_iter().filter(|it| self.world.must_look(*it)).collect();
             unexplained = None;
             for entity in blurred {
-                let see = |sub_queue| {
-                    let shown = self.browse((entity, sub_queue));
-                    shown.iter().map(|browsed| (number_of(browsed), sight(browsed))).collect()
-                };
-                let (main, dead) = (see(SubQueue::Main), see(SubQueue::DeadLetter));
+                let (main, dead) = (self.see((entity, SubQueue::Main)), self.see((entity, SubQueue::DeadLetter)));
                 unexplained = self.world.look(entity, &main, &dead).or(unexplained);
             }
             if unexplained.is_none() && self.world.entities.iter().all(|entity| entity.arrivals.is_empty()) {
@@ -185,6 +187,11 @@ impl Bus {
             }
             shown.extend(page);
         }
+    }
+
+    fn see(&self, at: StreamAt) -> BTreeMap<u64, Sight> {
+        let shown = self.browse(at);
+        shown.iter().map(|browsed| (number_of(browsed), sight(browsed))).collect()
     }
 
     /// The numbers in a stream.

@@ -90,6 +90,7 @@ impl Bus {
             self.namespace.checkpoint().expect("the disk works");
         }
         self.restart(!matches!(end, End::Kill));
+        self.look_around();
         self.clock.advance(ms);
         self.world.advanced(ms);
     }
