@@ -39,6 +39,8 @@ pub struct Sight {
 
 /// Why an expired message is dead-lettered (B-253).
 pub const EXPIRED: &str = "TTLExpiredException";
+/// Why one without a session id is, where messages are received by session (B-185).
+pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why one that was delivered too often is (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
@@ -60,8 +62,12 @@ impl World {
         let target = &mut self.entities[entity];
         let late = target.arrivals.iter().filter(|it| it.expires_at <= now);
         target.unseen += late.count() as u64;
-        let known = |number: &u64| target.main.messages.contains_key(number) || target.dead.messages.contains_key(number);
-        let shown = main.iter().map(|it| (it, false)).chain(dead.iter().map(|it| (it, true)));
+        let known =
+            |number: &u64| target.main.messages.contains_key(number) || target.dead.messages.contains_key(number);
+        let shown = main
+            .iter()
+            .map(|it| (it, false))
+            .chain(dead.iter().map(|it| (it, true)));
         let mut new: Vec<_> = shown.filter(|((number, _), _)| !known(number)).collect();
         new.sort_by_key(|((number, _), _)| **number);
         let mut unexplained = None;
@@ -76,7 +82,6 @@ impl World {
                 target.arrivals.push(lost);
                 continue;
             }
-            target.expired_unseen.push(lost.clone());
             let settings = &target.settings;
             if settings.dead_lettering_on_message_expiration && settings.forward_dead_letters_to.is_some() {
                 lost.content.reason = Some(EXPIRED.to_owned());
@@ -90,27 +95,20 @@ impl World {
         unexplained
     }
 
-    /// Takes back expired messages that a kill brought back: that they left was not written yet.
-    pub fn look_after_kill(&mut self, entity: usize, main: &BTreeMap<u64, Sight>) {
-        let target = &mut self.entities[entity];
-        for (number, message) in std::mem::take(&mut target.expired) {
-            if main.contains_key(&number) && !target.main.messages.contains_key(&number) {
-                target.dead.messages.remove(&number);
-                target.main.messages.insert(number, message);
-            }
-        }
-        let again = std::mem::take(&mut target.expired_unseen);
-        target.arrivals.extend(again);
-    }
-
     fn learn_removals(&mut self, entity: usize, main: &BTreeMap<u64, Sight>) {
         let now = self.now;
         let target = &mut self.entities[entity];
-        let overdue = target.main.messages.iter().filter(|(_, it)| Entity::is_overdue(it, now));
-        let gone: Vec<u64> = overdue.map(|(number, _)| *number).filter(|it| !main.contains_key(it)).collect();
+        let overdue = target
+            .main
+            .messages
+            .iter()
+            .filter(|(_, it)| Entity::is_overdue(it, now));
+        let gone: Vec<u64> = overdue
+            .map(|(number, _)| *number)
+            .filter(|it| !main.contains_key(it))
+            .collect();
         for number in gone {
             let mut message = target.main.messages.remove(&number).expect("just found");
-            target.expired.insert(number, message.clone());
             if target.settings.dead_lettering_on_message_expiration {
                 message.content.reason = Some(EXPIRED.to_owned());
                 target.dead.messages.insert(number, message);
@@ -126,19 +124,22 @@ impl World {
         let buries = target.settings.dead_lettering_on_message_expiration;
         let is_it = |it: &Arrival| {
             let expired = it.expires_at <= now && buries && sight.reason.as_deref() == Some(EXPIRED);
-            (it.content.body, it.content.hops) == (sight.body, sight.hops)
+            it.content.body == sight.body
                 // Of copies that come together any may be the first.
-                && (drops_copies || it.content.rule == sight.rule)
+                && (drops_copies || it.content.rule == sight.rule && it.content.hops == sight.hops)
                 && (expired || it.content.reason == sight.reason)
                 && it.partition.is_none_or(|wanted| wanted == partition)
                 && if is_dead { it.dead || expired } else { !it.dead }
         };
         let Some(position) = target.arrivals.iter().position(is_it) else {
             let (name, arrivals) = (&target.name, &target.arrivals);
-            return Some(format!("{name}: number {number} with {sight:?} is not one of {arrivals:?}"));
+            return Some(format!(
+                "{name}: number {number} with {sight:?} is not one of {arrivals:?}"
+            ));
         };
         let mut arrival = target.arrivals.remove(position);
         arrival.content.rule.clone_from(&sight.rule);
+        arrival.content.hops = sight.hops;
         arrival.content.reason.clone_from(&sight.reason);
         target.unseen -= u64::from(arrival.expires_at <= now);
         target.take_number(number);

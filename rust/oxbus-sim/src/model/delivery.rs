@@ -77,7 +77,10 @@ impl World {
         let ready = self.entities[entity].ready(sub_queue, self.now);
         let name = self.entities[entity].name.clone();
         assert!(delivered.len() <= max, "{name}: more than was asked for");
-        assert!(!delivered.is_empty() || ready.is_empty(), "{name}: {ready:?} are ready and none came");
+        assert!(
+            !delivered.is_empty() || ready.is_empty(),
+            "{name}: {ready:?} are ready and none came"
+        );
         let mut highest: BTreeMap<u64, u64> = BTreeMap::new();
         for each in delivered {
             assert!(ready.contains(&each.number), "{name}: {} is not ready", each.number);
@@ -101,7 +104,10 @@ impl World {
         delivered
             .iter()
             .map(|each| {
-                assert_eq!(each.locked_until, expected_until, "{name}: the lock ends after its duration (B-151)");
+                assert_eq!(
+                    each.locked_until, expected_until,
+                    "{name}: the lock ends after its duration (B-151)"
+                );
                 self.hand_out(at, each, locks, until, None)
             })
             .collect()

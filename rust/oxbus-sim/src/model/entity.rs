@@ -56,10 +56,6 @@ pub struct Entity {
     pub rules: Vec<Rule>,
     /// Messages that came in and whose numbers are not known yet.
     pub arrivals: Vec<Arrival>,
-    /// Messages that expired since the namespace was opened: a kill may bring them back, to expire again.
-    pub expired: BTreeMap<u64, Message>,
-    /// Those of them that nobody saw.
-    pub expired_unseen: Vec<Arrival>,
     /// Last number given out, by partition.
     pub last: BTreeMap<u64, u64>,
     /// Numbers that were given to messages that nobody saw.
@@ -83,8 +79,6 @@ impl Entity {
             sessions: BTreeMap::new(),
             rules: Vec::new(),
             arrivals: Vec::new(),
-            expired: BTreeMap::new(),
-            expired_unseen: Vec::new(),
             last: BTreeMap::new(),
             unseen: 0,
         }
@@ -147,7 +141,12 @@ impl Entity {
 
     /// True when a message has to leave that may be there still.
     pub fn has_overdue(&self, now: u64) -> bool {
-        self.kind != Kind::Topic && self.main.messages.values().any(|message| Self::is_overdue(message, now))
+        self.kind != Kind::Topic
+            && self
+                .main
+                .messages
+                .values()
+                .any(|message| Self::is_overdue(message, now))
     }
 
     /// Messages that are deferred, held or not.

@@ -46,7 +46,10 @@ impl World {
                     true
                 }
                 Fate::Buried(reason) if sub_queue == SubQueue::Main => {
-                    let content = Content { reason: Some(reason.to_owned()), ..content };
+                    let content = Content {
+                        reason: Some(reason.to_owned()),
+                        ..content
+                    };
                     let dead = &mut self.entities[entity].dead.messages;
                     dead.insert(number, Message { content, ..message });
                     true

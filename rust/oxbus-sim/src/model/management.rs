@@ -29,8 +29,13 @@ impl World {
         if settings.requires_session && settings.forward_to.is_some() {
             refusals.push(ErrorKind::InvalidOperation);
         }
-        for path in [&settings.forward_to, &settings.forward_dead_letters_to].into_iter().flatten() {
-            let to = self.find(path).filter(|to| !matches!(self.entities[*to].kind, Kind::Subscription(_)));
+        for path in [&settings.forward_to, &settings.forward_dead_letters_to]
+            .into_iter()
+            .flatten()
+        {
+            let to = self
+                .find(path)
+                .filter(|to| !matches!(self.entities[*to].kind, Kind::Subscription(_)));
             if to.is_none() || path.eq_ignore_ascii_case(name) {
                 refusals.push(ErrorKind::InvalidOperation);
             }
@@ -100,13 +105,22 @@ impl World {
         self.take_away(entity, sub_queue, &ready, removed, left);
     }
 
-    fn take_away(&mut self, entity: usize, sub_queue: SubQueue, ready: &[u64], count: usize, left: &[u64]) -> Vec<super::message::Message> {
+    fn take_away(
+        &mut self,
+        entity: usize,
+        sub_queue: SubQueue,
+        ready: &[u64],
+        count: usize,
+        left: &[u64],
+    ) -> Vec<super::message::Message> {
         let gone: Vec<u64> = ready.iter().copied().filter(|number| !left.contains(number)).collect();
         assert_eq!(gone.len(), count, "as many are gone as were counted");
         let born = self.serial();
         let stream = self.entities[entity].stream_mut(sub_queue);
         stream.mixed_until = born;
-        gone.iter().map(|number| stream.messages.remove(number).expect("just listed")).collect()
+        gone.iter()
+            .map(|number| stream.messages.remove(number).expect("just listed"))
+            .collect()
     }
 
     /// Notes that dead letters were sent again: as new messages, without their reason; `left` are dead still.

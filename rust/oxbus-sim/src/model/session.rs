@@ -48,8 +48,12 @@ impl World {
     pub fn available(&self, entity: usize) -> BTreeSet<String> {
         let it = &self.entities[entity];
         let ready = it.ready(SubQueue::Main, self.now);
-        let with_messages = ready.iter().filter_map(|number| it.main.messages[number].content.session.clone());
-        with_messages.filter(|session| !self.is_accepted(entity, session)).collect()
+        let with_messages = ready
+            .iter()
+            .filter_map(|number| it.main.messages[number].content.session.clone());
+        with_messages
+            .filter(|session| !self.is_accepted(entity, session))
+            .collect()
     }
 
     /// Notes that a session was accepted: the acceptance and its end.
@@ -97,10 +101,15 @@ impl World {
         let ready = it.ready(SubQueue::Main, self.now);
         let expected: Vec<u64> = ready.into_iter().filter(is_its).take(max).collect();
         let got: Vec<u64> = delivered.iter().map(|each| each.number).collect();
-        assert_eq!(got, expected, "{}: the messages of session {session:?} in order (B-207)", it.name);
+        assert_eq!(
+            got, expected,
+            "{}: the messages of session {session:?} in order (B-207)",
+            it.name
+        );
         let at = (entity, SubQueue::Main);
         let out = delivered.iter();
-        out.map(|each| self.hand_out(at, each, locks, NEVER, Some(id))).collect()
+        out.map(|each| self.hand_out(at, each, locks, NEVER, Some(id)))
+            .collect()
     }
 
     /// Notes a renewal and returns the new end (B-202).
@@ -119,7 +128,9 @@ impl World {
 
     /// Takes a session from its holder: charged when the lock ended, not when it was closed (B-205, B-206).
     pub fn session_ended(&mut self, entity: usize, session: &str, charged: bool) {
-        let Some(known) = self.entities[entity].sessions.get_mut(session) else { return };
+        let Some(known) = self.entities[entity].sessions.get_mut(session) else {
+            return;
+        };
         let Some(holder) = known.holder.take() else { return };
         let messages = &self.entities[entity].main.messages;
         let under_it = messages
@@ -145,7 +156,10 @@ impl World {
             .collect();
         let may = of(|message| message.place == Place::Ready || message.hold.is_some());
         let held = it.sessions.iter().filter(|(_, known)| known.holder.is_some());
-        let may = may.chain(must.iter().cloned()).chain(held.map(|(id, _)| id.clone())).collect();
+        let may = may
+            .chain(must.iter().cloned())
+            .chain(held.map(|(id, _)| id.clone()))
+            .collect();
         (must, may)
     }
 }

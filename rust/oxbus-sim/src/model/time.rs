@@ -74,10 +74,7 @@ impl World {
             let it = &mut self.entities[entity];
             it.sessions.values_mut().for_each(|known| known.holder = None);
             it.sessions.retain(|_, known| known.state.is_some());
-            if is_clean {
-                it.expired.clear();
-                it.expired_unseen.clear();
-            } else {
+            if !is_clean {
                 it.unseen += GAP_MAX * partitions;
             }
         }

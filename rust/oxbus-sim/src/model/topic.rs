@@ -111,10 +111,19 @@ impl World {
             let subscription = &mut self.entities[at_subscription];
             let settings = &subscription.settings;
             let life = life.min(settings.default_time_to_live_ms.unwrap_or(NEVER));
-            let dead = settings.requires_session && content.session.is_none();
-            let selecting: Vec<&Rule> = subscription.rules.iter().filter(|rule| rule.filter.selects(content)).collect();
+            // What is late already expires first.
+            let is_late = at.saturating_add(life) <= self.now;
+            let dead = settings.requires_session && content.session.is_none() && !is_late;
+            let selecting: Vec<&Rule> = subscription
+                .rules
+                .iter()
+                .filter(|rule| rule.filter.selects(content))
+                .collect();
             let shared = selecting.iter().any(|rule| !rule.acts).then_some(None);
-            let own = selecting.iter().filter(|rule| rule.acts).map(|rule| Some(rule.name.clone()));
+            let own = selecting
+                .iter()
+                .filter(|rule| rule.acts)
+                .map(|rule| Some(rule.name.clone()));
             let copies: Vec<Option<String>> = shared.into_iter().chain(own).collect();
             for rule in copies {
                 let copy = Content {

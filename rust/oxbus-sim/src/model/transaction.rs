@@ -84,8 +84,11 @@ impl World {
         let is_partitioned = self.entities[entity].settings.enable_partitioning;
         let other_key = key.is_some() && work.key.is_some() && key != work.key;
         let sessions = self.subscriptions(entity).into_iter();
-        let needs_session = sessions.into_iter().any(|it| self.entities[it].settings.requires_session);
-        if is_partitioned && key.is_none() || other_key || needs_session && batch.iter().any(|it| it.session.is_none()) {
+        let needs_session = sessions
+            .into_iter()
+            .any(|it| self.entities[it].settings.requires_session);
+        if is_partitioned && key.is_none() || other_key || needs_session && batch.iter().any(|it| it.session.is_none())
+        {
             refusals.push(ErrorKind::InvalidOperation);
         }
         if work.sends.len() + batch.len() > MESSAGES_MAX {
@@ -99,7 +102,8 @@ impl World {
         let shard = self.shard_for(entity, &batch[0]).expect("it was taken");
         work.began.get_or_insert((self.now, entity, shard));
         work.key = work.key.take().or(self.key_of(entity, &batch[0]));
-        work.sends.extend(batch.iter().map(|content| (entity, content.clone(), due)));
+        work.sends
+            .extend(batch.iter().map(|content| (entity, content.clone(), due)));
     }
 
     /// Why a settlement in a transaction may be refused (B-306, B-310).
@@ -189,7 +193,10 @@ impl World {
                     self.accept(*entity, content.clone(), *due, number);
                 }
             } else if is_new {
-                let partition = self.key_of(*entity, content).map(|key| self.partition_of(*entity, &key)).unwrap_or(0);
+                let partition = self
+                    .key_of(*entity, content)
+                    .map(|key| self.partition_of(*entity, &key))
+                    .unwrap_or(0);
                 self.arrive(*entity, content.clone(), Some(partition), self.now);
             }
         }

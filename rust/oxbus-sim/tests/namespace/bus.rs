@@ -11,7 +11,7 @@ use oxbus_broker::entity::Queue;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::name::SubQueue;
-use oxbus_model::options::Durability;
+use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{Result, SequenceNumber, Timestamp};
 use oxbus_sim::World;
 use oxbus_sim::model::Refusals;
@@ -32,6 +32,8 @@ pub(crate) const PATHS: [&str; 7] = [
     "t/Subscriptions/s2",
     "t/Subscriptions/s3",
 ];
+/// A queue beside the model: who waits for a send to it has waited for everything before.
+const WRITTEN: &str = "written";
 /// Position of the topic.
 pub(crate) const TOPIC: usize = 3;
 const START: Timestamp = Timestamp(1_000_000);
@@ -109,6 +111,11 @@ impl Bus {
         let clock = Arc::new(ManualClock::new(START));
         let disk = is_durable.then(FaultDisk::new);
         let namespace = open(disk.as_ref(), &clock, partitions);
+        let settings = QueueSettings {
+            enable_partitioning: true,
+            ..QueueSettings::default()
+        };
+        namespace.create_queue(WRITTEN, settings).expect("valid");
         Self {
             works: [begin(&namespace, 0), begin(&namespace, 1)],
             world: World::new(START.0, partitions),
@@ -127,6 +134,7 @@ impl Bus {
         if is_clean {
             self.namespace.close();
         } else {
+            self.write_out();
             self.disk = self.disk.as_ref().map(FaultDisk::after_kill);
         }
         let next = open(self.disk.as_ref(), &self.clock, self.partitions);
@@ -135,11 +143,14 @@ impl Bus {
         self.held.clear();
         self.namespace = next;
         self.world.reopened(is_clean);
-        if !is_clean {
-            for entity in self.world.living() {
-                let main = self.see((entity, SubQueue::Main));
-                self.world.look_after_kill(entity, &main);
-            }
+    }
+
+    /// Waits until every partition has written what nobody waited for, such as that a message expired: a kill may take it
+    /// back, and then it happens again.
+    fn write_out(&self) {
+        let sender = self.namespace.sender(WRITTEN).expect("it was made first");
+        for _ in 0..self.partitions {
+            sender.send(&Fields::default(), None).expect("it has room");
         }
     }
 
@@ -163,17 +174,28 @@ impl Bus {
         // Forwarding moves what was learned in one entity into another.
         let mut unexplained = None;
         for _ in 0..8 {
-            let blurred: Vec<usize> = self.world.living().into_iter().filter(|it| self.world.must_look(*it)).collect();
+            let blurred: Vec<usize> = self
+                .world
+                .living()
+                .into_iter()
+                .filter(|it| self.world.must_look(*it))
+                .collect();
             unexplained = None;
             for entity in blurred {
-                let (main, dead) = (self.see((entity, SubQueue::Main)), self.see((entity, SubQueue::DeadLetter)));
+                let (main, dead) = (
+                    self.see((entity, SubQueue::Main)),
+                    self.see((entity, SubQueue::DeadLetter)),
+                );
                 unexplained = self.world.look(entity, &main, &dead).or(unexplained);
             }
             if unexplained.is_none() && self.world.entities.iter().all(|entity| entity.arrivals.is_empty()) {
                 return;
             }
         }
-        panic!("{}", unexplained.unwrap_or_else(|| "messages are on their way for ever".to_owned()));
+        panic!(
+            "{}",
+            unexplained.unwrap_or_else(|| "messages are on their way for ever".to_owned())
+        );
     }
 
     /// Everything in a stream, page by page.
@@ -191,7 +213,10 @@ impl Bus {
 
     fn see(&self, at: StreamAt) -> BTreeMap<u64, Sight> {
         let shown = self.browse(at);
-        shown.iter().map(|browsed| (number_of(browsed), sight(browsed))).collect()
+        shown
+            .iter()
+            .map(|browsed| (number_of(browsed), sight(browsed)))
+            .collect()
     }
 
     /// The numbers in a stream.
@@ -228,22 +253,41 @@ impl Bus {
         let total = queue.counts().total;
         let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
         let scheduled = count(|it| matches!(it.place, Place::Scheduled { .. }));
-        let got = (total.active, total.locked, total.deferred, total.scheduled, total.dead_letter);
+        let got = (
+            total.active,
+            total.locked,
+            total.deferred,
+            total.scheduled,
+            total.dead_letter,
+        );
         let is_moving = it.settings.forward_to.is_some();
         let expected = (
             // Of an entity that forwards, what cannot go is counted as on its way.
-            if is_moving { 0 } else { it.main.messages.len() as u64 - scheduled },
+            if is_moving {
+                0
+            } else {
+                it.main.messages.len() as u64 - scheduled
+            },
             count(|it| it.hold.is_some()),
             count(|it| it.place == Place::Deferred),
             scheduled,
             it.dead.messages.len() as u64,
         );
-        assert_eq!(got, expected, "{}: active, locked, deferred, scheduled, dead (B-389)", it.name);
+        assert_eq!(
+            got, expected,
+            "{}: active, locked, deferred, scheduled, dead (B-389)",
+            it.name
+        );
         if it.settings.requires_session {
             let listed = queue.list_sessions().expect("it has sessions");
-            let listed: std::collections::BTreeSet<String> = listed.into_iter().map(|(_, info)| info.id.to_string()).collect();
+            let listed: std::collections::BTreeSet<String> =
+                listed.into_iter().map(|(_, info)| info.id.to_string()).collect();
             let (must, may) = self.world.listed(entity);
-            assert!(must.is_subset(&listed) && listed.is_subset(&may), "{}: {must:?} {listed:?} {may:?}", it.name);
+            assert!(
+                must.is_subset(&listed) && listed.is_subset(&may),
+                "{}: {must:?} {listed:?} {may:?}",
+                it.name
+            );
         }
     }
 }
@@ -272,7 +316,12 @@ fn body_of(fields: &Fields<'_>) -> u64 {
 }
 
 fn describe_browsed(browsed: &Browsed) -> String {
-    let Sight { body, rule, reason, hops } = sight(browsed);
+    let Sight {
+        body,
+        rule,
+        reason,
+        hops,
+    } = sight(browsed);
     let message = &browsed.message;
     let place = match message.phase {
         Phase::Ready | Phase::Cached => "free",
@@ -283,8 +332,16 @@ fn describe_browsed(browsed: &Browsed) -> String {
     };
     let record = message.record.in_memory().expect("shown");
     let fields = Fields::decode(record).expect("stored by the sender");
-    let life = if message.expires_at == Timestamp::NEVER { NEVER } else { message.expires_at.0 };
-    let expires = if message.phase == Phase::Scheduled { None } else { Some(life) };
+    let life = if message.expires_at == Timestamp::NEVER {
+        NEVER
+    } else {
+        message.expires_at.0
+    };
+    let expires = if message.phase == Phase::Scheduled {
+        None
+    } else {
+        Some(life)
+    };
     format!(
         "body {body} {place} count {} since {} until {expires:?} rule {rule:?} reason {reason:?} hops {hops} session {:?}",
         message.delivery_count, message.enqueued_at.0, fields.session_id
@@ -301,7 +358,11 @@ fn describe(message: &Message) -> String {
         (Place::Scheduled { .. }, _) => "scheduled",
     };
     // The life of one that waits begins when it is due (B-243).
-    let expires = if matches!(message.place, Place::Scheduled { .. }) { None } else { Some(message.expires_at) };
+    let expires = if matches!(message.place, Place::Scheduled { .. }) {
+        None
+    } else {
+        Some(message.expires_at)
+    };
     format!(
         "body {} {place} count {} since {} until {expires:?} rule {:?} reason {:?} hops {} session {:?}",
         content.body,
@@ -334,7 +395,10 @@ pub(crate) fn judged<T>(what: &str, refusals: &Refusals, result: Result<T>) -> O
         }
         Err(error) => {
             let kind = error.kind();
-            assert!(refusals.contains(&kind), "{what}: {kind:?} {error}; expected one of {refusals:?}");
+            assert!(
+                refusals.contains(&kind),
+                "{what}: {kind:?} {error}; expected one of {refusals:?}"
+            );
             None
         }
     }

@@ -19,7 +19,7 @@ use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use step::{End, Step, creation};
 
 /// Steps that a plain `cargo test` takes in each of the two tests.
-const STEPS: [u64; 2] = [160_000, 60_000];
+const STEPS: [u64; 2] = [180_000, 40_000];
 /// Steps of one run, about.
 const RUN: u64 = 100;
 /// After so many steps everything is compared.
@@ -28,12 +28,23 @@ const COMPARE_EVERY: usize = 5;
 impl Bus {
     fn take(&mut self, step: &Step) {
         match step.clone() {
-            Step::Open { slot, entity, dead, deletes, prefetch } => {
+            Step::Open {
+                slot,
+                entity,
+                dead,
+                deletes,
+                prefetch,
+            } => {
                 if let Some(entity) = self.entity(entity).filter(|it| self.world.is_receivable(*it)) {
                     self.open_slot(slot, entity, dead, deletes, prefetch);
                 }
             }
-            Step::Accept { slot, entity, session, deletes } => {
+            Step::Accept {
+                slot,
+                entity,
+                session,
+                deletes,
+            } => {
                 if let Some(entity) = self.entity(entity).filter(|it| self.world.is_receivable(*it)) {
                     self.accept(slot, entity, session, deletes);
                 }
@@ -44,7 +55,12 @@ impl Bus {
             Step::Settle { pick, verb } => self.settle(pick, verb),
             Step::SettleMany { slot, verb } => self.settle_many(slot, verb),
             Step::Renew { pick } => self.renew(pick),
-            Step::Fetch { slot, pick, count, stranger } => self.fetch(slot, pick, count, stranger),
+            Step::Fetch {
+                slot,
+                pick,
+                count,
+                stranger,
+            } => self.fetch(slot, pick, count, stranger),
             Step::RenewSession { slot } => self.renew_session(slot),
             Step::State { slot, state } => self.state(slot, state),
             Step::Begin { work } => self.begin(work),
@@ -98,12 +114,16 @@ impl Bus {
 
 /// The first steps make every entity.
 fn creations() -> impl Strategy<Value = Vec<Step>> {
-    (0..bus::PATHS.len()).map(|entity| creation(Just(entity))).collect::<Vec<_>>()
+    (0..bus::PATHS.len())
+        .map(|entity| creation(Just(entity)))
+        .collect::<Vec<_>>()
 }
 
 /// Takes so many steps in runs of a bus each.
 fn play(is_durable: bool, steps: u64) {
-    let asked = std::env::var("OXBUS_SIM_STEPS").ok().and_then(|text| text.parse::<u64>().ok());
+    let asked = std::env::var("OXBUS_SIM_STEPS")
+        .ok()
+        .and_then(|text| text.parse::<u64>().ok());
     // The two tests share what is asked for as they share what is usual.
     let steps = asked.map_or(steps, |asked| asked * steps / (STEPS[0] + STEPS[1]));
     let mut config = ProptestConfig {
@@ -118,7 +138,11 @@ fn play(is_durable: bool, steps: u64) {
     }
     let seed = config.rng_seed;
     let taken = AtomicU64::new(0);
-    let runs = (1u16..7, creations(), prop::collection::vec(step::step(is_durable), 1..RUN as usize * 2));
+    let runs = (
+        1u16..7,
+        creations(),
+        prop::collection::vec(step::step(is_durable), 1..RUN as usize * 2),
+    );
     let result = TestRunner::new(config).run(&runs, |(partitions, creations, steps)| {
         let mut bus = Bus::new(partitions, is_durable);
         for (position, step) in creations.iter().chain(&steps).enumerate() {

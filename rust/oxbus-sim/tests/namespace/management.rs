@@ -84,7 +84,9 @@ impl Bus {
                 let (topic, name) = parts(path);
                 let options = SubscriptionOptions { bury_failed: true };
                 let rule = rule.as_ref().map(as_sent);
-                let created = self.namespace.create_subscription(topic, name, settings.clone(), options, rule);
+                let created = self
+                    .namespace
+                    .create_subscription(topic, name, settings.clone(), options, rule);
                 created.map(drop)
             }
         };
@@ -103,6 +105,15 @@ impl Bus {
             Change::MaxDeliveries(count) => next.max_delivery_count = count,
             Change::Life(ms) => next.default_time_to_live_ms = ms,
             Change::Bury(bury) => next.dead_lettering_on_message_expiration = bury,
+            // Whether an id whose window is over is forgotten already, no rule says.
+            Change::Window(_)
+                if it
+                    .seen
+                    .values()
+                    .any(|since| self.world.now >= since + next.duplicate_window_ms) =>
+            {
+                return;
+            }
             Change::Window(ms) => next.duplicate_window_ms = ms,
             Change::Status(status) => next.status = status,
             Change::Forward(to) if kind != Kind::Topic => next.forward_to = path_of(to),
@@ -118,7 +129,8 @@ impl Bus {
             Kind::Topic => self.namespace.update_topic(&path, |settings, _| *settings = wanted),
             Kind::Subscription(_) => {
                 let (topic, name) = parts(&path);
-                self.namespace.update_subscription(topic, name, |settings, _| *settings = wanted)
+                self.namespace
+                    .update_subscription(topic, name, |settings, _| *settings = wanted)
             }
         };
         if judged("update", &refusals, result).is_some() {
@@ -140,7 +152,12 @@ impl Bus {
         self.world.deleted(entity);
     }
 
-    fn change_rules(&mut self, entity: usize, refusals: &Refusals, call: impl FnOnce(&Self, &str, &str) -> Result<()>) -> bool {
+    fn change_rules(
+        &mut self,
+        entity: usize,
+        refusals: &Refusals,
+        call: impl FnOnce(&Self, &str, &str) -> Result<()>,
+    ) -> bool {
         let path = self.world.entities[entity].name.clone();
         let (topic, name) = parts(&path);
         judged("change rules", refusals, call(self, topic, name)).is_some()
@@ -153,7 +170,9 @@ impl Bus {
             refusals.push(ErrorKind::EntityAlreadyExists);
         }
         let sent = as_sent(&rule);
-        if self.change_rules(entity, &refusals, |bus, topic, name| bus.namespace.create_rule(topic, name, &sent)) {
+        if self.change_rules(entity, &refusals, |bus, topic, name| {
+            bus.namespace.create_rule(topic, name, &sent)
+        }) {
             self.world.entities[entity].rules.push(rule);
         }
     }
@@ -161,9 +180,15 @@ impl Bus {
     pub(crate) fn remove_rule(&mut self, entity: usize, pick: usize) {
         let known = &self.world.entities[entity].rules;
         let name = known.get(pick % (known.len() + 1)).map(|rule| rule.name.clone());
-        let refusals = if name.is_some() { Refusals::new() } else { vec![ErrorKind::EntityNotFound] };
+        let refusals = if name.is_some() {
+            Refusals::new()
+        } else {
+            vec![ErrorKind::EntityNotFound]
+        };
         let wanted = name.unwrap_or_else(|| "nobody".to_owned());
-        if self.change_rules(entity, &refusals, |bus, topic, name| bus.namespace.delete_rule(topic, name, &wanted)) {
+        if self.change_rules(entity, &refusals, |bus, topic, name| {
+            bus.namespace.delete_rule(topic, name, &wanted)
+        }) {
             self.world.entities[entity].rules.retain(|rule| rule.name != wanted);
         }
     }
@@ -177,7 +202,10 @@ impl Bus {
             limit: Some(limit),
             ..Choice::default()
         };
-        let queue = self.namespace.entity(&self.world.entities[entity].name).expect("it exists");
+        let queue = self
+            .namespace
+            .entity(&self.world.entities[entity].name)
+            .expect("it exists");
         let removed = queue.purge(sub_queue, &choice).expect("nothing fails");
         let left = self.numbers((entity, sub_queue));
         self.world.purged(entity, sub_queue, limit, removed, &left);
@@ -191,7 +219,10 @@ impl Bus {
             limit: Some(limit),
             ..Choice::default()
         };
-        let queue = self.namespace.entity(&self.world.entities[entity].name).expect("it exists");
+        let queue = self
+            .namespace
+            .entity(&self.world.entities[entity].name)
+            .expect("it exists");
         let sent = queue.resubmit(&choice).expect("nothing fails");
         let left = self.numbers((entity, SubQueue::DeadLetter));
         self.world.resubmitted(entity, limit, sent, &left);

@@ -15,7 +15,11 @@ use super::step::text;
 fn options(sub_queue: SubQueue, deletes: bool, prefetch: usize) -> ReceiverOptions {
     ReceiverOptions {
         sub_queue,
-        mode: if deletes { ReceiveMode::ReceiveAndDelete } else { ReceiveMode::PeekLock },
+        mode: if deletes {
+            ReceiveMode::ReceiveAndDelete
+        } else {
+            ReceiveMode::PeekLock
+        },
         prefetch,
         ..ReceiverOptions::default()
     }
@@ -57,27 +61,44 @@ impl Bus {
         self.close_slot(slot);
         let named = session.map(|session| text("session", session));
         let mut refusals = self.world.accept_refusals(entity);
-        if named.as_ref().is_some_and(|named| self.world.is_accepted(entity, named)) {
+        if named
+            .as_ref()
+            .is_some_and(|named| self.world.is_accepted(entity, named))
+        {
             refusals.push(ErrorKind::SessionCannotBeLocked);
         }
         let path = self.world.entities[entity].name.clone();
         let wanted = named.clone().map_or(Wanted::Next, Wanted::Named);
-        let acceptor = self.namespace.acceptor(&path, wanted, options(SubQueue::Main, deletes, 0), "sim".to_owned());
+        let acceptor = self
+            .namespace
+            .acceptor(&path, wanted, options(SubQueue::Main, deletes, 0), "sim".to_owned());
         let result = acceptor.and_then(|acceptor| acceptor.accept_now());
-        let Some(accepted) = judged("accept", &refusals, result) else { return };
+        let Some(accepted) = judged("accept", &refusals, result) else {
+            return;
+        };
         let available = self.world.available(entity);
         let Some(receiver) = accepted else {
-            assert!(named.is_none() && available.is_empty(), "{available:?} can be accepted (B-195)");
+            assert!(
+                named.is_none() && available.is_empty(),
+                "{available:?} can be accepted (B-195)"
+            );
             return;
         };
         let session = receiver.session_id().expect("accepted").to_owned();
         match named {
             Some(named) => assert_eq!(session, named, "the one that was named"),
-            None => assert!(available.contains(&session), "{session:?} is none of {available:?} (B-195)"),
+            None => assert!(
+                available.contains(&session),
+                "{session:?} is none of {available:?} (B-195)"
+            ),
         }
         let holder = self.world.accepted(entity, &session);
         let until = receiver.session_locked_until().map(|until| until.0);
-        assert_eq!(until, Some(holder.until), "the session's lock ends after its duration (B-201)");
+        assert_eq!(
+            until,
+            Some(holder.until),
+            "the session's lock ends after its duration (B-201)"
+        );
         self.slots[slot] = Some(Slot {
             receiver,
             at: (entity, SubQueue::Main),
@@ -88,7 +109,13 @@ impl Bus {
 
     /// Receives; true when something came.
     pub(crate) fn receive(&mut self, slot: usize, max: usize) -> bool {
-        let Some(Slot { receiver, at, locks, session }) = &self.slots[slot] else {
+        let Some(Slot {
+            receiver,
+            at,
+            locks,
+            session,
+        }) = &self.slots[slot]
+        else {
             return false;
         };
         let (at, locks, session) = (*at, *locks, session.clone());
@@ -119,7 +146,13 @@ impl Bus {
         while self.receive(slot, 20) {}
     }
 
-    fn keep(&mut self, at: StreamAt, deliveries: &[Delivery], holds: Vec<Option<u64>>, session: Option<&(String, u64)>) {
+    fn keep(
+        &mut self,
+        at: StreamAt,
+        deliveries: &[Delivery],
+        holds: Vec<Option<u64>>,
+        session: Option<&(String, u64)>,
+    ) {
         for (delivery, hold) in deliveries.iter().zip(holds) {
             let Some(hold) = hold else { continue };
             self.held.push(Held {
@@ -136,7 +169,13 @@ impl Bus {
     }
 
     pub(crate) fn fetch(&mut self, slot: usize, pick: usize, count: usize, stranger: bool) {
-        let Some(Slot { receiver, at, locks, session }) = &self.slots[slot] else {
+        let Some(Slot {
+            receiver,
+            at,
+            locks,
+            session,
+        }) = &self.slots[slot]
+        else {
             return;
         };
         let (at, locks, session) = (*at, *locks, session.clone());
@@ -150,13 +189,19 @@ impl Bus {
         if candidates.is_empty() {
             return;
         }
-        let numbers: Vec<u64> = (0..count).map(|step| candidates[(pick + step) % candidates.len()]).collect();
-        let mut refusals = self.world.fetch_refusals(at, &numbers, session.as_ref().map(|(session, _)| session.as_str()));
+        let numbers: Vec<u64> = (0..count)
+            .map(|step| candidates[(pick + step) % candidates.len()])
+            .collect();
+        let mut refusals =
+            self.world
+                .fetch_refusals(at, &numbers, session.as_ref().map(|(session, _)| session.as_str()));
         if let Some((session, id)) = &session {
             refusals.extend(self.world.session_refusals(at.0, session, *id));
         }
         let result = receiver.receive_deferred(&sequence_numbers(&numbers));
-        let Some(deliveries) = judged("fetch", &refusals, result) else { return };
+        let Some(deliveries) = judged("fetch", &refusals, result) else {
+            return;
+        };
         let got: Vec<Delivered> = deliveries.iter().map(delivered).collect();
         let id = session.as_ref().map(|(_, id)| *id);
         let holds = self.world.fetched(at, &numbers, &got, locks, id);
@@ -165,19 +210,35 @@ impl Bus {
     }
 
     pub(crate) fn renew_session(&mut self, slot: usize) {
-        let Some(Slot { receiver, at, session: Some((session, id)), .. }) = &self.slots[slot] else {
+        let Some(Slot {
+            receiver,
+            at,
+            session: Some((session, id)),
+            ..
+        }) = &self.slots[slot]
+        else {
             return;
         };
         let (at, session) = (*at, session.clone());
         let refusals = self.world.session_refusals(at.0, &session, *id);
         if let Some(until) = judged("renew session", &refusals, receiver.renew_session()) {
-            assert_eq!(until.0, self.world.session_renewed(at.0, &session), "the new end (B-202)");
+            assert_eq!(
+                until.0,
+                self.world.session_renewed(at.0, &session),
+                "the new end (B-202)"
+            );
         }
     }
 
     /// Reads the state of a session, or sets it.
     pub(crate) fn state(&mut self, slot: usize, state: Option<Option<u8>>) {
-        let Some(Slot { receiver, at, session: Some((session, id)), .. }) = &self.slots[slot] else {
+        let Some(Slot {
+            receiver,
+            at,
+            session: Some((session, id)),
+            ..
+        }) = &self.slots[slot]
+        else {
             return;
         };
         let (at, session) = (*at, session.clone());
@@ -185,7 +246,11 @@ impl Bus {
         let Some(state) = state else {
             if let Some(state) = judged("state", &refusals, receiver.session_state()) {
                 let expected = &self.world.entities[at.0].sessions[&session].state;
-                assert_eq!(state.as_deref(), expected.as_deref(), "the state that was set last (B-211)");
+                assert_eq!(
+                    state.as_deref(),
+                    expected.as_deref(),
+                    "the state that was set last (B-211)"
+                );
             }
             return;
         };

@@ -53,7 +53,11 @@ impl Bus {
             Content {
                 body,
                 session: draft.session.map(|session| text("session", session)),
-                key: if load.is_mixed && is_last { Some("odd".to_owned()) } else { key },
+                key: if load.is_mixed && is_last {
+                    Some("odd".to_owned())
+                } else {
+                    key
+                },
                 id: match draft.id {
                     Id::None if bus.needs_ids() => Some(format!("m{body}")),
                     Id::None => None,
@@ -107,7 +111,11 @@ impl Bus {
         let main = &self.world.entities[entity].main.messages;
         let is_waiting = |number: &u64| matches!(main[number].place, Place::Scheduled { .. });
         // Mostly one that waits, sometimes any.
-        let waiting: Vec<u64> = main.keys().copied().filter(|it| pick % 5 == 0 || is_waiting(it)).collect();
+        let waiting: Vec<u64> = main
+            .keys()
+            .copied()
+            .filter(|it| pick % 5 == 0 || is_waiting(it))
+            .collect();
         if waiting.is_empty() {
             return;
         }
@@ -115,7 +123,10 @@ impl Bus {
         numbers.dedup();
         let mut refusals = self.world.cancel_refusals(entity, &numbers);
         let path = self.world.entities[entity].name.clone();
-        if matches!(self.world.entities[entity].kind, oxbus_sim::model::entity::Kind::Subscription(_)) {
+        if matches!(
+            self.world.entities[entity].kind,
+            oxbus_sim::model::entity::Kind::Subscription(_)
+        ) {
             refusals.push(ErrorKind::InvalidOperation);
         }
         let sender = self.namespace.sender(&path);

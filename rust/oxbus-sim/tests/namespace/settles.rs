@@ -31,8 +31,16 @@ impl Bus {
     /// A slot that can settle a message, and why it may not. Any receiver of the same stream may (B-158), but a session's
     /// messages only who has accepted it.
     pub(crate) fn settler(&self, held: &Held) -> Option<(usize, Refusals)> {
-        let fits = |position: &usize| self.slots[*position].as_ref().is_some_and(|slot| slot.at == held.at && slot.locks);
-        let own = |position: &usize| self.slots[*position].as_ref().is_some_and(|slot| slot.session == held.session);
+        let fits = |position: &usize| {
+            self.slots[*position]
+                .as_ref()
+                .is_some_and(|slot| slot.at == held.at && slot.locks)
+        };
+        let own = |position: &usize| {
+            self.slots[*position]
+                .as_ref()
+                .is_some_and(|slot| slot.session == held.session)
+        };
         let mut fitting: Vec<usize> = (0..self.slots.len()).filter(fits).collect();
         fitting.sort_by_key(|position| !own(position));
         let slot = *fitting.first()?;
@@ -51,7 +59,9 @@ impl Bus {
 
     pub(crate) fn settle(&mut self, pick: usize, verb: Verb) {
         let Some(held) = self.pick(pick) else { return };
-        let Some((slot, mut refusals)) = self.settler(&held) else { return };
+        let Some((slot, mut refusals)) = self.settler(&held) else {
+            return;
+        };
         refusals.extend(self.world.settle_refusals(held.at, held.number, held.hold, Some(verb)));
         let slot = self.slots[slot].as_ref().expect("just found");
         let result = slot.receiver.settle(held.key, settlement(verb));
@@ -66,7 +76,14 @@ impl Bus {
             return;
         };
         let (at, session) = (receiver.at, receiver.session.clone());
-        let all: Vec<Held> = self.held.iter().filter(|held| held.at == at).rev().take(20).cloned().collect();
+        let all: Vec<Held> = self
+            .held
+            .iter()
+            .filter(|held| held.at == at)
+            .rev()
+            .take(20)
+            .cloned()
+            .collect();
         if all.is_empty() {
             return;
         }
@@ -87,8 +104,13 @@ impl Bus {
         }
         let keys: Vec<_> = all.iter().map(|held| held.key).collect();
         let result = receiver.receiver.settle_many(&keys, settlement(verb));
-        let Some(lost) = judged("settle many", &refusals, result) else { return };
-        assert_eq!(lost, expected, "exactly those are lost that nobody holds any more (B-155)");
+        let Some(lost) = judged("settle many", &refusals, result) else {
+            return;
+        };
+        assert_eq!(
+            lost, expected,
+            "exactly those are lost that nobody holds any more (B-155)"
+        );
         for (position, held) in all.iter().enumerate() {
             if !expected.contains(&position) {
                 self.world.settled(at, held.number, verb);
@@ -98,7 +120,9 @@ impl Bus {
 
     pub(crate) fn renew(&mut self, pick: usize) {
         let Some(held) = self.pick(pick) else { return };
-        let Some((slot, mut refusals)) = self.settler(&held) else { return };
+        let Some((slot, mut refusals)) = self.settler(&held) else {
+            return;
+        };
         refusals.extend(self.world.settle_refusals(held.at, held.number, held.hold, None));
         let slot = self.slots[slot].as_ref().expect("just found");
         if slot.session.is_some() {

@@ -62,34 +62,122 @@ pub(crate) enum End {
 /// A step. `entity` is a position in [`super::bus::PATHS`]; `pick` chooses among what there is.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    Send { entity: usize, load: Load },
-    Cancel { entity: usize, pick: usize, count: usize },
-    Open { slot: usize, entity: usize, dead: bool, deletes: bool, prefetch: usize },
-    Accept { slot: usize, entity: usize, session: Option<u8>, deletes: bool },
-    Close { slot: usize },
-    Receive { slot: usize, max: usize },
-    Drain { slot: usize },
-    Settle { pick: usize, verb: Verb },
-    SettleMany { slot: usize, verb: Verb },
-    Renew { pick: usize },
-    Fetch { slot: usize, pick: usize, count: usize, stranger: bool },
-    RenewSession { slot: usize },
-    State { slot: usize, state: Option<Option<u8>> },
-    Begin { work: usize },
-    SendIn { work: usize, entity: usize, load: Load },
-    SettleIn { work: usize, pick: usize, verb: Verb },
-    StateIn { work: usize, slot: usize, state: Option<u8> },
-    Commit { work: usize },
-    RollBack { work: usize },
-    Purge { entity: usize, dead: bool, limit: usize },
-    Resubmit { entity: usize, limit: usize },
-    Create { entity: usize, settings: QueueSettings, rule: Option<Rule> },
-    Update { entity: usize, change: Change },
-    Delete { entity: usize },
-    AddRule { entity: usize, rule: Rule },
-    RemoveRule { entity: usize, pick: usize },
-    Advance { ms: u64 },
-    Reopen { end: End, ms: u64 },
+    Send {
+        entity: usize,
+        load: Load,
+    },
+    Cancel {
+        entity: usize,
+        pick: usize,
+        count: usize,
+    },
+    Open {
+        slot: usize,
+        entity: usize,
+        dead: bool,
+        deletes: bool,
+        prefetch: usize,
+    },
+    Accept {
+        slot: usize,
+        entity: usize,
+        session: Option<u8>,
+        deletes: bool,
+    },
+    Close {
+        slot: usize,
+    },
+    Receive {
+        slot: usize,
+        max: usize,
+    },
+    Drain {
+        slot: usize,
+    },
+    Settle {
+        pick: usize,
+        verb: Verb,
+    },
+    SettleMany {
+        slot: usize,
+        verb: Verb,
+    },
+    Renew {
+        pick: usize,
+    },
+    Fetch {
+        slot: usize,
+        pick: usize,
+        count: usize,
+        stranger: bool,
+    },
+    RenewSession {
+        slot: usize,
+    },
+    State {
+        slot: usize,
+        state: Option<Option<u8>>,
+    },
+    Begin {
+        work: usize,
+    },
+    SendIn {
+        work: usize,
+        entity: usize,
+        load: Load,
+    },
+    SettleIn {
+        work: usize,
+        pick: usize,
+        verb: Verb,
+    },
+    StateIn {
+        work: usize,
+        slot: usize,
+        state: Option<u8>,
+    },
+    Commit {
+        work: usize,
+    },
+    RollBack {
+        work: usize,
+    },
+    Purge {
+        entity: usize,
+        dead: bool,
+        limit: usize,
+    },
+    Resubmit {
+        entity: usize,
+        limit: usize,
+    },
+    Create {
+        entity: usize,
+        settings: QueueSettings,
+        rule: Option<Rule>,
+    },
+    Update {
+        entity: usize,
+        change: Change,
+    },
+    Delete {
+        entity: usize,
+    },
+    AddRule {
+        entity: usize,
+        rule: Rule,
+    },
+    RemoveRule {
+        entity: usize,
+        pick: usize,
+    },
+    Advance {
+        ms: u64,
+    },
+    Reopen {
+        end: End,
+        ms: u64,
+    },
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -116,14 +204,18 @@ fn draft() -> impl Strategy<Value = Draft> {
 
 fn load() -> impl Strategy<Value = Load> {
     let delay_ms = prop::option::weighted(0.2, prop_oneof![Just(0u64), Just(500), Just(3_000), Just(20_000)]);
-    (draft(), prop_oneof![4 => Just(1usize), 2 => 2usize..5], prop::bool::weighted(0.1), delay_ms).prop_map(
-        |(draft, count, is_mixed, delay_ms)| Load {
+    (
+        draft(),
+        prop_oneof![4 => Just(1usize), 2 => 2usize..5],
+        prop::bool::weighted(0.1),
+        delay_ms,
+    )
+        .prop_map(|(draft, count, is_mixed, delay_ms)| Load {
             draft,
             count,
             is_mixed,
             delay_ms,
-        },
-    )
+        })
 }
 
 fn verb() -> impl Strategy<Value = Verb> {
@@ -160,21 +252,26 @@ pub(crate) fn settings() -> impl Strategy<Value = QueueSettings> {
         prop::bool::weighted(0.3),
         prop_oneof![Just(1_000u64), Just(10_000)],
         prop::bool::weighted(0.3),
-        (prop::option::weighted(0.1, 0usize..4), prop::option::weighted(0.1, 0usize..4)),
+        (
+            prop::option::weighted(0.1, 0usize..4),
+            prop::option::weighted(0.1, 0usize..4),
+        ),
     )
-        .prop_map(|(partitioned, lock, max, life, bury, detects, window, sessions, (to, dead_to))| QueueSettings {
-            enable_partitioning: partitioned,
-            lock_duration_ms: lock,
-            max_delivery_count: max,
-            default_time_to_live_ms: life,
-            dead_lettering_on_message_expiration: bury,
-            requires_duplicate_detection: detects,
-            duplicate_window_ms: window,
-            requires_session: sessions,
-            forward_to: to.map(|to| super::bus::PATHS[to].to_owned()),
-            forward_dead_letters_to: dead_to.map(|to| super::bus::PATHS[to].to_owned()),
-            ..QueueSettings::default()
-        })
+        .prop_map(
+            |(partitioned, lock, max, life, bury, detects, window, sessions, (to, dead_to))| QueueSettings {
+                enable_partitioning: partitioned,
+                lock_duration_ms: lock,
+                max_delivery_count: max,
+                default_time_to_live_ms: life,
+                dead_lettering_on_message_expiration: bury,
+                requires_duplicate_detection: detects,
+                duplicate_window_ms: window,
+                requires_session: sessions,
+                forward_to: to.map(|to| super::bus::PATHS[to].to_owned()),
+                forward_dead_letters_to: dead_to.map(|to| super::bus::PATHS[to].to_owned()),
+                ..QueueSettings::default()
+            },
+        )
 }
 
 /// The first rule of a subscription and its settings.
@@ -262,7 +359,8 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
         2 => (4usize..7, rule()).prop_map(|(entity, rule)| Step::AddRule { entity, rule }),
         1 => (4usize..7, pick()).prop_map(|(entity, pick)| Step::RemoveRule { entity, pick }),
     ];
-    let ms = || prop_oneof![4 => Just(400u64), 4 => Just(1_000), 2 => Just(5_000), 1 => Just(20_000), 1 => Just(119_000)];
+    let ms =
+        || prop_oneof![4 => Just(400u64), 4 => Just(1_000), 2 => Just(5_000), 1 => Just(20_000), 1 => Just(119_000)];
     let time = ms().prop_map(|ms| Step::Advance { ms });
     let reopen = (end, prop_oneof![Just(0u64), ms()]).prop_map(|(end, ms)| Step::Reopen { end, ms });
     prop_oneof![

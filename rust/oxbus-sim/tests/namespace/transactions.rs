@@ -38,7 +38,9 @@ impl Bus {
 
     pub(crate) fn settle_in(&mut self, work: usize, pick: usize, verb: Verb) {
         let Some(held) = self.pick(pick) else { return };
-        let Some((slot, mut refusals)) = self.settler(&held) else { return };
+        let Some((slot, mut refusals)) = self.settler(&held) else {
+            return;
+        };
         let slot = self.slots[slot].as_ref().expect("just found");
         let settle = Settle {
             at: held.at,
@@ -56,7 +58,13 @@ impl Bus {
     }
 
     pub(crate) fn state_in(&mut self, work: usize, slot: usize, state: Option<u8>) {
-        let Some(Slot { receiver, at, session: Some((session, id)), .. }) = &self.slots[slot] else {
+        let Some(Slot {
+            receiver,
+            at,
+            session: Some((session, id)),
+            ..
+        }) = &self.slots[slot]
+        else {
             return;
         };
         let open = &mut self.works[work];
@@ -73,7 +81,10 @@ impl Bus {
         let refusals = self.world.commit_refusals(&open.work);
         let result = open.transaction.commit();
         if judged("commit", &refusals, result).is_some() {
-            let numbers = open.numbers.iter().flat_map(|some| some.lock().expect("one thread").clone());
+            let numbers = open
+                .numbers
+                .iter()
+                .flat_map(|some| some.lock().expect("one thread").clone());
             let scheduled: Vec<u64> = numbers.map(|number| number.0).collect();
             self.world.committed(&open.work, &scheduled);
         }
@@ -83,7 +94,10 @@ impl Bus {
         let open = std::mem::replace(&mut self.works[work], begin(&self.namespace, work));
         if let Err(error) = open.transaction.rollback() {
             let is_late = !self.world.commit_refusals(&open.work).is_empty();
-            assert!(is_late && error.kind() == ErrorKind::TransactionOver, "rollback: {error}");
+            assert!(
+                is_late && error.kind() == ErrorKind::TransactionOver,
+                "rollback: {error}"
+            );
         }
     }
 }
