@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole namespace against a naive model of it, through the public API: in memory, and in a directory that is reopened.
+"""A namespace against a naive model of it, through the public API: in memory, and in a directory that is reopened.
 
 The model stands in `model/`, written from docs/behaviour.md. Bodies are never used twice, so that browsing tells what
 became of each message.
@@ -196,7 +196,7 @@ class NamespaceMachine(RuleBasedStateMachine):
         color=st.sampled_from(["red", "blue"]),
     )
     def send(self, path: str, count: int, owner: str | None, life: int | None, n: int | None, color: str) -> None:
-        """Send a batch; without a session id a queue with sessions refuses it, and a disabled one any (B-184, B-397)."""
+        """Send a batch; a queue with sessions refuses it without a session id, a disabled one always (B-184, B-397)."""
         messages = self.messages(count, owner, life, n, color)
         with self.client.get_queue_sender(path) if path != TOPIC else self.client.get_topic_sender(path) as sender:
             batch = [self.sent_as(message) for message in messages]

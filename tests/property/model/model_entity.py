@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue or a subscription of the naive model: two dicts of sequence number to message, written from docs/behaviour.md."""
+"""A queue or a subscription of the naive model: two dicts of number to message, written from docs/behaviour.md."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import oxbus
-from model_message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from model_message import Message
 
 LOW_48_BITS = (1 << 48) - 1
 EXPIRED = "TTLExpiredException"
@@ -113,6 +114,16 @@ class Entity:
         for number, message in list(self.main.items()):
             if message.session == session_id and message.holder is not None:
                 self.give_back(None, number, charged=charged)
+
+    def end_locks(self, now: datetime) -> None:
+        """End what has lasted its time (B-157, B-206)."""
+        for sub_queue in (None, "deadletter"):
+            for number, message in list(self.stream(sub_queue).items()):
+                if message.held_until is not None and message.held_until <= now:
+                    self.give_back(sub_queue, number, charged=True)
+        for session_id, session in self.sessions.items():
+            if session.until is not None and session.until <= now:
+                self.end_session(session_id, charged=True)
 
     def learn(self, now: datetime, main: Mapping[int, str], dead: Mapping[int, str]) -> None:
         """Learn numbers and removals from what browsing shows: bodies by number."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from model_entity import Entity
-
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from model_entity import Entity
     from model_message import Message
 
 GAP_MAX = 16_384
@@ -31,7 +30,7 @@ class World:
         return [entity for path, entity in self.entities.items() if path.startswith(f"{TOPIC}/")]
 
     def accept(self, path: str, message: Message, at: datetime | None = None) -> None:
-        """Take in a message that is active: for a topic, a copy for each subscription that selects it (B-343, B-347)."""
+        """Take in an active message: for a topic, a copy for each subscription that selects it (B-343, B-347)."""
         at = at or self.now
         if path != TOPIC:
             self._arrive(self.entities[path], message, at)
@@ -73,14 +72,8 @@ class World:
     def advance(self, step: timedelta) -> None:
         """Let time pass: locks end, what is due arrives (B-157, B-206, B-235)."""
         self.now += step
-        for entity in list(self.entities.values()):
-            for sub_queue in (None, "deadletter"):
-                for number, message in list(entity.stream(sub_queue).items()):
-                    if message.held_until is not None and message.held_until <= self.now:
-                        entity.give_back(sub_queue, number, charged=True)
-            for session_id, session in entity.sessions.items():
-                if session.until is not None and session.until <= self.now:
-                    entity.end_session(session_id, charged=True)
+        for entity in self.entities.values():
+            entity.end_locks(self.now)
         for path, entity in list(self.entities.items()):
             for number in self._due(entity.main):
                 message = entity.main.pop(number)
@@ -100,7 +93,7 @@ class World:
         return [number for _, number in sorted(due)]
 
     def reopen(self, *, crashed: bool) -> None:
-        """End the process: locks are free, their deliveries counted (B-102, B-177); fetched ones were counted (B-281)."""
+        """End the process: locks are free, their deliveries count (B-102, B-177); those fetched did before (B-281)."""
         for entity in self.entities.values():
             for sub_queue in (None, "deadletter"):
                 for number, message in list(entity.stream(sub_queue).items()):
