@@ -27,6 +27,8 @@ PYTEST_ARGS ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Seed of `make sim`; empty means a fresh one. The run prints it.
 SEED ?=
+# Steps that `make sim` takes beside the reference model.
+STEPS ?= 10000000
 # Seconds that `make fuzz` gives each target, and which; empty means all.
 FUZZ_SECONDS ?= 60
 KILL_CYCLES ?= 500
@@ -151,9 +153,9 @@ $(TARGET)/tools/bin/cargo-fuzz:
 	cargo install --locked --root $(TARGET)/tools --version $(CARGO_FUZZ_VERSION) cargo-fuzz
 
 .PHONY: sim
-sim: ## Simulate against the reference model (SEED=...)
-	@seed="$(or $(SEED),$$RANDOM$$RANDOM)"; echo "seed $$seed; run it again: make sim SEED=$$seed"; \
-		PROPTEST_RNG_SEED=$$seed cargo test $(CARGO_FLAGS) -p oxbus-sim --release
+sim: ## Simulate against the reference model (STEPS=10000000, SEED=...)
+	@seed="$(or $(SEED),$$RANDOM$$RANDOM)"; echo "seed $$seed; run it again: make sim SEED=$$seed STEPS=$(STEPS)"; \
+		OXBUS_SIM_STEPS=$(STEPS) PROPTEST_RNG_SEED=$$seed cargo test $(CARGO_FLAGS) -p oxbus-sim --release
 
 .PHONY: audit
 audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what we depend on

@@ -11,7 +11,7 @@ use oxbus_model::{Counter, Error, ErrorKind, Identity, Moment, Result, SequenceN
 use oxbus_store::{NewMessage, Outcome};
 
 use super::batch::Entry;
-use super::transaction::{Sent, Settled, Work};
+use super::transaction::{Sent, Settled, StateSet, Work};
 use crate::entity::Queue;
 use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
@@ -81,6 +81,13 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
     let endings: Vec<Ending> = work.settled.iter_mut().map(take).collect();
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
     let mut taken = Taken::default();
+    // Before any number is taken: a commit that is refused leaves no gap (B-105).
+    for settled in &work.settled {
+        check_held(settled, moment)?;
+    }
+    for set in &work.states {
+        check_session(set, moment)?;
+    }
     let mut admitted = admit_all(&work.sends, moment)?;
     let mut departure = Departure::new(moment.now);
     let mut numbers = Vec::new();
@@ -104,7 +111,7 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
         ..Unit::default()
     };
     for (settled, ending) in work.settled.iter().zip(endings) {
-        unit.held.push(held(settled, ending, moment)?);
+        unit.held.push(held(settled, ending)?);
     }
     for set in &work.states {
         unit.states.push(StateChange {
@@ -239,8 +246,8 @@ fn add_sent<'a>(
     Ok(shown)
 }
 
-/// A message whose hold ends; its session must be its receiver's still.
-fn held(settled: &Settled, ending: Ending, moment: Moment) -> Result<Held<'_>> {
+/// Refuses a settlement of a message that its receiver does not hold any more.
+fn check_held(settled: &Settled, moment: Moment) -> Result<()> {
     let cell = cell_of(&settled.entity, settled.at.index)?;
     let ticks = moment.ticks;
     if let (Some(accepted), Some(sessions)) = (&settled.session, cell.sessions()) {
@@ -249,8 +256,26 @@ fn held(settled: &Settled, ending: Ending, moment: Moment) -> Result<Held<'_>> {
             return Err(lock_lost(settled));
         }
     }
+    if cell.store(settled.sub_queue).holds(settled.at.key, ticks) {
+        Ok(())
+    } else {
+        Err(lock_lost(settled))
+    }
+}
+
+/// Refuses the state of a session that its receiver does not hold any more.
+fn check_session(set: &StateSet, moment: Moment) -> Result<()> {
+    let cell = cell_of(&set.entity, set.index)?;
+    let held = cell
+        .sessions()
+        .is_some_and(|sessions| sessions.state(&set.accepted, moment.ticks).is_ok());
+    if held { Ok(()) } else { Err(session_lost(&set.entity)) }
+}
+
+/// A message whose hold ends.
+fn held(settled: &Settled, ending: Ending) -> Result<Held<'_>> {
     Ok(Held {
-        cell,
+        cell: cell_of(&settled.entity, settled.at.index)?,
         sub_queue: settled.sub_queue,
         key: settled.at.key,
         ending,

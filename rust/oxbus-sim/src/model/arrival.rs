@@ -39,6 +39,8 @@ pub struct Sight {
 
 /// Why an expired message is dead-lettered (B-253).
 pub const EXPIRED: &str = "TTLExpiredException";
+/// Why one without a session id is, where messages are received by session (B-185).
+pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why one that was delivered too often is (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
@@ -122,9 +124,9 @@ impl World {
         let buries = target.settings.dead_lettering_on_message_expiration;
         let is_it = |it: &Arrival| {
             let expired = it.expires_at <= now && buries && sight.reason.as_deref() == Some(EXPIRED);
-            (it.content.body, it.content.hops) == (sight.body, sight.hops)
+            it.content.body == sight.body
                 // Of copies that come together any may be the first.
-                && (drops_copies || it.content.rule == sight.rule)
+                && (drops_copies || it.content.rule == sight.rule && it.content.hops == sight.hops)
                 && (expired || it.content.reason == sight.reason)
                 && it.partition.is_none_or(|wanted| wanted == partition)
                 && if is_dead { it.dead || expired } else { !it.dead }
@@ -137,6 +139,7 @@ impl World {
         };
         let mut arrival = target.arrivals.remove(position);
         arrival.content.rule.clone_from(&sight.rule);
+        arrival.content.hops = sight.hops;
         arrival.content.reason.clone_from(&sight.reason);
         target.unseen -= u64::from(arrival.expires_at <= now);
         target.take_number(number);

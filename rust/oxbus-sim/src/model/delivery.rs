@@ -42,6 +42,11 @@ pub struct Delivered {
 }
 
 impl World {
+    /// True for a stream that is received from by session (B-187, B-190).
+    pub fn needs_session(&self, (entity, sub_queue): StreamAt) -> bool {
+        self.entities[entity].settings.requires_session && sub_queue == SubQueue::Main
+    }
+
     /// Why a receive may be refused.
     pub fn receive_refusals(&self, (entity, sub_queue): StreamAt, has_session: bool) -> Refusals {
         let it = &self.entities[entity];
@@ -56,7 +61,7 @@ impl World {
             SubQueue::Main => it.settings.forward_to.is_some(),
             SubQueue::DeadLetter => it.settings.forward_dead_letters_to.is_some(),
         };
-        let needs_session = it.settings.requires_session && sub_queue == SubQueue::Main && !has_session;
+        let needs_session = self.needs_session((entity, sub_queue)) && !has_session;
         if forwards || needs_session {
             refusals.push(ErrorKind::InvalidOperation);
         }

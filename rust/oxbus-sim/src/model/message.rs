@@ -35,7 +35,7 @@ impl Content {
     #[must_use]
     pub fn buried_without_session(mut self, dead: bool) -> Self {
         if dead {
-            self.reason = Some("Session id is null.".to_owned());
+            self.reason = Some(super::arrival::WITHOUT_SESSION.to_owned());
         }
         self
     }

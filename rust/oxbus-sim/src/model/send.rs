@@ -137,7 +137,9 @@ impl World {
             self.fan_out(entity, &content, None, partition, at, life);
             return;
         }
-        let dead = self.entities[entity].settings.requires_session && content.session.is_none();
+        // What is late already expires first.
+        let is_late = at.saturating_add(life) <= self.now;
+        let dead = self.entities[entity].settings.requires_session && content.session.is_none() && !is_late;
         self.entities[entity].arrivals.push(Arrival {
             content: content.buried_without_session(dead),
             partition,

@@ -111,7 +111,9 @@ impl World {
             let subscription = &mut self.entities[at_subscription];
             let settings = &subscription.settings;
             let life = life.min(settings.default_time_to_live_ms.unwrap_or(NEVER));
-            let dead = settings.requires_session && content.session.is_none();
+            // What is late already expires first.
+            let is_late = at.saturating_add(life) <= self.now;
+            let dead = settings.requires_session && content.session.is_none() && !is_late;
             let selecting: Vec<&Rule> = subscription
                 .rules
                 .iter()

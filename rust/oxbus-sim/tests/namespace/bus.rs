@@ -11,7 +11,7 @@ use oxbus_broker::entity::Queue;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::name::SubQueue;
-use oxbus_model::options::Durability;
+use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{Result, SequenceNumber, Timestamp};
 use oxbus_sim::World;
 use oxbus_sim::model::Refusals;
@@ -32,6 +32,8 @@ pub(crate) const PATHS: [&str; 7] = [
     "t/Subscriptions/s2",
     "t/Subscriptions/s3",
 ];
+/// A queue beside the model: who waits for a send to it has waited for everything before.
+const WRITTEN: &str = "written";
 /// Position of the topic.
 pub(crate) const TOPIC: usize = 3;
 const START: Timestamp = Timestamp(1_000_000);
@@ -109,6 +111,11 @@ impl Bus {
         let clock = Arc::new(ManualClock::new(START));
         let disk = is_durable.then(FaultDisk::new);
         let namespace = open(disk.as_ref(), &clock, partitions);
+        let settings = QueueSettings {
+            enable_partitioning: true,
+            ..QueueSettings::default()
+        };
+        namespace.create_queue(WRITTEN, settings).expect("valid");
         Self {
             works: [begin(&namespace, 0), begin(&namespace, 1)],
             world: World::new(START.0, partitions),
@@ -127,6 +134,7 @@ impl Bus {
         if is_clean {
             self.namespace.close();
         } else {
+            self.write_out();
             self.disk = self.disk.as_ref().map(FaultDisk::after_kill);
         }
         let next = open(self.disk.as_ref(), &self.clock, self.partitions);
@@ -135,6 +143,15 @@ impl Bus {
         self.held.clear();
         self.namespace = next;
         self.world.reopened(is_clean);
+    }
+
+    /// Waits until every partition has written what nobody waited for, such as that a message expired: a kill may take it
+    /// back, and then it happens again.
+    fn write_out(&self) {
+        let sender = self.namespace.sender(WRITTEN).expect("it was made first");
+        for _ in 0..self.partitions {
+            sender.send(&Fields::default(), None).expect("it has room");
+        }
     }
 
     /// The entity at a position, if it is there.
@@ -165,14 +182,10 @@ impl Bus {
                 .collect();
             unexplained = None;
             for entity in blurred {
-                let see = |sub_queue| {
-                    let shown = self.browse((entity, sub_queue));
-                    shown
-                        .iter()
-                        .map(|browsed| (number_of(browsed), sight(browsed)))
-                        .collect()
-                };
-                let (main, dead) = (see(SubQueue::Main), see(SubQueue::DeadLetter));
+                let (main, dead) = (
+                    self.see((entity, SubQueue::Main)),
+                    self.see((entity, SubQueue::DeadLetter)),
+                );
                 unexplained = self.world.look(entity, &main, &dead).or(unexplained);
             }
             if unexplained.is_none() && self.world.entities.iter().all(|entity| entity.arrivals.is_empty()) {
@@ -196,6 +209,14 @@ impl Bus {
             }
             shown.extend(page);
         }
+    }
+
+    fn see(&self, at: StreamAt) -> BTreeMap<u64, Sight> {
+        let shown = self.browse(at);
+        shown
+            .iter()
+            .map(|browsed| (number_of(browsed), sight(browsed)))
+            .collect()
     }
 
     /// The numbers in a stream.

@@ -19,7 +19,7 @@ use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use step::{End, Step, creation};
 
 /// Steps that a plain `cargo test` takes in each of the two tests.
-const STEPS: [u64; 2] = [160_000, 60_000];
+const STEPS: [u64; 2] = [180_000, 40_000];
 /// Steps of one run, about.
 const RUN: u64 = 100;
 /// After so many steps everything is compared.
@@ -106,6 +106,7 @@ impl Bus {
             self.namespace.checkpoint().expect("the disk works");
         }
         self.restart(!matches!(end, End::Kill));
+        self.look_around();
         self.clock.advance(ms);
         self.world.advanced(ms);
     }

@@ -105,6 +105,15 @@ impl Bus {
             Change::MaxDeliveries(count) => next.max_delivery_count = count,
             Change::Life(ms) => next.default_time_to_live_ms = ms,
             Change::Bury(bury) => next.dead_lettering_on_message_expiration = bury,
+            // Whether an id whose window is over is forgotten already, no rule says.
+            Change::Window(_)
+                if it
+                    .seen
+                    .values()
+                    .any(|since| self.world.now >= since + next.duplicate_window_ms) =>
+            {
+                return;
+            }
             Change::Window(ms) => next.duplicate_window_ms = ms,
             Change::Status(status) => next.status = status,
             Change::Forward(to) if kind != Kind::Topic => next.forward_to = path_of(to),

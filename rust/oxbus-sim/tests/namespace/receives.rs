@@ -129,14 +129,14 @@ impl Bus {
         };
         let deliveries: Vec<Delivery> = deliveries.into_iter().flatten().collect();
         let got: Vec<Delivered> = deliveries.iter().map(delivered).collect();
-        let holds = match &session {
-            Some((session, id)) => self.world.received_in_session(at.0, (session, *id), &got, max, locks),
-            None => self.world.received(at, &got, max, locks),
-        };
         let others = self.slots.iter().flatten().filter(|other| other.at == at).count() > 1;
         if others {
             self.mix(at);
         }
+        let holds = match &session {
+            Some((session, id)) => self.world.received_in_session(at.0, (session, *id), &got, max, locks),
+            None => self.world.received(at, &got, max, locks),
+        };
         self.keep(at, &deliveries, holds, session.as_ref());
         !deliveries.is_empty()
     }

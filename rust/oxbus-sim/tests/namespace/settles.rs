@@ -48,12 +48,7 @@ impl Bus {
         let session = self.slots[slot].as_ref().and_then(|slot| slot.session.as_ref());
         if let Some((session, id)) = session {
             refusals.extend(self.world.session_refusals(held.at.0, session, *id));
-        } else if self
-            .world
-            .receive_refusals(held.at, false)
-            .contains(&ErrorKind::InvalidOperation)
-            && held.session.is_some()
-        {
+        } else if self.world.needs_session(held.at) {
             refusals.push(ErrorKind::InvalidOperation);
         }
         if session != held.session.as_ref() {
@@ -98,6 +93,8 @@ impl Bus {
         }
         if let Some((session, id)) = &session {
             refusals.extend(self.world.session_refusals(at.0, session, *id));
+        } else if self.world.needs_session(at) {
+            refusals.push(ErrorKind::InvalidOperation);
         }
         let is_dead_letter = verb == Verb::DeadLetter && at.1 == oxbus_model::name::SubQueue::DeadLetter;
         let is_held = |held: &Held| held.session == session && self.world.holds(at, held.number, held.hold);

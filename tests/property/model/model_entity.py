@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue or a subscription of the naive model: two dicts of number to message, written from docs/behaviour.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import oxbus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from model_message import Message
+
+LOW_48_BITS = (1 << 48) - 1
+EXPIRED = "TTLExpiredException"
+EXHAUSTED = "MaxDeliveryCountExceeded"
+
+
+@dataclass
+class Session:
+    """A session: who has accepted it, until when, and its state."""
+
+    holder: object = None
+    until: datetime | None = None
+    state: bytes | None = None
+
+
+@dataclass
+class Entity:
+    """Where messages stay until they are settled."""
+
+    name: str
+    partitions: int
+    """0 without partitioning."""
+    requires_session: bool = False
+    max_delivery_count: int = 3
+    lock: timedelta = timedelta(seconds=60)
+    is_sending: bool = True
+    """Whether its status lets messages in; and out."""
+    is_receiving: bool = True
+    forward_to: str | None = None
+    selects: dict[str, Callable[[Message], bool]] = field(default_factory=dict)
+    """Its rules, when it is a subscription."""
+    main: dict[int, Message] = field(default_factory=dict)
+    dead: dict[int, Message] = field(default_factory=dict)
+    arrivals: list[tuple[Message, bool]] = field(default_factory=list)
+    """What came in and has no number yet; whether it is dead from the start."""
+    sessions: dict[str, Session] = field(default_factory=dict)
+    last: dict[int, int] = field(default_factory=dict)
+    unseen: int = 0
+    """Numbers that were given to messages that nobody saw."""
+
+    def stream(self, sub_queue: str | None) -> dict[int, Message]:
+        """The messages, or the dead letters."""
+        return self.main if sub_queue is None else self.dead
+
+    def ready(self, sub_queue: str | None, now: datetime) -> list[int]:
+        """Numbers that a receiver may get: dead letters do not expire (B-138, B-254)."""
+        messages = sorted(self.stream(sub_queue).items())
+        return [number for number, it in messages if it.is_free() and (sub_queue is not None or not it.is_over(now))]
+
+    def overdue(self, now: datetime) -> list[int]:
+        """Numbers of messages that have to leave, and may be there still (B-251)."""
+        return [number for number, it in self.main.items() if it.is_free() and it.is_over(now)]
+
+    def take_number(self, number: int, key: str | None) -> None:
+        """Note a number: of the key's partition, the next one but for those that nobody saw (B-062, B-105)."""
+        partition, counter = number >> 48, number & LOW_48_BITS
+        if not self.partitions:
+            assert partition == 0
+        elif key is not None:
+            assert partition == oxbus.partition_id(key, self.partitions)
+        skipped = counter - self.last.get(partition, 0) - 1
+        assert 0 <= skipped <= self.unseen, (self.name, number, self.last, self.unseen)
+        self.unseen -= skipped
+        self.last[partition] = counter
+
+    def give_back(self, sub_queue: str | None, number: int, *, charged: bool) -> None:
+        """End a delivery without a settlement (B-163, B-157, B-178, B-282)."""
+        message = self.stream(sub_queue)[number]
+        message.holder = message.held_until = None
+        message.count += charged and message.place == "ready"
+        counts = charged or message.place == "deferred"
+        if counts and sub_queue is None and message.count >= self.max_delivery_count:
+            self.bury(number, EXHAUSTED)
+
+    def bury(self, number: int, reason: str) -> None:
+        """Move a message to the dead-letter queue; it keeps number and count (B-111)."""
+        message = self.main.pop(number)
+        message.place, message.reason = "ready", reason
+        message.holder = message.held_until = None
+        self.dead[number] = message
+
+    def settle(self, sub_queue: str | None, number: int, verb: str) -> None:
+        """End a delivery by a settlement (B-162 to B-165)."""
+        if verb == "complete":
+            del self.stream(sub_queue)[number]
+        elif verb == "abandon":
+            self.give_back(sub_queue, number, charged=True)
+        elif verb == "defer":
+            message = self.stream(sub_queue)[number]
+            message.place = "deferred"
+            message.holder = message.held_until = None
+        else:
+            self.bury(number, "tested")
+
+    def end_session(self, session_id: str, *, charged: bool) -> None:
+        """Take a session from its holder (B-205, B-206)."""
+        session = self.sessions[session_id]
+        session.holder = session.until = None
+        for number, message in list(self.main.items()):
+            if message.session == session_id and message.holder is not None:
+                self.give_back(None, number, charged=charged)
+
+    def end_locks(self, now: datetime) -> None:
+        """End what has lasted its time (B-157, B-206)."""
+        for sub_queue in (None, "deadletter"):
+            for number, message in list(self.stream(sub_queue).items()):
+                if message.held_until is not None and message.held_until <= now:
+                    self.give_back(sub_queue, number, charged=True)
+        for session_id, session in self.sessions.items():
+            if session.until is not None and session.until <= now:
+                self.end_session(session_id, charged=True)
+
+    def learn(self, now: datetime, main: Mapping[int, str], dead: Mapping[int, str]) -> None:
+        """Learn numbers and removals from what browsing shows: bodies by number."""
+        for number in self.overdue(now):
+            if number not in main:
+                self.bury(number, EXPIRED)
+        late = [(message, is_dead) for message, is_dead in self.arrivals if message.is_over(now)]
+        self.unseen += len(late)
+        shown = [(number, body, False) for number, body in main.items()]
+        shown += [(number, body, True) for number, body in dead.items()]
+        for number, body, is_dead in sorted(shown):
+            if number in self.main or number in self.dead:
+                continue
+            found = [it for it in self.arrivals if it[0].body == body and (is_dead or not it[1])]
+            assert found, (self.name, number, body, self.arrivals)
+            message, was_dead = found[0]
+            self.arrivals.remove(found[0])
+            self.unseen -= message.is_over(now)
+            self.take_number(number, message.partition_key)
+            if is_dead and not was_dead:
+                assert message.is_over(now)
+                message.reason = EXPIRED
+            (self.dead if is_dead else self.main)[number] = message
+        assert not self.arrivals, (self.name, self.arrivals)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A namespace of the naive model: entities by path, a topic's fan-out, forwarding, time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from model_entity import Entity
+    from model_message import Message
+
+GAP_MAX = 16_384
+"""Numbers that a crash may skip in each partition (docs/guarantees.md)."""
+TOPIC = "t"
+
+
+class World:
+    """Every entity, and what time it is."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.entities: dict[str, Entity] = {}
+        self.waiting: dict[int, Message] = {}
+        """Messages of the topic that wait for their time, by number (B-241)."""
+
+    def subscriptions(self) -> list[Entity]:
+        """Those of the topic."""
+        return [entity for path, entity in self.entities.items() if path.startswith(f"{TOPIC}/")]
+
+    def accept(self, path: str, message: Message, at: datetime | None = None) -> None:
+        """Take in an active message: for a topic, a copy for each subscription that selects it (B-343, B-347)."""
+        at = at or self.now
+        if path != TOPIC:
+            self._arrive(self.entities[path], message, at)
+            return
+        for subscription in self.subscriptions():
+            if any(select(message) for select in subscription.selects.values()):
+                self._arrive(subscription, message.copy(), at)
+
+    def _arrive(self, entity: Entity, message: Message, at: datetime) -> None:
+        message.enqueued_at = at
+        is_dead = entity.requires_session and message.session is None
+        if is_dead:
+            message.reason = "Session id is null."
+        entity.arrivals.append((message, is_dead))
+        self.forward(entity)
+
+    def forward(self, entity: Entity) -> None:
+        """Move what is ready in an entity that forwards (B-331, B-335)."""
+        if entity.forward_to is None:
+            return
+        to = self.entities.get(entity.forward_to)
+        reason = "MessagingEntityNotFound" if to is None else None if to.is_sending else "AutoForwardFailed"
+        for number in entity.ready(None, self.now):
+            if reason is not None:
+                entity.bury(number, reason)
+            elif to is not None:
+                self._arrive(to, entity.main.pop(number).copy(), self.now)
+        for position, (message, is_dead) in reversed(list(enumerate(entity.arrivals))):
+            if is_dead or message.is_over(self.now):
+                continue
+            if reason is not None:
+                message.reason = reason
+                entity.arrivals[position] = (message, True)
+            elif to is not None:
+                del entity.arrivals[position]
+                entity.unseen += 1
+                self._arrive(to, message.copy(), self.now)
+
+    def advance(self, step: timedelta) -> None:
+        """Let time pass: locks end, what is due arrives (B-157, B-206, B-235)."""
+        self.now += step
+        for entity in self.entities.values():
+            entity.end_locks(self.now)
+        for path, entity in list(self.entities.items()):
+            for number in self._due(entity.main):
+                message = entity.main.pop(number)
+                self.accept(path, message.copy(), message.due_at)
+        for number in self._due(self.waiting):
+            message = self.waiting.pop(number)
+            self.accept(TOPIC, message.copy(), message.due_at)
+        for entity in self.entities.values():
+            self.forward(entity)
+
+    def _due(self, messages: dict[int, Message]) -> list[int]:
+        due = [
+            (message.due_at, number)
+            for number, message in messages.items()
+            if message.place == "scheduled" and message.due_at is not None and message.due_at <= self.now
+        ]
+        return [number for _, number in sorted(due)]
+
+    def reopen(self, *, crashed: bool) -> None:
+        """End the process: locks are free, their deliveries count (B-102, B-177); those fetched did before (B-281)."""
+        for entity in self.entities.values():
+            for sub_queue in (None, "deadletter"):
+                for number, message in list(entity.stream(sub_queue).items()):
+                    if message.holder is None:
+                        continue
+                    if message.place == "deferred":
+                        message.holder = message.held_until = None
+                    else:
+                        entity.give_back(sub_queue, number, charged=True)
+            for session in entity.sessions.values():
+                session.holder = session.until = None
+            if crashed:
+                entity.unseen += GAP_MAX * max(entity.partitions, 1)
