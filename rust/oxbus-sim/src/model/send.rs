@@ -58,15 +58,13 @@ impl World {
         let (true, Some(id)) = (target.settings.requires_duplicate_detection, content.id.clone()) else {
             return true;
         };
-        let seen = target.seen.entry((key, id));
         let window = target.settings.duplicate_window_ms;
-        match &seen {
-            std::collections::btree_map::Entry::Occupied(since) if now < since.get() + window => false,
-            _ => {
-                seen.insert_entry(now);
-                true
-            }
+        let seen = target.seen.entry((key, id)).or_insert(u64::MAX);
+        let is_new = *seen == u64::MAX || now >= *seen + window;
+        if is_new {
+            *seen = now;
         }
+        is_new
     }
 
     /// Milliseconds that a message lives (B-247).
