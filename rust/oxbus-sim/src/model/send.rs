@@ -58,15 +58,15 @@ impl World {
         let (true, Some(id)) = (target.settings.requires_duplicate_detection, content.id.clone()) else {
             return true;
         };
-        let seen = target.seen.entry((key, id));
         let window = target.settings.duplicate_window_ms;
-        match &seen {
-            std::collections::btree_map::Entry::Occupied(since) if now < since.get() + window => false,
-            _ => {
-                seen.insert_entry(now);
-                true
-            }
+        let is_new = target
+            .seen
+            .get(&(key.clone(), id.clone()))
+            .is_none_or(|since| now >= since + window);
+        if is_new {
+            target.seen.insert((key, id), now);
         }
+        is_new
     }
 
     /// Milliseconds that a message lives (B-247).

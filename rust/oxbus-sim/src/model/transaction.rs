@@ -195,8 +195,7 @@ impl World {
             } else if is_new {
                 let partition = self
                     .key_of(*entity, content)
-                    .map(|key| self.partition_of(*entity, &key))
-                    .unwrap_or(0);
+                    .map_or(0, |key| self.partition_of(*entity, &key));
                 self.arrive(*entity, content.clone(), Some(partition), self.now);
             }
         }
