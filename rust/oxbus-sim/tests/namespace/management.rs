@@ -102,6 +102,8 @@ impl Bus {
         let path_of = |to: Option<usize>| to.map(|to| PATHS[to].to_owned());
         match change {
             Change::Lock(ms) => next.lock_duration_ms = ms,
+            // What becomes of a message that was delivered more often before, no rule says.
+            Change::MaxDeliveries(count) if it.main.messages.values().any(|message| message.count >= count) => return,
             Change::MaxDeliveries(count) => next.max_delivery_count = count,
             Change::Life(ms) => next.default_time_to_live_ms = ms,
             Change::Bury(bury) => next.dead_lettering_on_message_expiration = bury,
