@@ -156,7 +156,10 @@ class SessionMachine(RuleBasedStateMachine):
         for number in self.numbers(holder.session_id, "ready", held=True):
             self.release(number, charged=charged)
         for number in self.numbers(holder.session_id, "deferred", held=True):
-            self.release(number, charged=False)
+            if charged:
+                self.release(number, charged=False)
+            else:
+                self.records[number].is_held = False
 
     def keep(self, receiver: ServiceBusReceiver) -> Holder:
         """Note that a session was accepted."""

@@ -83,8 +83,7 @@ class Entity:
         message = self.stream(sub_queue)[number]
         message.holder = message.held_until = None
         message.count += charged and message.place == "ready"
-        counts = charged or message.place == "deferred"
-        if counts and sub_queue is None and message.count >= self.max_delivery_count:
+        if charged and sub_queue is None and message.count >= self.max_delivery_count:
             self.bury(number, EXHAUSTED)
 
     def bury(self, number: int, reason: str) -> None:

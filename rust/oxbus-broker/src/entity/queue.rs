@@ -420,6 +420,10 @@ impl Queue {
 
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
     pub fn tick(&self, moment: Moment) {
+        // Who has a handle of it keeps it, but what waited in it comes to nobody any more.
+        if self.gone.load(Ordering::Acquire) {
+            return;
+        }
         if let Some(topic) = self.topic() {
             topic.tick(moment);
         }

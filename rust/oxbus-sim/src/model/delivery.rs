@@ -193,8 +193,8 @@ impl World {
         if message.place == Place::Ready && charged {
             message.count += 1;
         }
-        let counts = charged || message.place == Place::Deferred;
-        if counts && message.count >= max && sub_queue == SubQueue::Main {
+        // At the limit a lapse or an abandon buries it, a release does not (B-178, B-205).
+        if charged && message.count >= max && sub_queue == SubQueue::Main {
             self.bury(entity, number, EXHAUSTED);
         }
     }

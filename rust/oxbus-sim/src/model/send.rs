@@ -59,10 +59,12 @@ impl World {
             return true;
         };
         let window = target.settings.duplicate_window_ms;
-        let seen = target.seen.entry((key, id)).or_insert(u64::MAX);
-        let is_new = *seen == u64::MAX || now >= *seen + window;
+        let is_new = target
+            .seen
+            .get(&(key.clone(), id.clone()))
+            .is_none_or(|since| now >= since + window);
         if is_new {
-            *seen = now;
+            target.seen.insert((key, id), now);
         }
         is_new
     }

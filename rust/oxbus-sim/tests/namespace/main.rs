@@ -62,13 +62,14 @@ impl Bus {
                 stranger,
             } => self.fetch(slot, pick, count, stranger),
             Step::RenewSession { slot } => self.renew_session(slot),
-            Step::State { slot, state } => self.state(slot, state),
+            Step::ReadState { slot } => self.read_state(slot),
+            Step::SetState { slot, state } => self.set_state(slot, state),
             Step::Begin { work } => self.begin(work),
             Step::SettleIn { work, pick, verb } => self.settle_in(work, pick, verb),
             Step::StateIn { work, slot, state } => self.state_in(work, slot, state),
             Step::Commit { work } => self.commit(work),
             Step::RollBack { work } => self.roll_back(work),
-            Step::Create { entity, settings, rule } => self.create(entity, settings, rule),
+            Step::Create { entity, settings, rule } => self.create(entity, settings, rule.as_ref()),
             Step::Advance { ms } => {
                 self.clock.advance(ms);
                 self.world.advanced(ms);

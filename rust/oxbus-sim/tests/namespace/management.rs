@@ -48,7 +48,7 @@ fn parts(path: &str) -> (&str, &str) {
 }
 
 impl Bus {
-    pub(crate) fn create(&mut self, position: usize, mut settings: QueueSettings, rule: Option<Rule>) {
+    pub(crate) fn create(&mut self, position: usize, mut settings: QueueSettings, rule: Option<&Rule>) {
         let path = PATHS[position];
         let topic = self.entity(TOPIC);
         let kind = match position {
@@ -69,7 +69,7 @@ impl Bus {
             Kind::Subscription(_) => settings.requires_duplicate_detection = false,
         }
         let refusals = self.world.create_refusals(path, kind, &settings);
-        let rules = vec![rule.clone().unwrap_or(Rule {
+        let rules = vec![rule.cloned().unwrap_or(Rule {
             name: "$Default".to_owned(),
             filter: Filter::True,
             acts: false,
@@ -83,7 +83,7 @@ impl Bus {
             Kind::Subscription(_) => {
                 let (topic, name) = parts(path);
                 let options = SubscriptionOptions { bury_failed: true };
-                let rule = rule.as_ref().map(as_sent);
+                let rule = rule.map(as_sent);
                 let created = self
                     .namespace
                     .create_subscription(topic, name, settings.clone(), options, rule);
@@ -102,6 +102,8 @@ impl Bus {
         let path_of = |to: Option<usize>| to.map(|to| PATHS[to].to_owned());
         match change {
             Change::Lock(ms) => next.lock_duration_ms = ms,
+            // What becomes of a message that was delivered more often before, no rule says.
+            Change::MaxDeliveries(count) if it.main.messages.values().any(|message| message.count >= count) => return,
             Change::MaxDeliveries(count) => next.max_delivery_count = count,
             Change::Life(ms) => next.default_time_to_live_ms = ms,
             Change::Bury(bury) => next.dead_lettering_on_message_expiration = bury,

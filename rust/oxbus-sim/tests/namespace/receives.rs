@@ -6,6 +6,7 @@ use oxbus_broker::client::{Delivery, SettleKey, Wanted};
 use oxbus_model::ErrorKind;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::ReceiveMode;
+use oxbus_sim::model::Refusals;
 use oxbus_sim::model::delivery::{Delivered, StreamAt};
 use oxbus_sim::model::message::Place;
 
@@ -230,34 +231,38 @@ impl Bus {
         }
     }
 
-    /// Reads the state of a session, or sets it.
-    pub(crate) fn state(&mut self, slot: usize, state: Option<Option<u8>>) {
-        let Some(Slot {
-            receiver,
-            at,
-            session: Some((session, id)),
-            ..
-        }) = &self.slots[slot]
-        else {
+    pub(crate) fn read_state(&mut self, slot: usize) {
+        let Some((entity, session, refusals)) = self.session_of(slot) else {
             return;
         };
-        let (at, session) = (*at, session.clone());
-        let refusals = self.world.session_refusals(at.0, &session, *id);
-        let Some(state) = state else {
-            if let Some(state) = judged("state", &refusals, receiver.session_state()) {
-                let expected = &self.world.entities[at.0].sessions[&session].state;
-                assert_eq!(
-                    state.as_deref(),
-                    expected.as_deref(),
-                    "the state that was set last (B-211)"
-                );
-            }
+        let receiver = &self.slots[slot].as_ref().expect("just found").receiver;
+        if let Some(state) = judged("state", &refusals, receiver.session_state()) {
+            let expected = &self.world.entities[entity].sessions[&session].state;
+            assert_eq!(
+                state.as_deref(),
+                expected.as_deref(),
+                "the state that was set last (B-211)"
+            );
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, slot: usize, state: Option<u8>) {
+        let Some((entity, session, refusals)) = self.session_of(slot) else {
             return;
         };
+        let receiver = &self.slots[slot].as_ref().expect("just found").receiver;
         let state = state.map(|byte| vec![byte; usize::from(byte)]);
         let result = receiver.set_session_state(state.as_deref());
         if judged("set state", &refusals, result).is_some() {
-            self.world.state_set(at.0, &session, state);
+            self.world.state_set(entity, &session, state);
         }
+    }
+
+    /// The session of a slot, and why calls that take its lock may be refused.
+    fn session_of(&self, slot: usize) -> Option<(usize, String, Refusals)> {
+        let slot = self.slots[slot].as_ref()?;
+        let (session, id) = slot.session.as_ref()?;
+        let refusals = self.world.session_refusals(slot.at.0, session, *id);
+        Some((slot.at.0, session.clone(), refusals))
     }
 }

@@ -114,7 +114,7 @@ impl Bus {
         let waiting: Vec<u64> = main
             .keys()
             .copied()
-            .filter(|it| pick % 5 == 0 || is_waiting(it))
+            .filter(|it| pick.is_multiple_of(5) || is_waiting(it))
             .collect();
         if waiting.is_empty() {
             return;

@@ -114,9 +114,12 @@ pub(crate) enum Step {
     RenewSession {
         slot: usize,
     },
-    State {
+    ReadState {
         slot: usize,
-        state: Option<Option<u8>>,
+    },
+    SetState {
+        slot: usize,
+        state: Option<u8>,
     },
     Begin {
         work: usize,
@@ -338,7 +341,8 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
         4 => (slot(), pick(), 1usize..4, prop::bool::weighted(0.2))
             .prop_map(|(slot, pick, count, stranger)| Step::Fetch { slot, pick, count, stranger }),
         2 => slot().prop_map(|slot| Step::RenewSession { slot }),
-        2 => (slot(), prop::option::of(prop::option::of(0u8..3))).prop_map(|(slot, state)| Step::State { slot, state }),
+        1 => slot().prop_map(|slot| Step::ReadState { slot }),
+        1 => (slot(), prop::option::of(0u8..3)).prop_map(|(slot, state)| Step::SetState { slot, state }),
     ];
     let transaction = prop_oneof![
         2 => work().prop_map(|work| Step::Begin { work }),
