@@ -218,7 +218,12 @@ impl Queue {
             .and_then(|()| destination.admit(to, record.len(), 1).map(drop));
         match checked {
             Ok(()) => Fate::Goes(to, encode(&fields)),
-            Err(error) if error.kind() == ErrorKind::PartitionUnavailable || error.kind() == ErrorKind::ServerBusy => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::PartitionUnavailable | ErrorKind::ServerBusy | ErrorKind::Timeout
+                ) =>
+            {
                 Fate::Waits
             }
             Err(error) => Fate::Buried("AutoForwardFailed", error.detail().to_owned()),
@@ -327,7 +332,8 @@ impl Queue {
         let identities: Vec<_> = fields.iter().map(|it| self.identity_of(it)).collect::<Result<_>>()?;
         let admission = cell
             .history()
-            .map(|history| history.admit(&identities, moment.now, self.duplicate_window_ms()));
+            .map(|history| history.admit(&identities, moment.now, self.duplicate_window_ms()))
+            .transpose()?;
         let mut departure = Departure::new(moment.now);
         let mut numbers = Vec::new();
         for (position, (record, fields)) in records.iter().zip(&fields).enumerate() {

@@ -154,6 +154,12 @@ impl Queue {
         self.core.is_durable()
     }
 
+    /// True when calls may wait for a store.
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.core.may_wait()
+    }
+
     /// The namespace it is part of.
     #[inline]
     pub(crate) fn core(&self) -> &Arc<Core> {
