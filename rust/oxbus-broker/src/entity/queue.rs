@@ -497,6 +497,10 @@ impl Queue {
 
     /// Looks at every cell of a partition again: its shard was healed.
     pub(crate) fn revive(&self, partition: PartitionId) {
+        // Locks may have ended there, and schedules come due, at a tick that is over for the other partitions.
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            self.receivable(sub_queue).sweep_again();
+        }
         for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
                 if cell.store(sub_queue).has_ready() {
