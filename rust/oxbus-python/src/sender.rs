@@ -165,7 +165,9 @@ impl ServiceBusSender {
         let durability = durability_of(sender, durability)?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let batch = Self::collect_any(message)?;
-            transaction.get().inner()?.send(sender, batch, durability).or_raise()?;
+            let inner = transaction.get().inner()?;
+            let may_wait = sender.queue().may_wait();
+            blocking::run_for(py, may_wait, timeout, || inner.send(sender, batch, durability))?.or_raise()?;
             return Ok(());
         }
         if let Ok(one) = message.cast::<ServiceBusMessage>() {
@@ -195,7 +197,8 @@ impl ServiceBusSender {
         batch.schedule_all(due).or_raise()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
-            let numbers = transaction.inner()?.send(sender, batch, None).or_raise()?;
+            let (inner, may_wait) = (transaction.inner()?, sender.queue().may_wait());
+            let numbers = blocking::run_for(py, may_wait, timeout, || inner.send(sender, batch, None))?.or_raise()?;
             let list = PyList::empty(py);
             transaction.fill(numbers, list.clone().unbind());
             return Ok(list);

@@ -86,7 +86,8 @@ impl ServiceBusSession {
         let receiver = self.receiver()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let inner = transaction.get().inner()?;
-            return inner.set_session_state(receiver, bytes.as_deref()).or_raise();
+            let set = || inner.set_session_state(receiver, bytes.as_deref());
+            return blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise();
         }
         let set = || receiver.set_session_state(bytes.as_deref());
         blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise()

@@ -90,7 +90,8 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
-            call.with(|settlement| inner.settle(receiver, at, settlement).or_raise())?;
+            let may_wait = receiver.queue().may_wait();
+            call.with(|settlement| blocking::run(py, may_wait, || inner.settle(receiver, at, settlement))?.or_raise())?;
             transaction.note_settled(self::message(value)?);
             return Ok(());
         }
@@ -118,8 +119,11 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
+            let may_wait = receiver.queue().may_wait();
             for (value, at) in messages.iter().zip(&keys) {
-                call.with(|settlement| inner.settle(receiver, *at, settlement).or_raise())?;
+                call.with(|settlement| {
+                    blocking::run(py, may_wait, || inner.settle(receiver, *at, settlement))?.or_raise()
+                })?;
                 transaction.note_settled(message(value)?);
             }
             return Ok(());
