@@ -169,7 +169,6 @@ def refused(*calls: Callable[[], Any]) -> None:
         assert refusal.value.is_transient
 
 
-
 def send_keyed_to_the_partition(scene: Scene) -> Generator[None]:
     """Error at once; nothing of it is stored (B-074, B-090)."""
     yield
@@ -242,7 +241,7 @@ def send_a_table(scene: Scene) -> Generator[None]:
 
 
 def send_with_a_message_id(scene: Scene) -> Generator[None]:
-    """Under duplicate detection the id is the key; an id that was refused is free, one that was taken stays so (B-219)."""
+    """The id is the key under duplicate detection; a refused one is free, one that was taken stays so (B-219)."""
     scene.send("first", to="ids", message_id=KEYS[BAD])
     other = next(key for key in (f"id-{n}" for n in range(10_000)) if oxbus.partition_id(key) == BAD)
     yield
@@ -334,7 +333,7 @@ def receive_from_a_prefetch_cache(scene: Scene) -> Generator[None]:
 
 
 def settle_and_renew(scene: Scene) -> Generator[None]:
-    """Error for a message of the partition, success elsewhere; the lock holds, and the calls work afterwards (B-095)."""
+    """Error for a message of the partition, success elsewhere; the lock holds until afterwards (B-095)."""
     for text in ("complete", "abandon", "defer", "dead-letter", "renew"):
         scene.send_to_each(text, partitions=(BAD, GOOD[0]))
     receiver = scene.receiver()
@@ -460,7 +459,7 @@ def accept_the_next_session(scene: Scene) -> Generator[None]:
 
 
 def hold_a_session(scene: Scene) -> Generator[None]:
-    """Receive nothing, and errors for the rest; whoever holds the session of the partition goes on afterwards (B-095)."""
+    """Receive nothing, and errors for the rest; whoever holds the session goes on afterwards (B-095)."""
     scene.send("first", "second", to="sessions", session_id=KEYS[BAD])
     receiver = scene.accept(KEYS[BAD])
     receiver.session.set_state(b"before")
@@ -617,7 +616,7 @@ def availability(scene: Scene) -> Generator[None]:
 
 
 def publish_to_a_topic(scene: Scene) -> Generator[None]:
-    """Keyed error, keyless elsewhere; each subscription gets each message once, from the other partitions (B-073, B-343)."""
+    """Keyed error, keyless elsewhere; each subscription gets each message once (B-073, B-343)."""
     scene.send_to_each("kept", to="news")
     yield
     refused(lambda: scene.send("refused", to="news", partition_key=KEYS[BAD]))
@@ -633,7 +632,7 @@ def publish_to_a_topic(scene: Scene) -> Generator[None]:
 
 
 def forward_to_the_partition(scene: Scene) -> Generator[None]:
-    """What goes to a queue that lives there is held at its source, not dead-lettered, and goes on afterwards (B-339)."""
+    """What goes to a queue that lives there is held at its source and goes on afterwards (B-339)."""
     scene.admin.create_queue("source", enable_partitioning=True, forward_to=HOMED)
     yield
     for partition_id in GOOD:

@@ -143,10 +143,7 @@ def test_topics_and_schedules_go_elsewhere(
             sender.schedule_messages(ServiceBusMessage(f"{number}"), soon)
     end_stall(namespace)
     clock.advance(120)
-    for found in (
-        peek_all(client, queue),
-        client.get_subscription_receiver("news", "all").peek_messages(100),
-    ):
+    for found in (peek_all(client, queue), client.get_subscription_receiver("news", "all").peek_messages(100)):
         assert Counter(map(str, found)) == Counter(f"{number}" for number in range(16))
 
 
@@ -205,7 +202,7 @@ def test_stall_that_ends_in_time(
 def test_calls_with_a_timeout_end(
     namespace: Namespace, client: ServiceBusClient, sender: ServiceBusSender, bad_key: str, clock: ManualClock
 ) -> None:
-    """Schedule and cancel, and what changes a session, leave a store that hangs; their effect is whole or none (B-095)."""
+    """Schedule, cancel and a session state leave a store that hangs; their effect is whole or none (B-095)."""
     ServiceBusAdministrationClient(namespace).create_queue("s", enable_partitioning=True, requires_session=True)
     soon = clock.now() + timedelta(minutes=1)
 
@@ -248,10 +245,7 @@ def test_receive_leaves_the_partition_out(
 
 
 def test_asyncio(
-    namespace: Namespace,
-    queue: str,
-    key_in: Callable[..., str],
-    stored: Callable[[], Counter[str]],
+    namespace: Namespace, queue: str, key_in: Callable[..., str], stored: Callable[[], Counter[str]]
 ) -> None:
     """A send that hangs ends at its timeout, and the event loop goes on meanwhile (B-090)."""
     inject_fault(namespace, BAD, "stall")
@@ -300,7 +294,7 @@ def test_operations_in_flight_are_bounded(
     stored: Callable[[], Counter[str]],
     in_background: Callable[..., Any],
 ) -> None:
-    """Beyond a bound keyed sends are asked to pause and keyless ones go elsewhere at once; all others succeed (B-100)."""
+    """Beyond a bound keyed sends are asked to pause and keyless ones go elsewhere; all others succeed (B-100)."""
     inject_fault(namespace, BAD, "stall")
     sends = [
         in_background(sender.send_messages, ServiceBusMessage(f"{number}", partition_key=bad_key))

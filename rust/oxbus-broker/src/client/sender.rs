@@ -256,7 +256,7 @@ impl Sender {
             if leave::is_due() {
                 return false;
             }
-            self.queue.shard(partition.0.into()).health().give_up_waiting();
+            self.queue.shard(partition.0.into()).give_up_waiting();
         }
         // Otherwise nobody knows whether they were stored: storing them elsewhere may double them.
         let fence = |late: &Late| self.queue.core().fence(partition, *late).is_ok();

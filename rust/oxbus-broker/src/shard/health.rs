@@ -187,9 +187,10 @@ impl Health {
         self.ended.notify_all();
     }
 
-    /// Notes that somebody waited for a store that hangs as long as anybody does.
-    pub fn give_up_waiting(&self) {
-        if self.fault() == Some(Fault::Stalled) {
+    /// Notes that somebody waited for the store as long as anybody does. `is_watched` says that it is found out when it answers.
+    pub(super) fn give_up_waiting(&self, is_watched: bool) {
+        let fault = self.fault();
+        if fault == Some(Fault::Stalled) || (fault.is_none() && is_watched) {
             self.fail(Fault::Silent, String::new());
             self.ended.notify_all();
         }

@@ -129,6 +129,11 @@ impl Shard {
         &self.health
     }
 
+    /// Notes that somebody waited for the store as long as anybody does: from now on nobody does.
+    pub fn give_up_waiting(&self) {
+        self.health.give_up_waiting(self.journal.is_some());
+    }
+
     /// Its journal, in a durable namespace.
     #[inline]
     pub fn journal(&self) -> Option<&Journal> {
