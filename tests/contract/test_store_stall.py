@@ -211,6 +211,7 @@ def test_calls_with_a_timeout_end(
 
     (number,) = sender.schedule_messages(scheduled(), soon)
     session = client.get_queue_receiver("s", session_id=bad_key, max_wait_time=0).__enter__().session
+    assert session is not None
     calls: list[Callable[[], Any]] = [
         lambda: sender.schedule_messages(scheduled(), soon, timeout=SOON),
         lambda: sender.cancel_scheduled_messages(number, timeout=SOON),
