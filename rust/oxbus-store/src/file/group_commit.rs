@@ -269,8 +269,11 @@ impl GroupCommit {
 
     /// True when an entry of so many bytes is taken at once, or refused: nobody need go to a disk that may hang.
     pub(super) fn has_room(&self, bytes: usize, room: Room) -> bool {
+        if !self.is_suspect() {
+            return true;
+        }
         let buffer = guard(&self.buffer);
-        buffer.failure.is_some() || !self.is_suspect() || self.check_room(&buffer, bytes, room).is_ok()
+        buffer.failure.is_some() || self.check_room(&buffer, bytes, room).is_ok()
     }
 
     /// Waits until that is so.
