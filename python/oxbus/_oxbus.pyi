@@ -314,7 +314,7 @@ class Namespace:
     def _list_rules(self, topic: str, subscription: str) -> list[dict[str, Any]]: ...
     def _namespace_properties(self) -> dict[str, Any]: ...
     @property
-    def _waits_for_disk(self) -> bool: ...
+    def _may_wait(self) -> bool: ...
     def _inject_fault(self, partition_id: int, fault: str, after: int) -> None: ...
     def _heal(self, partition_id: int) -> None: ...
     def _sender(self, entity_path: str, client_identifier: str | None = None) -> ServiceBusSender: ...
@@ -610,7 +610,8 @@ class ServiceBusSender:
 
         Args:
             message: One message, several, or a batch. Several need one key on a partitioned queue.
-            timeout: More than 0, or None. As in the SDK; there is no network to wait for, so it does not end a call.
+            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
+                Without a key the message goes elsewhere after 5 s, so give more than 15 s, or leave it out.
             durability: ``"os"`` or ``"fsync"`` for this call; None: the namespace's level.
             transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
@@ -620,7 +621,9 @@ class ServiceBusSender:
             MessageSizeExceededError: A message or the batch is too large.
             InvalidOperationError: Keys in the batch differ, or session id and partition key do.
             PartitionUnavailableError: The key's partition is out of service, or all are.
-            ServiceBusServerBusyError: The key's partition asks for a pause.
+            ServiceBusServerBusyError: The key's partition asks for a pause: too many sends wait for its store.
+            OperationTimeoutError: The store did not answer in time. The message is stored at most once; the text says
+                whether that is known.
             ServiceBusQuotaExceededError: The key's partition, or every partition, is full.
             ValueError: The sender is closed, or `timeout` is not more than 0.
             TypeError: `message` holds something that is no message.
@@ -641,7 +644,7 @@ class ServiceBusSender:
         Args:
             messages: One message or several.
             schedule_time_utc: The earliest time; one without a time zone counts as UTC.
-            timeout: More than 0, or None. It does not end a call.
+            timeout: As in `send_messages`.
             transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Returns:
@@ -656,7 +659,12 @@ class ServiceBusSender:
     def cancel_scheduled_messages(self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60.0) -> None:
         """Delete messages whose time has not come.
 
+        Args:
+            sequence_numbers: What `schedule_messages` returned; of one partition.
+            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
+
         Raises:
+            OperationTimeoutError: The store did not answer in time; they are deleted, or none is.
             MessageNotFoundError: One of them is not there or was activated; the text names them, none is deleted.
             ValueError: The sender is closed, or `timeout` is not more than 0.
 
@@ -741,11 +749,12 @@ class ServiceBusSession:
 
         Args:
             state: Bytes, or text that is kept as UTF-8; no larger than a message of the queue.
-            timeout: More than 0, or None. It does not end a call.
+            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
             transaction: The transaction that it is part of; None: that of the scope it is in, if any.
 
         Raises:
             SessionLockLostError: The lock ended.
+            OperationTimeoutError: The store did not answer in time; the state is the new one or the old one.
             ServiceBusQuotaExceededError: The queue or the namespace is full.
             ValueError: The state is too large, the receiver is closed, or `timeout` is not more than 0.
             TypeError: `state` is something else.
@@ -842,7 +851,7 @@ class ServiceBusReceiver:
 
         Args:
             sequence_numbers: One number or several, on a partitioned queue all of one partition.
-            timeout: More than 0, or None. It does not end a call.
+            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
 
         Raises:
             MessageNotFoundError: One of them is not there, not deferred, or locked.
@@ -861,7 +870,7 @@ class ServiceBusReceiver:
             max_message_count: Upper bound, 1 to 250.
             sequence_number: Start with this number. 0 goes on after the last message that this receiver peeked,
                 merging the partitions by the time their messages were stored.
-            timeout: More than 0, or None. It does not end a call.
+            timeout: More than 0, or None. Browsing waits for no store, so it does not end a call.
 
         Returns:
             Messages without locks: active, locked, deferred and scheduled ones.

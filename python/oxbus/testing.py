@@ -23,9 +23,10 @@ def inject_fault(namespace: Namespace, partition_id: int, fault: str, *, after: 
         namespace: The namespace.
         partition_id: The partition.
         fault: ``"unavailable"``: the store is out of service. ``"busy"``: the broker asks for a pause.
-            ``"enospc"``: the partition is full. Faults of the disk, which need a namespace with a path:
+            ``"enospc"``: the partition is full. ``"stall"``: the store hangs, so calls wait until they leave at their
+            timeout; with a path its writes and syncs do. Faults of the disk, which need a namespace with a path:
             ``"eio-write"`` and ``"eio-fsync"``: writes or syncs fail. ``"bit-flip"``: the next write stores a bit wrong
-            and says nothing. ``"stall"``: writes and syncs hang. ``"latency:0.05"``: they take 50 ms longer.
+            and says nothing. ``"latency:0.05"``: writes and syncs take 50 ms longer.
         after: Operations, or writes and syncs of the disk, that still succeed before the fault begins.
 
     Raises:

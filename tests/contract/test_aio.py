@@ -134,7 +134,7 @@ def test_a_thousand_receivers_wait_in_one_thread(
             for _ in range(5):
                 await asyncio.sleep(0.01)
             # In a directory the loop's own pool makes the calls that may wait for a disk.
-            pool_max = 0 if not namespace._waits_for_disk else 40
+            pool_max = 0 if not namespace._may_wait else 40
             assert threading.active_count() <= threads + pool_max
             for number in range(1000):
                 await sender.send_messages(ServiceBusMessage(str(number)))

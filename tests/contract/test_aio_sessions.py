@@ -173,7 +173,7 @@ def test_two_hundred_acceptors_wait_without_threads(
 
             tasks = [asyncio.create_task(work()) for _ in range(count)]
             await until_waiting(tasks[-1])
-            in_pool = 0 if namespace._waits_for_disk is False else 64
+            in_pool = 0 if namespace._may_wait is False else 64
             assert threading.active_count() - before <= in_pool
 
             def send_all() -> None:

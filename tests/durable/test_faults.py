@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of sixteen partitions fails: who gets which error, and what goes on (docs/behaviour.md section 3.1)."""
+"""One of sixteen partitions in a directory fails: what goes on, and what is there after healing and reopening.
+
+The whole matrix of docs/behaviour.md section 3.1 is in tests/contract/test_partition_outage.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 from durable_bus import Bus, bodies
 from faulty_bus import ALL, BAD, GOOD, KEYS, STOPPING, UNACKNOWLEDGED, in_bad, mend, status, trip
 from oxbus import ServiceBusMessage
-from oxbus.exceptions import PartitionUnavailableError, ServiceBusServerBusyError
+from oxbus.exceptions import PartitionUnavailableError
 from oxbus.management import EntityAvailabilityStatus
 from oxbus.testing import heal, inject_fault
 
@@ -151,21 +154,6 @@ def test_fault_ends_with_the_open_namespace(wide_bus: Bus, fault: str) -> None:
     wide_bus.send("after", partition_key=KEYS[BAD])
 
 
-def test_all_partitions_down(wide_bus: Bus) -> None:
-    """With no partition left keyless sends are refused, receives are empty, the queue reads Limited (B-073, B-097)."""
-    wide_bus.send("before")
-    for partition_id in ALL:
-        inject_fault(wide_bus.namespace, partition_id, "unavailable")
-    with pytest.raises(ServiceBusServerBusyError) as refusal:
-        wide_bus.send("keyless")
-    assert refusal.value.is_transient
-    assert wide_bus.take() == []
-    assert wide_bus.runtime().availability_status == EntityAvailabilityStatus.LIMITED
-    for partition_id in ALL:
-        mend(wide_bus, partition_id)
-    assert bodies(wide_bus.take()) == ["before"]
-
-
 def test_fault_begins_after_some_operations(wide_bus: Bus) -> None:
     """`after` lets operations through first; all that were acknowledged are there when it is over (B-093)."""
     inject_fault(wide_bus.namespace, BAD, "eio-write", after=5)
@@ -173,22 +161,6 @@ def test_fault_begins_after_some_operations(wide_bus: Bus) -> None:
     assert 0 < len(acknowledged) < 1000
     mend(wide_bus)
     assert bodies(wide_bus.take()) == acknowledged
-
-
-def test_busy_partition_asks_for_a_pause(wide_bus: Bus) -> None:
-    """A busy partition refuses keyed sends as busy, and keyless ones go elsewhere (B-073, B-100)."""
-    wide_bus.send("before", partition_key=KEYS[BAD])
-    inject_fault(wide_bus.namespace, BAD, "busy")
-    with pytest.raises(ServiceBusServerBusyError) as refusal:
-        wide_bus.send("refused", partition_key=KEYS[BAD])
-    assert refusal.value.is_transient
-    wide_bus.send(*(f"keyless {number}" for number in range(32)))
-    assert bodies([message for message in wide_bus.take() if message.partition_id == BAD]) in ([], ["before"])
-    mend(wide_bus)
-    wide_bus.send("after", partition_key=KEYS[BAD])
-    wide_bus.reopen("crash")
-    assert bodies(in_bad(wide_bus.peek())) == ["before", "after"]
-    assert wide_bus.runtime().total_message_count == 34
 
 
 def test_slow_partition_is_only_slow(wide_bus: Bus) -> None:

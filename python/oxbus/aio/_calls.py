@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the native part from an event loop: at once in memory, in its thread pool when they may wait for a disk."""
+"""Calls of the native part from an event loop: at once in memory, in its thread pool when they may wait for a store."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Calls:
     """How the handles of one namespace make their calls."""
 
     def __init__(self, namespace: Namespace) -> None:
-        """Take over whether the namespace waits for a disk."""
-        self._in_pool = namespace._waits_for_disk
+        """Remember whose calls they are: it says whether they may wait."""
+        self._namespace = namespace
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
-        """Make a call. One that is cancelled while it waits for a disk ends all the same; its result is lost."""
+        """Make a call. One that is cancelled while it waits for a store ends all the same; its result is lost."""
         return await self.call_keeping(None, function, *args, **options)
 
     async def call_keeping(
         self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
         """Make a call; hand its result to `keep` when who waits for it is cancelled."""
-        if not self._in_pool:
+        if not self._namespace._may_wait:
             return function(*args, **options)
         pending = asyncio.get_running_loop().run_in_executor(
             None, partial(copy_context().run, function, *args, **options)

@@ -51,7 +51,7 @@ class ServiceBusSender:
 
         Args:
             message: What to send; as in `oxbus.ServiceBusSender.send_messages`.
-            timeout: Seconds, more than 0; checked, and without effect in this process.
+            timeout: As in `oxbus.ServiceBusSender.send_messages`.
             durability: What the send is to be safe from; the namespace's when missing.
             transaction: The transaction that it is part of; the one of the scope it is in when missing.
 

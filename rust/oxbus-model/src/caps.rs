@@ -115,6 +115,16 @@ pub const MAX_SIZE_MEGABYTES_MAX: u64 = 1 << 26;
 /// Largest `max_message_size_in_kilobytes` (B-054).
 pub const MESSAGE_SIZE_KILOBYTES_MAX: u64 = (MESSAGE_SIZE_BYTES_MAX as u64) >> 10;
 
+/// Calls that may wait for the store of one partition at once; further sends there are asked to pause (B-100).
+pub const OPERATIONS_IN_FLIGHT_MAX: u32 = 256;
+/// Milliseconds for which a send without a key waits for one partition before it goes elsewhere, and after which a store that
+/// has not answered counts as out of service: three in turn stay within the 15 s of B-091.
+pub const STORE_ANSWER_MS_MAX: u64 = 5_000;
+/// Milliseconds after which a store that has not answered is suspect: callers wait beside it and can leave.
+pub const STORE_SUSPECT_MS: u64 = 1_000;
+/// Milliseconds after which a call that names no timeout leaves a store that does not answer (B-091 recommends 60 s).
+pub const CALL_MS_DEFAULT: u64 = 60_000;
+
 /// Seconds a namespace waits for a receive that is under way when it closes.
 pub const CLOSE_WAIT_SECONDS_MAX: u64 = 5;
 

@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that wait for a disk leave the interpreter; calls in memory do not, because leaving costs more than they do.
+//! Calls that may wait for a store leave the interpreter; calls in memory do not, because leaving costs more than they do.
 
 use pyo3::prelude::*;
 
-use crate::waiting;
+use crate::{convert, waiting};
 
-/// Runs `work`; outside the interpreter when it may wait for a disk.
+/// Runs `work`; outside the interpreter when it may wait for a store.
 #[inline]
 pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     if may_wait {
         waiting::outside(py, work)
+    } else {
+        Ok(work())
+    }
+}
+
+/// The same for a call that has `timeout` seconds; `None` is no bound.
+#[inline]
+pub(crate) fn run_for<T: Send>(
+    py: Python<'_>,
+    may_wait: bool,
+    timeout: Option<f64>,
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<T> {
+    if may_wait {
+        waiting::outside_until(py, convert::alarm("timeout", timeout)?, work)
     } else {
         Ok(work())
     }

@@ -162,10 +162,10 @@ impl Namespace {
         Ok(!self.namespace.get()?.is_open())
     }
 
-    /// True when calls may wait for a disk.
+    /// True when calls may wait for a store.
     #[getter]
-    fn _waits_for_disk(&self) -> PyResult<bool> {
-        Ok(self.namespace.get()?.is_durable())
+    fn _may_wait(&self) -> PyResult<bool> {
+        Ok(self.namespace.get()?.may_wait())
     }
 
     #[getter]

@@ -18,7 +18,7 @@ use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
 use crate::session::ServiceBusSession;
-use crate::waiting;
+use crate::{blocking, waiting};
 
 /// What a handle and the messages it received share. An object of Python's: its references are counted under the
 /// interpreter's lock, at half the price of an `Arc`.
@@ -291,7 +291,8 @@ impl ServiceBusReceiver {
         let receiver = shared.get().receiver()?;
         check_timeout(timeout)?;
         let numbers = convert::sequence_numbers(sequence_numbers)?;
-        let mut deliveries = waiting::outside(slf.py(), || receiver.receive_deferred(&numbers))?.or_raise()?;
+        let mut deliveries =
+            blocking::run_for(slf.py(), true, timeout, || receiver.receive_deferred(&numbers))?.or_raise()?;
         Self::hand_over_all(slf, shared, &mut deliveries)
     }
 

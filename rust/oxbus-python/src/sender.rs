@@ -18,7 +18,7 @@ use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::{OrRaise, raise};
 use crate::fork::Owned;
 use crate::message::ServiceBusMessage;
-use crate::{arrow, blocking, transaction, waiting};
+use crate::{arrow, blocking, transaction};
 
 /// A sender. It looks its queue up at its first use, as the SDK connects at the first use.
 #[pyclass(frozen, module = "oxbus")]
@@ -76,12 +76,13 @@ impl ServiceBusSender {
         sender: &Sender,
         message: &Bound<'_, ServiceBusMessage>,
         durability: Option<Durability>,
+        timeout: Option<f64>,
     ) -> PyResult<()> {
-        if sender.queue().is_durable() {
-            // Encoded first: another thread may send the same message while this one waits for the disk.
+        if sender.queue().may_wait() {
+            // Encoded first: another thread may send the same message while this one waits for the store.
             let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX).with_capacity(1);
             push(message.as_any(), || &mut batch)?;
-            Self::send_batch(py, sender, batch, durability)?;
+            Self::send_batch(py, sender, batch, durability, timeout)?;
             return Ok(());
         }
         let message = message.get();
@@ -122,9 +123,10 @@ impl ServiceBusSender {
         sender: &Sender,
         batch: Batch,
         durability: Option<Durability>,
+        timeout: Option<f64>,
     ) -> PyResult<Vec<SequenceNumber>> {
-        let may_wait = sender.queue().is_durable() || batch.len() > BATCH_IN_PLACE_MAX;
-        blocking::run(py, may_wait, || sender.send_batch(batch, durability))?.or_raise()
+        let may_wait = sender.queue().may_wait() || batch.len() > BATCH_IN_PLACE_MAX;
+        blocking::run_for(py, may_wait, timeout, || sender.send_batch(batch, durability))?.or_raise()
     }
 }
 
@@ -163,16 +165,18 @@ impl ServiceBusSender {
         let durability = durability_of(sender, durability)?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let batch = Self::collect_any(message)?;
-            transaction.get().inner()?.send(sender, batch, durability).or_raise()?;
+            let inner = transaction.get().inner()?;
+            let may_wait = sender.queue().may_wait();
+            blocking::run_for(py, may_wait, timeout, || inner.send(sender, batch, durability))?.or_raise()?;
             return Ok(());
         }
         if let Ok(one) = message.cast::<ServiceBusMessage>() {
-            self.send_one(py, sender, one, durability)?;
+            self.send_one(py, sender, one, durability, timeout)?;
         } else if let Ok(batch) = message.cast::<ServiceBusMessageBatch>() {
-            Self::send_batch(py, sender, batch.get().messages(), durability)?;
+            Self::send_batch(py, sender, batch.get().messages(), durability, timeout)?;
         } else {
             let batch = Self::collect(message)?;
-            Self::send_batch(py, sender, batch, durability)?;
+            Self::send_batch(py, sender, batch, durability, timeout)?;
         }
         Ok(())
     }
@@ -193,12 +197,13 @@ impl ServiceBusSender {
         batch.schedule_all(due).or_raise()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
-            let numbers = transaction.inner()?.send(sender, batch, None).or_raise()?;
+            let (inner, may_wait) = (transaction.inner()?, sender.queue().may_wait());
+            let numbers = blocking::run_for(py, may_wait, timeout, || inner.send(sender, batch, None))?.or_raise()?;
             let list = PyList::empty(py);
             transaction.fill(numbers, list.clone().unbind());
             return Ok(list);
         }
-        let numbers = waiting::outside(py, || sender.send_batch(batch, None))?.or_raise()?;
+        let numbers = blocking::run_for(py, true, timeout, || sender.send_batch(batch, None))?.or_raise()?;
         PyList::new(py, numbers.into_iter().map(|number| number.0))
     }
 
@@ -213,7 +218,7 @@ impl ServiceBusSender {
         check_timeout(timeout)?;
         transaction::refuse(py, None, "cancelling scheduled messages")?;
         let numbers = numbers_of(sequence_numbers)?;
-        waiting::outside(py, || sender.cancel_scheduled(&numbers))?.or_raise()
+        blocking::run_for(py, true, timeout, || sender.cancel_scheduled(&numbers))?.or_raise()
     }
 
     #[pyo3(signature = (max_size_in_bytes=None))]

@@ -67,7 +67,9 @@ impl ServiceBusSession {
     #[pyo3(signature = (*, timeout=None))]
     fn get_state<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         convert::check_timeout(timeout)?;
-        let state = self.receiver()?.session_state().or_raise()?;
+        let receiver = self.receiver()?;
+        let may_wait = receiver.queue().may_wait();
+        let state = blocking::run_for(py, may_wait, timeout, || receiver.session_state())?.or_raise()?;
         Ok(state.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
@@ -84,16 +86,20 @@ impl ServiceBusSession {
         let receiver = self.receiver()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let inner = transaction.get().inner()?;
-            return inner.set_session_state(receiver, bytes.as_deref()).or_raise();
+            let set = || inner.set_session_state(receiver, bytes.as_deref());
+            return blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise();
         }
         let set = || receiver.set_session_state(bytes.as_deref());
-        blocking::run(py, receiver.queue().is_durable(), set)?.or_raise()
+        blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise()
     }
 
     #[pyo3(signature = (*, timeout=None))]
     fn renew_lock<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         convert::check_timeout(timeout)?;
-        convert::datetime(py, self.receiver()?.renew_session().or_raise()?)
+        let receiver = self.receiver()?;
+        let may_wait = receiver.queue().may_wait();
+        let until = blocking::run_for(py, may_wait, timeout, || receiver.renew_session())?.or_raise()?;
+        convert::datetime(py, until)
     }
 
     /// True when the lock is over.

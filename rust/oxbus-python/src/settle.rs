@@ -90,11 +90,12 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
-            call.with(|settlement| inner.settle(receiver, at, settlement).or_raise())?;
+            let may_wait = receiver.queue().may_wait();
+            call.with(|settlement| blocking::run(py, may_wait, || inner.settle(receiver, at, settlement))?.or_raise())?;
             transaction.note_settled(self::message(value)?);
             return Ok(());
         }
-        let may_wait = receiver.queue().is_durable();
+        let may_wait = receiver.queue().may_wait();
         call.with(|settlement| blocking::run(py, may_wait, || receiver.settle(at, settlement))?.or_raise())?;
         message.set_settled();
         Ok(())
@@ -118,13 +119,16 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
+            let may_wait = receiver.queue().may_wait();
             for (value, at) in messages.iter().zip(&keys) {
-                call.with(|settlement| inner.settle(receiver, *at, settlement).or_raise())?;
+                call.with(|settlement| {
+                    blocking::run(py, may_wait, || inner.settle(receiver, *at, settlement))?.or_raise()
+                })?;
                 transaction.note_settled(message(value)?);
             }
             return Ok(());
         }
-        let may_wait = receiver.queue().is_durable();
+        let may_wait = receiver.queue().may_wait();
         let lost = call
             .with(|settlement| blocking::run(py, may_wait, || receiver.settle_many(&keys, settlement))?.or_raise())?;
         let mut lost_here = lost.iter().peekable();
@@ -258,7 +262,9 @@ impl ServiceBusReceiver {
         convert::check_timeout(timeout)?;
         let receiver = self.open(py)?.get().receiver()?;
         let message = self::message(message)?.get();
-        let until = receiver.renew(message.settle_key(receiver)?).or_raise()?;
+        let at = message.settle_key(receiver)?;
+        let may_wait = receiver.queue().may_wait();
+        let until = blocking::run_for(py, may_wait, timeout, || receiver.renew(at))?.or_raise()?;
         message.set_locked_until(until);
         convert::datetime(py, until)
     }

@@ -5,6 +5,8 @@
 //! At interpreter exit `_wake_waiting` ends all waits. A daemon thread must not touch the interpreter from then on,
 //! so it stays parked until the process ends; every other thread returns to Python, which is waiting to join it.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use oxbus_broker::Receiver;
 use oxbus_broker::client::{Acceptor, Deliveries, Waited};
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
+use oxbus_model::caps::CALL_MS_DEFAULT;
+use oxbus_store::leave;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
@@ -88,14 +92,30 @@ fn waiter(py: Python<'_>) -> PyResult<Waiter> {
     })
 }
 
-/// Runs `work` outside the interpreter. A daemon thread does not come back once the interpreter exits.
+/// Runs `work` outside the interpreter; it leaves a store that does not answer after the time that calls have which name
+/// none.
 pub(crate) fn outside<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    outside_until(py, Alarm::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
+}
+
+/// Runs `work` outside the interpreter; it leaves a store that does not answer at `alarm`, and in the main thread at a
+/// signal. A daemon thread does not come back once the interpreter exits.
+pub(crate) fn outside_until<T: Send>(py: Python<'_>, alarm: Alarm, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let waiter = waiter(py)?;
-    Ok(py.detach(|| {
-        let done = work();
+    let (done, signal) = py.detach(|| {
+        let signal = Rc::new(RefCell::new(None));
+        let seen = Rc::clone(&signal);
+        let is_over = move || {
+            if waiter == Waiter::Main && seen.borrow().is_none() {
+                *seen.borrow_mut() = Python::attach(|py| py.check_signals().err());
+            }
+            alarm.is_over() || seen.borrow().is_some()
+        };
+        let done = leave::when(is_over, work);
         stay_out(waiter);
-        done
-    }))
+        (done, signal.take())
+    });
+    signal.map_or(Ok(done), Err)
 }
 
 /// Parks a daemon thread for good when the interpreter exits: touching it then would end the process.
@@ -117,7 +137,7 @@ pub(crate) fn receive(
     alarm: impl FnOnce() -> PyResult<Alarm>,
 ) -> PyResult<()> {
     // A small receive that finds something is done before leaving the interpreter would pay.
-    if max <= 16 && !receiver.queue().is_durable() {
+    if max <= 16 && !receiver.queue().may_wait() {
         receiver.receive_into(max, out).or_raise()?;
         if !out.is_empty() {
             return Ok(());

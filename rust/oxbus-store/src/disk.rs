@@ -26,6 +26,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// True when it is known that calls may not come back.
+    fn may_hang(&self) -> bool {
+        false
+    }
 }
 
 /// An open file.

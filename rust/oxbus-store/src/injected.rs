@@ -91,6 +91,11 @@ impl Injection {
         self.changed.notify_all();
     }
 
+    /// True while calls hang, or will.
+    fn hangs(&self) -> bool {
+        self.is_active() && self.state().fault == Some(DiskFault::Stall)
+    }
+
     /// Meets a call: delays or fails it. True when it is to store a bit wrong.
     fn meet(&self, call: Call) -> io::Result<bool> {
         if !self.is_active() {
@@ -178,6 +183,10 @@ impl Disk for InjectedDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.injection.meet(Call::Sync)?;
         self.disk.sync_dir(dir)
+    }
+
+    fn may_hang(&self) -> bool {
+        self.injection.hangs()
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
 //! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting);
-//! then `shard_log` (what a durable log does), `file` (the journal in files), `disk` and `fault` (what it stands on).
+//! then `shard_log` (what a durable log does), `leave` (when to stop waiting for it), `file` (the journal in files), `disk` and
+//! `fault` (what it stands on).
 
 #[cfg(not(loom))]
 pub mod disk;
@@ -17,6 +18,8 @@ pub mod fault;
 pub mod file;
 #[cfg(not(loom))]
 pub mod injected;
+#[cfg(not(loom))]
+pub mod leave;
 #[cfg(not(loom))]
 pub mod memory_log;
 pub mod message_store;

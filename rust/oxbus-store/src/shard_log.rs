@@ -64,6 +64,8 @@ pub enum AppendError {
     },
     /// The disk is full. Nothing was written; entries that free room still work.
     Full,
+    /// The caller left before the log had room for the entry. Nothing was written.
+    Late,
     /// The log is out of service. Nothing was written.
     Unavailable(Failure),
     /// Nobody knows: the entry is in the log or not, which the next open finds out.
@@ -78,6 +80,8 @@ pub enum Failure {
         /// The system's number of the error, where it gave one.
         errno: Option<i32>,
     },
+    /// The disk did not answer before a caller left.
+    Silent,
     /// The log was closed.
     Closed,
 }
@@ -95,6 +99,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Io { errno: Some(errno) } => write!(f, "{}", io::Error::from_raw_os_error(*errno)),
             Self::Io { errno: None } => f.write_str("an input or output error"),
+            Self::Silent => f.write_str("the disk does not answer"),
             Self::Closed => f.write_str("the log is closed"),
         }
     }
@@ -149,6 +154,18 @@ pub trait ShardLog: Send + Sync {
         level: Level,
         done: Option<Done>,
     ) -> Result<Option<Place>, AppendError>;
+
+    /// True when [`ShardLog::append`] takes so many bytes without a wait for a disk that may hang.
+    fn has_room(&self, bytes: usize, room: Room) -> bool {
+        let _ = (bytes, room);
+        true
+    }
+
+    /// Waits until that is so, for a caller that holds nothing others need; an error when it leaves.
+    fn make_room(&self, bytes: usize, room: Room) -> Result<(), AppendError> {
+        let _ = (bytes, room);
+        Ok(())
+    }
 
     /// Waits until all entries up to `lsn` have reached `level`, and does the work if nobody else is at it.
     fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError>;

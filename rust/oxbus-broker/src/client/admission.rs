@@ -99,7 +99,7 @@ impl Sender {
         };
         let cell = self.admit_to(index, bytes, entries.len())?;
         let history = cell.history().expect("a queue with identities remembers them");
-        let admission = history.admit(identities, now, self.queue.duplicate_window_ms());
+        let admission = history.admit(identities, now, self.queue.duplicate_window_ms())?;
         let durability = cell.durability(durability);
         if admission.fresh().contains(&false) {
             cell.wait_for_earlier(durability)?;

@@ -29,7 +29,7 @@ impl Sender {
         let cell = self.admit_to(index, bytes, rows.len())?;
         let core = self.queue.core();
         let name = core.identity_key().identity(None, name);
-        let admission = cell.attached().admit(&[Some(name)], core.clock().now(), ATTACHED_MS);
+        let admission = cell.attached().admit(&[Some(name)], core.clock().now(), ATTACHED_MS)?;
         let durability = cell.durability(None);
         if admission.identities().is_empty() {
             cell.wait_for_earlier(durability)?;

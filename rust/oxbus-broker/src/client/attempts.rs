@@ -6,11 +6,13 @@
 //! be as safe as a completion. All cells write before the first one is waited for. A cell that fails keeps its messages.
 
 use oxbus_model::Ticks;
+use oxbus_model::caps::STORE_ANSWER_MS_MAX;
 use oxbus_model::options::ReceiveMode;
 use oxbus_store::Outcome;
 
 use super::receiver::{Deliveries, Receiver};
 use super::settlement::SettleKey;
+use crate::clock::leaving_after;
 use crate::entity::receive_cache::Cached;
 
 impl Receiver {
@@ -33,12 +35,12 @@ impl Receiver {
             cells &= cells - 1;
             let Some(cell) = self.queue.cell(index) else { continue };
             let here = deliveries.iter().filter(|delivery| delivery.index == index);
-            let noted = match self.mode {
+            let noted = leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
                 ReceiveMode::PeekLock => cell.note_handed_out(self.sub_queue, here.map(|delivery| &delivery.claimed)),
                 ReceiveMode::ReceiveAndDelete => {
                     cell.note_removed(self.sub_queue, here.map(|delivery| delivery.claimed.key.counter))
                 }
-            };
+            });
             match noted {
                 Ok(Some(entry)) => pending.push((index, cell, entry)),
                 Ok(None) => {}
@@ -51,10 +53,11 @@ impl Receiver {
             }
         }
         for (index, cell, entry) in pending {
-            let waited = match self.mode {
+            // Messages of other partitions are not to wait longer for one that does not answer.
+            let waited = leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
                 ReceiveMode::PeekLock => cell.wait_written(&entry),
                 ReceiveMode::ReceiveAndDelete => cell.finish(Some(&entry)),
-            };
+            });
             if waited.is_err() {
                 failed |= 1 << index;
             }

@@ -188,7 +188,7 @@ fn admit_all(sends: &[Sent], moment: Moment) -> Result<BTreeMap<EntityId, Admitt
         let cell = cell_of(asked.entity, asked.index)?;
         if let Some(history) = cell.history() {
             let window_ms = asked.entity.duplicate_window_ms();
-            let admission = history.admit(&asked.identities, moment.now, window_ms);
+            let admission = history.admit(&asked.identities, moment.now, window_ms)?;
             let next = 0;
             admitted.insert(id, Admitted { cell, admission, next });
         }

@@ -119,9 +119,15 @@ impl Receiver {
             return;
         }
         content.used_at = moment.ticks;
+        let mut unreachable = Vec::new();
         while out.len() < max
             && let Some(Cached { index, mut claimed }) = content.messages.pop_front()
         {
+            if !self.queue.shard(index).health().serves() {
+                // Nobody could settle it: it waits until its partition is healed, or goes back (B-093).
+                unreachable.push(Cached { index, claimed });
+                continue;
+            }
             if self.policy == LockPolicy::Faithful {
                 // Held since it was cached: a lock that ended is somebody else's message now (B-142).
                 if claimed.deadline > moment.ticks {
@@ -145,6 +151,9 @@ impl Receiver {
                 }
                 Self::deliver(index, claimed, moment, out);
             }
+        }
+        for cached in unreachable.into_iter().rev() {
+            content.messages.push_front(cached);
         }
     }
 

@@ -6,20 +6,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
+use oxbus_model::caps::{MESSAGE_SIZE_BYTES_MAX, STORE_ANSWER_MS_MAX};
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::tier::Tier;
 use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
-use oxbus_store::{MessageStore, NewMessage, Record};
+use oxbus_store::{MessageStore, NewMessage, Record, leave};
 
 use super::batch::{Batch, Entry};
+use crate::clock::leaving_after;
 use crate::entity::Queue;
 use crate::entity::topic::{Departing, Terms};
 use crate::record;
 use crate::routing::{RoundRobin, Route, route};
-use crate::shard::{Admission, Arrival, Cell, Refusal};
+use crate::shard::{Admission, Arrival, Cell, Late, Refusal};
 
 /// A sender to one queue.
 pub struct Sender {
@@ -230,22 +231,36 @@ impl Sender {
         let mut refused = None;
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
-            let cell = match self.admit_to(index, bytes, count) {
-                Ok(cell) => cell,
-                Err(error) => {
-                    refused = Some(error);
-                    continue;
-                }
+            let mut attempt = || {
+                let cell = self.admit_to(index, bytes, count)?;
+                let durability = cell.durability(durability);
+                self.append(index, cell, &mut outgoing, now, durability, None)
             };
-            let durability = cell.durability(durability);
-            match self.append(index, cell, &mut outgoing, now, durability, None) {
+            let tried = if keyed.is_none() && self.queue.may_wait() {
+                leaving_after(STORE_ANSWER_MS_MAX, attempt)
+            } else {
+                attempt()
+            };
+            match tried {
                 Ok(first) => return Ok((index, first)),
-                // Nobody knows whether it was stored: storing it elsewhere may double it.
-                Err(refusal) if !refusal.is_definite => return Err(refusal),
-                Err(refusal) => refused = Some(refusal.error),
+                Err(refusal) if self.may_go_on(partition, &refusal) => refused = Some(refusal.error),
+                Err(refusal) => return Err(refusal),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
+    }
+
+    /// True when messages that a partition did not take may be stored elsewhere without being stored twice, and there is time.
+    fn may_go_on(&self, partition: PartitionId, refusal: &Refusal) -> bool {
+        if refusal.error.kind() == ErrorKind::Timeout {
+            if leave::is_due() {
+                return false;
+            }
+            self.queue.shard(partition.0.into()).give_up_waiting();
+        }
+        // Otherwise nobody knows whether they were stored: storing them elsewhere may double them.
+        let fence = |late: &Late| self.queue.core().fence(partition, *late).is_ok();
+        refusal.is_definite || refusal.late.as_ref().is_some_and(fence)
     }
 
     /// Stores messages in a cell, all or none, and tells who waits for them. Returns the number of the first. They stay

@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant};
 
 use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_store::leave;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// The machine's clocks.
@@ -100,6 +101,19 @@ impl Alarm {
             Self::At(at) => Some(at.saturating_duration_since(Instant::now())),
         }
     }
+}
+
+impl Alarm {
+    /// True when nothing is left.
+    pub fn is_over(self) -> bool {
+        self.remaining() == Some(Duration::ZERO)
+    }
+}
+
+/// Runs `work`, whose waits for a store that does not answer end after so many milliseconds of real time.
+pub fn leaving_after<R>(ms: u64, work: impl FnOnce() -> R) -> R {
+    let alarm = Alarm::after(Some(Duration::from_millis(ms)));
+    leave::when(move || alarm.is_over(), work)
 }
 
 /// Bytes of the operating system's randomness, for secrets and for prefixes that must differ.

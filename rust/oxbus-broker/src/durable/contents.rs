@@ -23,8 +23,23 @@ pub struct Contents {
     /// namespace has another store id and remembers the same identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_key: Option<String>,
+    /// Entries of journals that never count, because their messages were stored elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fenced: Vec<FencedEntry>,
     /// The queues, topics and subscriptions.
     pub queues: Vec<EntityEntry>,
+}
+
+/// An entry of a journal that never counts: its disk did not answer, and its caller went elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FencedEntry {
+    /// Of which partition.
+    pub partition: u16,
+    /// Under which it was written: another owner's entry may have the same number.
+    pub epoch: u64,
+    /// Its number.
+    pub lsn: u64,
 }
 
 /// What an entity is.
@@ -96,6 +111,7 @@ impl Contents {
             partitions,
             next_entity: 1,
             identity_key: None,
+            fenced: Vec::new(),
             queues: Vec::new(),
         }
     }
@@ -143,6 +159,8 @@ mod tests {
     #[test]
     fn contents_come_back() {
         let mut contents = Contents::new(16);
+        let (partition, epoch, lsn) = (3, 7, 11);
+        contents.fenced.push(FencedEntry { partition, epoch, lsn });
         contents.queues.push(EntityEntry {
             id: 3,
             name: "Orders/new".to_owned(),

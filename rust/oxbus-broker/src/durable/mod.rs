@@ -8,13 +8,14 @@
 //! ```
 //!
 //! `salvage` copies what is intact out of a damaged one.
-//! `open` puts it together; `upkeep` writes snapshots and heals shards while it is open.
+//! `open` puts it together; `upkeep` writes snapshots and heals shards while it is open, and `watch` sees whether disks answer.
 
 mod contents;
 mod open;
 mod salvage;
 mod store;
 mod upkeep;
+mod watch;
 
 pub use contents::{Contents, EntityEntry, EntityRole};
 pub use open::{Opened, StoreOptions, open};

@@ -22,10 +22,11 @@ use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
 use oxbus_store::{Record, Stored};
 
+use super::contents::FencedEntry;
 use super::{Contents, Recovery, ShardStore, Stores};
 use crate::clock::{SystemClock, random_bytes};
 use crate::memory::{Memory, SPILL_BYTES_MIN};
-use crate::shard::journal::{Events, Image, Journal};
+use crate::shard::journal::{Event, Events, Image, Journal};
 use crate::shard::{Fault, Shard, offset_in};
 
 /// Threads that sync what nobody waits for.
@@ -117,6 +118,7 @@ pub fn open(
         segment_bytes: options.segment_bytes,
         flusher: &Arc::new(flusher),
         memory,
+        fenced: &contents.fenced,
     };
     let parts = opening.all(contents.partitions, &owns);
     let mut recovery = Recovery {
@@ -273,6 +275,7 @@ struct Opening<'a> {
     segment_bytes: Option<(u64, u64)>,
     flusher: &'a Arc<Flusher>,
     memory: &'a Arc<Memory>,
+    fenced: &'a [FencedEntry],
 }
 
 /// A shard that was opened, or not.
@@ -368,7 +371,7 @@ impl Opening<'_> {
         }
         let mut replay = Replaying {
             memory: Arc::clone(self.memory),
-            ..Replaying::default()
+            ..Replaying::of(partition, self.fenced)
         };
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
             OpenError::Io(error) => unreadable(&error),
@@ -391,10 +394,23 @@ pub(super) struct Replaying {
     /// What cannot be, at the first place where it is.
     pub(super) wrong: Option<String>,
     memory: Arc<Memory>,
+    /// The entries that never count: epoch and number.
+    fenced: Vec<(u64, Lsn)>,
+    /// Of the entries that come now.
+    epoch: u64,
 }
 
 impl Replaying {
-    fn apply(&mut self, entry: &[u8], at: &str, place: Option<&Place>) {
+    /// The messages of a partition, before anything was read.
+    pub(super) fn of(partition: u16, fenced: &[FencedEntry]) -> Self {
+        let here = fenced.iter().filter(|it| it.partition == partition);
+        Self {
+            fenced: here.map(|it| (it.epoch, Lsn(it.lsn))).collect(),
+            ..Self::default()
+        }
+    }
+
+    fn apply(&mut self, entry: &[u8], at: &str, place: Option<&Place>, counts: bool) {
         if self.wrong.is_some() {
             return;
         }
@@ -407,6 +423,8 @@ impl Replaying {
         };
         for found in Events::of(entry) {
             let wrong = match found {
+                // Of an entry that does not count, the numbers that it set aside stay so.
+                Ok((_, event)) if !counts && !matches!(event, Event::Number { .. }) => continue,
                 Ok((entity, event)) => match self.image.apply_with(entity, &event, &mut keep) {
                     Ok(()) => continue,
                     Err(misfit) => format!("{} at {at}: number {}", misfit.detail, misfit.counter.0),
@@ -421,10 +439,15 @@ impl Replaying {
 
 impl Replay for Replaying {
     fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&Place>) {
-        self.apply(part, &format!("the snapshot after entry {}", covered.0), place);
+        self.apply(part, &format!("the snapshot after entry {}", covered.0), place, true);
+    }
+
+    fn epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>) {
-        self.apply(entry, &format!("entry {}", lsn.0), place);
+        let counts = !self.fenced.contains(&(self.epoch, lsn));
+        self.apply(entry, &format!("entry {}", lsn.0), place, counts);
     }
 }

@@ -11,7 +11,9 @@ use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
 use oxbus_store::injected::Injection;
 use oxbus_store::shard_log::{Chunks, ShardLog};
 
+use super::contents::FencedEntry;
 use super::{Contents, Recovery};
+use crate::shard::Late;
 
 /// The files of one shard.
 pub struct ShardStore {
@@ -124,6 +126,23 @@ impl Stores {
             );
             Error::new(ErrorKind::Storage, detail)
         })
+    }
+
+    /// Makes an entry of a partition never count, also for the next open; durable when this returns.
+    pub fn fence(&self, partition: u16, late: Late) -> Result<()> {
+        let (epoch, lsn) = (late.epoch, late.lsn.0);
+        self.change(|contents| contents.fenced.push(FencedEntry { partition, epoch, lsn }))
+    }
+
+    /// Forgets the fenced entries of a partition that its newest snapshot has left out.
+    pub fn forget_fenced(&self, partition: u16) {
+        let Some(shard) = self.shard(partition) else { return };
+        let epoch = shard.log().epoch();
+        let is_over = |it: &FencedEntry| it.partition == partition && it.epoch < epoch;
+        if guard(&self.catalog).1.fenced.iter().any(is_over) {
+            // Should it fail, they are forgotten later.
+            let _ = self.change(|contents| contents.fenced.retain(|it| !is_over(it)));
+        }
     }
 
     /// What the catalog says, read again when another process may have changed it. The flag says whether it changed.

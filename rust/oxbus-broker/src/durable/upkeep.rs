@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes on beside the callers: snapshots now and then, and another try for shards that failed.
 //!
-//! One thread per namespace. It holds the namespace weakly between two looks, and ends with it.
+//! Two threads per namespace: one that does this and may be held up by a disk, and one that watches whether disks answer
+//! (`watch`) and never touches them. They hold the namespace weakly between two looks, and end with it.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use oxbus_model::caps::SNAPSHOT_INTERVAL_MS;
+use oxbus_store::file::FileLog;
 
+use super::watch::Silence;
 use crate::clock::Alarm;
 use crate::shard::{Fault, Shard};
 
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Between two looks.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
 const HEAL_AFTER_MIN: Duration = Duration::from_secs(1);
 const HEAL_AFTER_MAX: Duration = Duration::from_secs(60);
 
@@ -26,14 +30,19 @@ pub trait Kept: Send + Sync {
     fn note_uses(&self);
     /// Tries to heal a shard; true when it works again.
     fn try_heal(&self, shard: &Arc<Shard>) -> bool;
+    /// The log of a shard that is in use.
+    fn log(&self, shard: &Shard) -> Option<Arc<FileLog>>;
 }
 
-/// The thread, until it is dropped.
+/// The threads, until it is dropped.
 #[derive(Debug)]
 pub struct Upkeep {
     stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
+
+/// The namespace, while somebody uses it.
+type Find = Arc<dyn Fn() -> Option<Arc<dyn Kept>> + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct Stop {
@@ -55,18 +64,41 @@ fn next_save() -> Alarm {
     Alarm::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
 
+/// Writes down the uses of entities as often as a snapshot is due.
+fn note_uses(due: &mut Alarm, kept: &dyn Kept) {
+    if due.remaining() == Some(Duration::ZERO) {
+        kept.note_uses();
+        *due = next_save();
+    }
+}
+
 impl Upkeep {
-    /// Starts the thread. `find` gives the namespace while somebody uses it.
-    pub fn start(find: impl Fn() -> Option<Arc<dyn Kept>> + Send + 'static) -> std::io::Result<Self> {
-        let stop = Arc::new(Stop::default());
-        let seen = Arc::clone(&stop);
-        let thread = std::thread::Builder::new()
-            .name("oxbus-upkeep".to_owned())
-            .spawn(move || seen.run(&find))?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+    /// Starts the threads. `find` gives the namespace while somebody uses it.
+    pub fn start(find: impl Fn() -> Option<Arc<dyn Kept>> + Send + Sync + 'static) -> std::io::Result<Self> {
+        let find: Find = Arc::new(find);
+        let mut upkeep = Self {
+            stop: Arc::new(Stop::default()),
+            threads: Vec::new(),
+        };
+        upkeep.spawn("oxbus-upkeep", &find, Watch::new(), Watch::look, note_uses)?;
+        upkeep.spawn("oxbus-watch", &find, Silence::default(), Silence::look, |_, _| {})?;
+        Ok(upkeep)
+    }
+
+    /// Starts a thread that looks at each shard with something to remember of it, and then at the namespace.
+    fn spawn<W: Copy + Send + 'static>(
+        &mut self,
+        name: &str,
+        find: &Find,
+        fresh: W,
+        look: fn(&mut W, &Arc<Shard>, &dyn Kept),
+        after: fn(&mut Alarm, &dyn Kept),
+    ) -> std::io::Result<()> {
+        let (stop, find) = (Arc::clone(&self.stop), Arc::clone(find));
+        let named = std::thread::Builder::new().name(name.to_owned());
+        self.threads
+            .push(named.spawn(move || stop.run(&*find, fresh, look, after))?);
+        Ok(())
     }
 }
 
@@ -74,35 +106,33 @@ impl Drop for Upkeep {
     fn drop(&mut self) {
         *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
-        let Some(thread) = self.thread.take() else { return };
-        // The thread itself may hold the last handle of its namespace for a moment.
-        if thread.thread().id() != std::thread::current().id() {
-            // A panic there was reported by the thread itself.
-            let _ = thread.join();
+        for thread in self.threads.drain(..) {
+            // The thread itself may hold the last handle of its namespace for a moment.
+            if thread.thread().id() != std::thread::current().id() {
+                // A panic there was reported by the thread itself.
+                let _ = thread.join();
+            }
         }
     }
 }
 
 impl Stop {
-    fn run(&self, find: &dyn Fn() -> Option<Arc<dyn Kept>>) {
-        let mut watches: Vec<Watch> = Vec::new();
-        let mut note = next_save();
+    fn run<W: Copy>(
+        &self,
+        find: &dyn Fn() -> Option<Arc<dyn Kept>>,
+        fresh: W,
+        look: fn(&mut W, &Arc<Shard>, &dyn Kept),
+        after: fn(&mut Alarm, &dyn Kept),
+    ) {
+        let mut remembered: Vec<W> = Vec::new();
+        let mut due = next_save();
         while self.pause() {
             let Some(kept) = find() else { return };
-            watches.resize(
-                kept.shards().len(),
-                Watch {
-                    save: next_save(),
-                    heal: None,
-                },
-            );
-            for (shard, watch) in kept.shards().iter().zip(&mut watches) {
-                watch.look(shard, &*kept);
+            remembered.resize(kept.shards().len(), fresh);
+            for (shard, of_shard) in kept.shards().iter().zip(&mut remembered) {
+                look(of_shard, shard, &*kept);
             }
-            if note.remaining() == Some(Duration::ZERO) {
-                kept.note_uses();
-                note = next_save();
-            }
+            after(&mut due, &*kept);
         }
     }
 
@@ -118,11 +148,20 @@ impl Stop {
 }
 
 impl Watch {
+    fn new() -> Self {
+        let save = next_save();
+        Self { save, heal: None }
+    }
+
     fn look(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
         let Some(journal) = shard.journal() else { return };
+        // A disk that hangs would hold up the other shards.
+        let hangs = |log: Arc<FileLog>| log.is_suspect() || (log.has_ended() && log.is_at_disk());
+        let hangs = kept.log(shard).is_some_and(hangs);
         match shard.health().fault() {
-            Some(Fault::Failed) => self.heal(shard, kept),
+            Some(Fault::Failed) if !hangs => self.heal(shard, kept),
             Some(_) => {}
+            None if hangs => {}
             None => {
                 self.heal = None;
                 shard.leave_buried();

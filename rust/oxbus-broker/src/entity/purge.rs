@@ -144,7 +144,8 @@ impl Queue {
         // None is dropped as a copy, which would lose it; later copies of it are.
         let admission = cell
             .history()
-            .map(|history| history.admit(&identities, moment.now, self.duplicate_window_ms()));
+            .map(|history| history.admit(&identities, moment.now, self.duplicate_window_ms()))
+            .transpose()?;
         let held = chosen.iter().map(|claimed| Held {
             cell,
             sub_queue: SubQueue::DeadLetter,

@@ -151,6 +151,12 @@ impl Queue {
         self.core.is_durable()
     }
 
+    /// True when calls may wait for a store.
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.core.may_wait()
+    }
+
     /// The namespace it is part of.
     #[inline]
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -510,6 +516,10 @@ impl Queue {
 
     /// Looks at every cell of a partition again: its shard was healed.
     pub(crate) fn revive(&self, partition: PartitionId) {
+        // Locks may have ended there, and schedules come due, at a tick that is over for the other partitions.
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            self.receivable(sub_queue).sweep_again();
+        }
         for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
                 if cell.store(sub_queue).has_ready() {

@@ -88,6 +88,11 @@ impl Receivable {
         self.swept_at.load(Ordering::Acquire) != ticks.0
     }
 
+    /// Has the next receive sweep, whenever that was done last.
+    pub fn sweep_again(&self) {
+        self.swept_at.store(u64::MAX, Ordering::Release);
+    }
+
     /// Notes that a sweep at this tick is done.
     pub fn swept(&self, ticks: Ticks) {
         self.swept_at.store(ticks.0, Ordering::Release);

@@ -8,12 +8,15 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, PeekPolicy};
 use oxbus_model::tier::Plan;
-use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, Result, TokenKey};
+use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, TokenKey};
 
 use crate::clock::random_bytes;
 use crate::entity::Queue;
 use crate::memory::{Memory, Quota};
-use crate::shard::Cell;
+use crate::shard::{Cell, Late};
+
+/// How late entries are fenced.
+type Fences = Box<dyn Fn(PartitionId, Late) -> Result<()> + Send + Sync>;
 
 /// What every queue of a namespace shares.
 pub struct Core {
@@ -32,6 +35,10 @@ pub struct Core {
     durable: bool,
     /// Others may use its entities: this process does not see all uses.
     shared: AtomicBool,
+    /// Calls may wait for a store: in a directory, and in memory once a test lets a store hang.
+    waits: AtomicBool,
+    /// Makes a late entry of a partition never count.
+    fences: OnceLock<Fences>,
     open: AtomicBool,
     queues: RwLock<BTreeMap<String, Arc<Queue>>>,
 }
@@ -56,6 +63,8 @@ impl Core {
             turns: AtomicU64::new(0),
             durable,
             shared: AtomicBool::new(false),
+            waits: AtomicBool::new(durable),
+            fences: OnceLock::new(),
             open: AtomicBool::new(true),
             queues: RwLock::default(),
         })
@@ -116,6 +125,28 @@ impl Core {
     /// True when other processes own partitions of it.
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
+    }
+
+    /// True when calls may wait for a store.
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// From now on calls may wait for a store.
+    pub(super) fn let_wait(&self) {
+        self.waits.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes over how late entries are fenced.
+    pub(super) fn set_fences(&self, fences: Fences) {
+        let _ = self.fences.set(fences);
+    }
+
+    /// Makes a late entry of a partition never count, whatever becomes of its store.
+    pub(crate) fn fence(&self, partition: PartitionId, late: Late) -> Result<()> {
+        // Without a directory nothing comes late.
+        self.fences.get().map_or(Ok(()), |fence| fence(partition, late))
     }
 
     /// Refuses when the namespace was closed.

@@ -9,6 +9,7 @@ use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::QueueSettings;
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::NumberedStore;
+use oxbus_store::file::FileLog;
 
 use super::NamespaceOptions;
 use super::core::Core;
@@ -122,6 +123,12 @@ impl Inner {
             _on_advance: on_advance,
         });
         if let Some((contents, images)) = found {
+            let stores = Arc::downgrade(&inner);
+            inner.core.set_fences(Box::new(move |partition, late| {
+                let inner = stores.upgrade();
+                let stores = inner.as_ref().and_then(|inner| inner.stores.as_ref());
+                stores.map_or(Ok(()), |stores| stores.fence(partition.0, late))
+            }));
             inner.restore(&contents, images)?;
             inner.start_upkeep()?;
         }
@@ -283,6 +290,9 @@ impl Inner {
             )?,
             None => shard.health().heal(),
         }
+        if let Some(stores) = &self.stores {
+            stores.forget_fenced(partition.0);
+        }
         let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
         for queue in queues {
             queue.revive(partition);
@@ -415,7 +425,14 @@ impl durable::Kept for Inner {
     fn save(&self, shard: &Arc<Shard>) {
         self.forget_seen();
         // It is tried again; until then the journal grows.
-        let _ = shard.save(|| self.cells_of(shard), false);
+        let saved = shard.save(|| self.cells_of(shard), false);
+        if let Some(stores) = self.stores.as_ref().filter(|_| saved.is_ok()) {
+            stores.forget_fenced(shard.id().0);
+        }
+    }
+
+    fn log(&self, shard: &Shard) -> Option<Arc<FileLog>> {
+        Some(self.stores.as_ref()?.shard(shard.id().0)?.log())
     }
 
     fn note_uses(&self) {

@@ -18,6 +18,7 @@ use oxbus_model::name::EntityName;
 use oxbus_model::options::{EntityStatus, LockPolicy, PeekPolicy, QueueSettings};
 use oxbus_model::tier::{Kind, Plan};
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
+use oxbus_store::injected::DiskFault;
 
 pub use self::core::{Core, WakeHandle};
 pub use self::inner::CloseHandle;
@@ -88,6 +89,11 @@ impl Namespace {
     /// True when messages are kept in a directory.
     pub fn is_durable(&self) -> bool {
         self.inner.core.is_durable()
+    }
+
+    /// True when calls may wait for a store.
+    pub fn may_wait(&self) -> bool {
+        self.inner.core.may_wait()
     }
 
     /// Number of partitions.
@@ -430,10 +436,14 @@ impl Namespace {
         }
         match fault {
             Injected::Shard(fault) => shard.health().inject(fault, after),
+            Injected::Disk(DiskFault::Stall) if self.stores().is_none() => {
+                self.inner.core.let_wait();
+                shard.health().inject(Fault::Stalled, after);
+            }
             Injected::Disk(fault) => {
                 let store = self.stores().and_then(|stores| stores.shard(partition.0));
                 let store = store.ok_or_else(|| {
-                    let detail = "the fault needs a disk; open the namespace with a path, or use `unavailable`, `busy` or `enospc`";
+                    let detail = "the fault needs a disk; open the namespace with a path, or use `unavailable`, `busy`, `enospc` or `stall`";
                     Error::new(ErrorKind::InvalidOperation, detail)
                 })?;
                 store.injection().begin(fault, after);

@@ -11,9 +11,10 @@ use oxbus_model::caps::NUMBERS_AHEAD;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, Timestamp};
 use oxbus_store::extent::Place;
-use oxbus_store::shard_log::{AppendError, Lsn, Room};
+use oxbus_store::shard_log::{AppendError, Failure, Lsn, Room};
 use oxbus_store::{MessageStore, NewMessage, NumberedStore, Phase};
 
+use super::health::InFlight;
 use super::journal::{Event, Journal, Pending, push_append};
 use super::spill::{leave_on_disk, places};
 use super::{Admission, Cell};
@@ -34,6 +35,17 @@ pub struct Refusal {
     pub error: Error,
     /// Nothing was stored: they may go elsewhere. Otherwise nobody knows before the shard heals.
     pub is_definite: bool,
+    /// The entry, when the store did not answer in time: fenced, it never counts, and they may go elsewhere, too.
+    pub late: Option<Late>,
+}
+
+/// An entry that may arrive after its caller has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late {
+    /// Under which it was written.
+    pub epoch: u64,
+    /// Its number.
+    pub lsn: Lsn,
 }
 
 impl From<Error> for Refusal {
@@ -41,6 +53,7 @@ impl From<Error> for Refusal {
         Self {
             error,
             is_definite: true,
+            late: None,
         }
     }
 }
@@ -91,6 +104,7 @@ impl Cell {
             return Ok(first);
         };
         let bytes = batch.iter().map(|message| message.record.len() + MESSAGE_BYTES).sum();
+        let _in_flight = self.enter()?;
         let reserved = self.reserve(journal, batch.len(), bytes, |first, entry| {
             let messages = batch.iter().map(|message| (message.expires_at, bytes_of(message)));
             push_append(self.entity, first, now, messages, entry);
@@ -119,6 +133,7 @@ impl Cell {
         let first = match self.shard.journal() {
             None => self.main.reserve(count),
             Some(journal) => {
+                let _in_flight = self.enter()?;
                 let bytes = arrivals.iter().map(|it| it.message.record.len() + MESSAGE_BYTES).sum();
                 let reserved = self.reserve(journal, count, bytes, |first, entry| {
                     for (counter, arrival) in (first.0..).map(Counter).zip(&*arrivals) {
@@ -198,7 +213,8 @@ impl Cell {
         bytes: usize,
         push: impl FnOnce(Counter, &mut Vec<u8>),
     ) -> Result<Reserved, Refusal> {
-        let order = journal.order();
+        let order = journal.order_for(Room::Adds, bytes + MESSAGE_BYTES);
+        let order = order.map_err(|error| self.refusal(&error))?;
         let first = self.main.next();
         let end = first.0 + count as u64;
         let mut entry = Vec::with_capacity(bytes + MESSAGE_BYTES);
@@ -233,8 +249,13 @@ impl Cell {
         };
         self.wait_shown(&reserved.pending, durability).map_err(|error| {
             self.main.give_up(reserved.first, reserved.count);
-            self.refusal(&error)
+            self.refusal_of(&reserved.pending, &error)
         })
+    }
+
+    /// Counts a send that may wait for the journal.
+    pub(super) fn enter(&self) -> Result<InFlight<'_>, Error> {
+        self.shard.health.enter(self.shard.id)
     }
 
     /// Waits until an entry has reached its level and its numbers may be shown: a number that was shown is not given
@@ -250,6 +271,16 @@ impl Cell {
         Refusal {
             error: self.shard.refuse(error),
             is_definite,
+            late: None,
+        }
+    }
+
+    /// The refusal of an entry that was appended.
+    pub(super) fn refusal_of(&self, pending: &Pending, error: &AppendError) -> Refusal {
+        let is_late = matches!(error, AppendError::Unknown(Failure::Silent));
+        Refusal {
+            late: is_late.then(|| pending.late()),
+            ..self.refusal(error)
         }
     }
 

@@ -51,7 +51,8 @@ impl Cell {
         };
         let mut entry = Vec::new();
         event().encode(self.entity, &mut entry);
-        let appended = journal.order().append(Room::Frees, &entry);
+        let order = journal.order_for(Room::Frees, entry.len());
+        let appended = order.and_then(|order| order.append(Room::Frees, &entry));
         appended.map(Some).map_err(|error| self.shard.refuse(&error))
     }
 }

@@ -121,6 +121,7 @@ impl Cell {
             self.publish_fan_out(out, &ranges, now, None);
             return Ok(());
         };
+        let _in_flight = self.enter()?;
         let Some(appended) = self.append_fan_out(journal, &out, &counts, now, admitted)? else {
             return Ok(());
         };
@@ -134,7 +135,7 @@ impl Cell {
             for (cell, range) in out.cells.iter().zip(&ranges) {
                 cell.main.give_up(range.first, range.active + range.failed);
             }
-            return Err(self.refusal(&error));
+            return Err(self.refusal_of(&pending, &error));
         }
         admitted.inspect(|it| it.keep());
         let written = pending.place.as_ref().filter(|_| spills);
@@ -153,7 +154,9 @@ impl Cell {
         admitted: Option<&Admission<'_>>,
     ) -> Result<Option<Appended>, Refusal> {
         let mut entry = Vec::with_capacity(out.bytes());
-        let order = journal.order();
+        // Bytes enough also for what is added below, about.
+        let order = journal.order_for(Room::Adds, 2 * out.bytes() + 1024);
+        let order = order.map_err(|error| self.refusal(&error))?;
         let mut promised = Vec::new();
         let mut ends = vec![(self, self.main.next().0)];
         ends.extend(out.cells.iter().zip(counts).map(|(cell, (active, failed))| {

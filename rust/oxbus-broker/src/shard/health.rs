@@ -7,12 +7,14 @@
 //!
 //! A healthy shard costs one load of one byte per operation.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 use oxbus_store::injected::DiskFault;
+use oxbus_store::leave;
 
 /// What is wrong with a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,10 @@ pub enum Fault {
     Damaged,
     /// Another process may own it; this one does not.
     Elsewhere,
+    /// Its store hangs, and calls wait for it. In memory, where only a test makes it so.
+    Stalled,
+    /// Its store has not answered for so long that nobody waits for it any more.
+    Silent,
 }
 
 /// A fault that a test can ask for.
@@ -71,7 +77,7 @@ impl Injected {
 }
 
 impl Fault {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Unavailable,
         Self::Busy,
         Self::Full,
@@ -79,6 +85,8 @@ impl Fault {
         Self::Healing,
         Self::Damaged,
         Self::Elsewhere,
+        Self::Stalled,
+        Self::Silent,
     ];
 
     /// What it is, when nobody knows more.
@@ -91,13 +99,15 @@ impl Fault {
             Self::Healing => "the store is being written anew after a failure",
             Self::Damaged => "the store is damaged",
             Self::Elsewhere => "the partition is not owned by this process",
+            Self::Stalled => "the store hangs",
+            Self::Silent => "the store has not answered for some seconds",
         }
     }
 
     /// The state of a shard with this fault, in a word.
     pub fn status(self) -> &'static str {
         match self {
-            Self::Unavailable | Self::Busy | Self::Full | Self::Failed => "faulted",
+            Self::Unavailable | Self::Busy | Self::Full | Self::Failed | Self::Stalled | Self::Silent => "faulted",
             Self::Healing => "healing",
             Self::Damaged | Self::Elsewhere => "offline",
         }
@@ -126,7 +136,24 @@ pub struct Health {
     after: AtomicU64,
     /// More about the fault; empty when its name says all.
     reason: Mutex<String>,
+    /// Notified when a fault ends, for those who wait for a store that hangs.
+    ended: Condvar,
+    /// Sends that may wait for the store.
+    in_flight: AtomicU32,
 }
+
+/// A send that may wait for the store, until it is dropped.
+#[derive(Debug)]
+pub struct InFlight<'a>(&'a AtomicU32);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Between two questions whether to leave.
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 impl Health {
     /// Out of service from the start.
@@ -157,6 +184,29 @@ impl Health {
     pub fn heal(&self) {
         self.state.store(HEALTHY, Ordering::SeqCst);
         self.set_reason(String::new());
+        self.ended.notify_all();
+    }
+
+    /// Notes that somebody waited for the store as long as anybody does. `is_watched` says that it is found out when it answers.
+    pub(super) fn give_up_waiting(&self, is_watched: bool) {
+        let fault = self.fault();
+        if fault == Some(Fault::Stalled) || (fault.is_none() && is_watched) {
+            self.fail(Fault::Silent, String::new());
+            self.ended.notify_all();
+        }
+    }
+
+    /// Counts a send that may wait for the store; refuses it when too many do.
+    pub fn enter(&self, partition: PartitionId) -> Result<InFlight<'_>> {
+        let in_flight = InFlight(&self.in_flight);
+        if self.in_flight.fetch_add(1, Ordering::Acquire) < OPERATIONS_IN_FLIGHT_MAX {
+            return Ok(in_flight);
+        }
+        let detail = format!(
+            "too many sends wait for the store; wait 10 seconds and send again, or send without a key: \
+             waiting={OPERATIONS_IN_FLIGHT_MAX} partition={partition}"
+        );
+        Err(Error::new(ErrorKind::ServerBusy, detail))
     }
 
     fn set_reason(&self, reason: String) {
@@ -213,8 +263,38 @@ impl Health {
     pub fn check_send(&self, partition: PartitionId) -> Result<()> {
         match self.meet() {
             None => Ok(()),
+            Some(Fault::Stalled) => {
+                let _in_flight = self.enter(partition)?;
+                self.wait_out(partition)?;
+                self.fault()
+                    .map_or(Ok(()), |fault| Err(self.refuse_send(fault, partition)))
+            }
             Some(fault) => Err(self.refuse_send(fault, partition)),
         }
+    }
+
+    /// Waits until a store that hangs answers; an error when the caller leaves, or cannot wait. Nothing has happened then.
+    #[cold]
+    fn wait_out(&self, partition: PartitionId) -> Result<()> {
+        let mut guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.fault() == Some(Fault::Stalled) {
+            if !leave::is_asked() {
+                drop(guard);
+                return Err(self.refuse_send(Fault::Silent, partition));
+            }
+            let waited = self.ended.wait_timeout(guard, ASK_EVERY);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            // With no guard: who is asked may call Python.
+            if leave::is_due() {
+                let detail = format!(
+                    "the store did not answer in time and nothing has happened; make the call again once it is healed, or send without a \
+                     key: partition={partition}"
+                );
+                return Err(Error::new(ErrorKind::Timeout, detail));
+            }
+            guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
     }
 
     #[cold]
@@ -236,7 +316,7 @@ impl Health {
                 ErrorKind::PartitionUnavailable,
                 "send from the process that owns it, or without a key",
             ),
-            Fault::Unavailable | Fault::Failed | Fault::Healing => (
+            Fault::Unavailable | Fault::Failed | Fault::Healing | Fault::Stalled | Fault::Silent => (
                 ErrorKind::PartitionUnavailable,
                 "wait until it is healed, or send without a key",
             ),
@@ -248,7 +328,12 @@ impl Health {
     /// Refuses a settlement, or a fetch by number, that the fault forbids.
     #[inline]
     pub fn check_serves(&self, partition: PartitionId) -> Result<()> {
-        match self.meet() {
+        let mut met = self.meet();
+        if met == Some(Fault::Stalled) {
+            self.wait_out(partition)?;
+            met = self.fault();
+        }
+        match met {
             Some(fault) if fault.stops() => {
                 let detail = format!(
                     "{}; make the call again once it is healed: partition={partition}",

@@ -13,11 +13,16 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use oxbus_model::{Identity, Timestamp};
+use oxbus_model::{Error, ErrorKind, Identity, Result, Timestamp};
+use oxbus_store::leave;
 
 /// Room for so few is not worth giving back.
 const SPARE_MIN: usize = 64;
+
+/// Between two questions whether to leave.
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// The identities of one cell.
 #[derive(Debug, Default)]
@@ -93,12 +98,21 @@ impl History {
     }
 
     /// Tells which messages are new at `now`, and keeps their identities from others. `None` stands for a message without
-    /// an identity, which is always new. Of equal ones the first is.
-    pub fn admit(&self, identities: &[Option<Identity>], now: Timestamp, window_ms: u64) -> Admission<'_> {
+    /// an identity, which is always new. Of equal ones the first is. An error when the caller leaves the wait for a copy
+    /// that is on its way to a store which does not answer.
+    pub fn admit(&self, identities: &[Option<Identity>], now: Timestamp, window_ms: u64) -> Result<Admission<'_>> {
         let mut guarded = self.guard();
         guarded.forget(now, window_ms);
         while guarded.is_under_way(identities) {
-            guarded = self.decided.wait(guarded).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.decided.wait_timeout(guarded, ASK_EVERY);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            // With no guard: who is asked may call Python.
+            if leave::is_due() {
+                let detail = "the store did not answer in time and nothing was stored: a copy of the message is on its way there; send \
+                              it again with the same message id";
+                return Err(Error::new(ErrorKind::Timeout, detail));
+            }
+            guarded = self.guard();
         }
         let mut taken = Vec::new();
         let mut admit = |identity: &Option<Identity>| {
@@ -113,13 +127,13 @@ impl History {
             }
         };
         let fresh = identities.iter().map(&mut admit).collect();
-        Admission {
+        Ok(Admission {
             history: self,
             fresh,
             identities: taken,
             at: now,
             kept: Cell::new(false),
-        }
+        })
     }
 
     /// Forgets what was seen a window ago, and gives back the memory.
@@ -219,7 +233,9 @@ mod tests {
     use super::*;
 
     fn admit(history: &History, number: u128, now: u64) -> bool {
-        let admission = history.admit(&[Some(Identity(number))], Timestamp(now), 100);
+        let admission = history
+            .admit(&[Some(Identity(number))], Timestamp(now), 100)
+            .expect("decided");
         admission.keep();
         admission.fresh()[0]
     }
@@ -252,7 +268,7 @@ mod tests {
     fn what_is_not_kept_never_came() {
         let history = History::default();
         let identities = [Some(Identity(1)), None, Some(Identity(1)), None];
-        let admission = history.admit(&identities, Timestamp(0), 100);
+        let admission = history.admit(&identities, Timestamp(0), 100).expect("decided");
         assert_eq!(admission.fresh(), [true, true, false, true]);
         drop(admission);
         assert!(admit(&history, 1, 0));
@@ -262,7 +278,7 @@ mod tests {
     fn a_copy_waits_for_what_is_under_way() {
         for fails in [false, true] {
             let history = History::default();
-            let first = history.admit(&[Some(Identity(1))], Timestamp(0), 100);
+            let first = history.admit(&[Some(Identity(1))], Timestamp(0), 100).expect("decided");
             std::thread::scope(|scope| {
                 let copy = scope.spawn(|| admit(&history, 1, 1));
                 assert!(!copy.is_finished());

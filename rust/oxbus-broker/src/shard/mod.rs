@@ -37,7 +37,7 @@ use oxbus_store::OrderedStore;
 use oxbus_store::shard_log::{AppendError, Failure};
 
 use crate::memory::Memory;
-pub use append::{Arrival, Refusal};
+pub use append::{Arrival, Late, Refusal};
 pub use cell::{Cell, Ended, Features, Rules};
 pub use dead_letter::DeadLetters;
 pub use fan_out::{Fan, FanOut};
@@ -129,6 +129,11 @@ impl Shard {
         &self.health
     }
 
+    /// Notes that somebody waited for the store as long as anybody does: from now on nobody does.
+    pub fn give_up_waiting(&self) {
+        self.health.give_up_waiting(self.journal.is_some());
+    }
+
     /// Its journal, in a durable namespace.
     #[inline]
     pub fn journal(&self) -> Option<&Journal> {
@@ -164,6 +169,12 @@ impl Shard {
                 );
                 return Error::new(ErrorKind::QuotaExceeded, detail);
             }
+            AppendError::Late => {
+                let detail = format!(
+                    "the store did not answer in time and nothing was stored; make the call again, or send without a key: partition={id}"
+                );
+                return Error::new(ErrorKind::Timeout, detail);
+            }
             AppendError::Unavailable(Failure::Closed) | AppendError::Unknown(Failure::Closed) => {
                 let detail = "the namespace was closed; open it again and make new handles";
                 return Error::new(ErrorKind::Closed, detail);
@@ -183,8 +194,13 @@ impl Shard {
         if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
             self.health.fail(Fault::Failed, reason.clone());
         }
+        let kind = if matches!(error, AppendError::Unknown(Failure::Silent)) {
+            ErrorKind::Timeout
+        } else {
+            ErrorKind::PartitionUnavailable
+        };
         let detail = format!("{reason}; {effect}; make the call again once the partition is healed: partition={id}");
-        Error::new(ErrorKind::PartitionUnavailable, detail)
+        Error::new(kind, detail)
     }
 
     fn guard(&self) -> MutexGuard<'_, Vec<Option<CellState>>> {

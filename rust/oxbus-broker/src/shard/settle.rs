@@ -161,7 +161,8 @@ impl Cell {
         let Some(journal) = self.shard.journal() else {
             return Ok(None);
         };
-        let appended = journal.order().append(Room::Frees, entry);
+        let order = journal.order_for(Room::Frees, entry.len());
+        let appended = order.and_then(|order| order.append(Room::Frees, entry));
         appended.map(Some).map_err(|error| self.shard.refuse(&error))
     }
 

@@ -256,7 +256,7 @@ fn store(sender: &Sender, groups: Vec<Group>) -> Sent {
         let count = group.rows.len();
         match sender.send_rows(partition, &mut group.rows) {
             Ok(()) => *sent.stored.entry(partition.0).or_default() += count,
-            Err(Refusal { error, is_definite }) => {
+            Err(Refusal { error, is_definite, .. }) => {
                 // Nobody knows whether rows were stored that were not refused for certain: elsewhere they might double.
                 if is_definite {
                     passed_on.push((partition, group.split_keyless()));

@@ -95,6 +95,10 @@ impl Shared {
             let Some(log) = log.upgrade() else { continue };
             // First, so that an entry appended from here on is asked for anew.
             log.asking.asked.store(false, Ordering::Release);
+            if log.is_suspect() {
+                // Other logs are not to wait for this one.
+                continue;
+            }
             let last = Lsn(log.next_lsn().0 - 1);
             // Who waits for the entries learns of a failure.
             let _ = log.commit(last, Level::Synced);

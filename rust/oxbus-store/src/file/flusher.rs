@@ -113,6 +113,10 @@ impl FileLog {
     /// Writes and syncs what was appended, and makes the spare file if it is missing. Who waits for entries learns of a
     /// failure, so it is not told here.
     fn tidy(&self) {
+        if self.is_suspect() {
+            // Other logs are not to wait for this one; who waits for its entries has them synced.
+            return;
+        }
         let last = Lsn(self.next_lsn().0 - 1);
         if last > self.reached(Level::Synced) {
             let _ = self.commit(last, Level::Synced);

@@ -29,6 +29,7 @@ use super::FileLogOptions;
 use super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::segment::{Segment, Spare};
+use super::standby::Standby;
 use crate::disk::{Disk, DiskFile};
 use crate::extent::{Extent, Place};
 use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn, Room};
@@ -113,7 +114,8 @@ pub(super) struct GroupCommit {
     write_ended: Condvar,
     /// Notified when `synced` or `failure` changed, or somebody stopped syncing, or stopped writing and is not going to
     /// sync: for those who need a sync.
-    sync_ended: Condvar,
+    pub(super) sync_ended: Condvar,
+    pub(super) standby: Standby,
     writer: Mutex<Writer>,
     syncer: Mutex<()>,
     written: AtomicU64,
@@ -184,6 +186,7 @@ impl GroupCommit {
             }),
             write_ended: Condvar::new(),
             sync_ended: Condvar::new(),
+            standby: Standby::default(),
             writer: Mutex::new(Writer {
                 finished: start.finished,
                 current: None,
@@ -238,7 +241,7 @@ impl GroupCommit {
     }
 
     pub(super) fn append(
-        &self,
+        self: &Arc<Self>,
         expected: Lsn,
         entry: &[u8],
         room: Room,
@@ -249,6 +252,8 @@ impl GroupCommit {
             match self.take(expected, entry, room, level, &mut done) {
                 Ok(place) => return Ok(place),
                 Err(Refused::For(error)) => return Err(error),
+                Err(Refused::UntilWritten) if self.is_suspect() => self.wait_for_room(0)?,
+                Err(Refused::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes)?,
                 Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
                 Err(Refused::UntilSpare(bytes)) => {
                     if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes)) {
@@ -260,6 +265,61 @@ impl GroupCommit {
                 }
             }
         }
+    }
+
+    /// True when an entry of so many bytes is taken at once, or refused: nobody need go to a disk that may hang.
+    pub(super) fn has_room(&self, bytes: usize, room: Room) -> bool {
+        if !self.is_suspect() {
+            return true;
+        }
+        let buffer = guard(&self.buffer);
+        buffer.failure.is_some() || self.check_room(&buffer, bytes, room).is_ok()
+    }
+
+    /// Waits until that is so.
+    pub(super) fn make_room(self: &Arc<Self>, bytes: usize, room: Room) -> Result<(), AppendError> {
+        loop {
+            let buffer = guard(&self.buffer);
+            if buffer.failure.is_some() || !self.is_suspect() {
+                return Ok(());
+            }
+            let checked = self.check_room(&buffer, bytes, room);
+            drop(buffer);
+            match checked {
+                Ok(_) => return Ok(()),
+                Err(Refused::For(error)) => return Err(error),
+                Err(Refused::UntilWritten) => self.wait_for_room(0)?,
+                Err(Refused::UntilSpare(bytes)) => self.wait_for_room(bytes)?,
+            }
+        }
+    }
+
+    /// What an entry of so many bytes needs first; the bytes that it takes, and whether they are the spare file's.
+    fn check_room(&self, buffer: &Buffer, entry_bytes: usize, room: Room) -> Result<(u64, bool), Refused> {
+        if room == Room::Adds && self.is_full() {
+            return Err(Refused::For(AppendError::Full));
+        }
+        let begins = buffer.entries == 0;
+        let bytes = frame::entry_bytes(entry_bytes);
+        let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
+        let overflows = buffer.left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
+        if overflows && !begins {
+            return Err(Refused::UntilWritten);
+        }
+        let reserve = if room == Room::Adds { self.reserve_bytes() } else { 0 };
+        if buffer.left_bytes < needed {
+            // One that takes much of a segment needs a longer one.
+            let reserve = if needed > self.reserve_bytes() { reserve } else { 0 };
+            let with_header = HEADER_BYTES as u64 + needed + reserve;
+            if buffer.spare_bytes < with_header {
+                return Err(Refused::UntilSpare(with_header));
+            }
+            return Ok((needed, true));
+        }
+        if buffer.spare_bytes == 0 && buffer.left_bytes < needed + reserve {
+            return Err(Refused::UntilSpare(HEADER_BYTES as u64 + reserve));
+        }
+        Ok((needed, false))
     }
 
     /// Takes an entry into the buffer, or says what must be done first.
@@ -279,34 +339,16 @@ impl GroupCommit {
         if buffer.next != expected {
             return Err(Refused::For(AppendError::Conflict { next: buffer.next }));
         }
-        if room == Room::Adds && self.is_full() {
-            return Err(Refused::For(AppendError::Full));
-        }
-        let begins = buffer.entries == 0;
-        let bytes = frame::entry_bytes(entry.len());
-        let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
-        let overflows = buffer.left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
-        if overflows && !begins {
-            return Err(Refused::UntilWritten);
-        }
-        let reserve = if room == Room::Adds { self.reserve_bytes() } else { 0 };
-        if buffer.left_bytes < needed {
-            // One that takes much of a segment needs a longer one.
-            let reserve = if needed > self.reserve_bytes() { reserve } else { 0 };
-            let with_header = HEADER_BYTES as u64 + needed + reserve;
-            if buffer.spare_bytes < with_header {
-                return Err(Refused::UntilSpare(with_header));
-            }
+        let (needed, takes_spare) = self.check_room(buffer, entry.len(), room)?;
+        if takes_spare {
             buffer.left_bytes = std::mem::take(&mut buffer.spare_bytes) - HEADER_BYTES as u64;
             buffer.extent = buffer.spare.take();
             buffer.position = HEADER_BYTES as u64;
-        } else if buffer.spare_bytes == 0 && buffer.left_bytes < needed + reserve {
-            return Err(Refused::UntilSpare(HEADER_BYTES as u64 + reserve));
         }
         frame::push_entry(&mut buffer.frame, entry);
         buffer.left_bytes -= needed;
         buffer.position += needed;
-        let start = buffer.position - bytes as u64 + ENTRY_HEADER_BYTES as u64;
+        let start = buffer.position - frame::entry_bytes(entry.len()) as u64 + ENTRY_HEADER_BYTES as u64;
         let place = buffer.extent.as_ref().map(|extent| extent.at(start));
         buffer.entries += 1;
         buffer.next = expected.next();
@@ -320,24 +362,40 @@ impl GroupCommit {
         Ok(place)
     }
 
-    pub(super) fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
-        match level {
-            Level::Written => self.commit_written(lsn),
-            Level::Synced => self.commit_synced(lsn),
-        }
+    /// Waits until an entry has reached a level; goes to the disk for it unless that may hang.
+    pub(super) fn commit(self: &Arc<Self>, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+        let here = match level {
+            _ if self.is_suspect() => None,
+            Level::Written => self.commit_written(lsn, Self::is_suspect),
+            Level::Synced => self.commit_synced(lsn, Self::is_suspect),
+        };
+        here.unwrap_or_else(|| self.commit_aside(lsn, level))
     }
 
-    fn commit_written(&self, lsn: Lsn) -> Result<(), AppendError> {
+    /// The same by the standby, which goes to the disk whatever it does.
+    pub(super) fn commit_here(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+        let here = match level {
+            Level::Written => self.commit_written(lsn, |_| false),
+            Level::Synced => self.commit_synced(lsn, |_| false),
+        };
+        here.expect("the standby stays")
+    }
+
+    /// `None` when the caller is to keep away from the disk.
+    fn commit_written(&self, lsn: Lsn, keeps_away: fn(&Self) -> bool) -> Option<Result<(), AppendError>> {
         loop {
             if let Some(result) = self.outcome(lsn, Level::Written) {
-                return result;
+                return Some(result);
+            }
+            if keeps_away(self) {
+                return None;
             }
             if let Ok(mut writer) = self.writer.try_lock() {
                 self.write_pending(&mut writer, Level::Written);
                 drop(writer);
                 self.settle_up();
             } else {
-                let is_writing = || is_busy(&self.writer);
+                let is_writing = || is_busy(&self.writer) && !keeps_away(self);
                 self.wait_while(lsn, Level::Written, &self.write_ended, is_writing);
             }
         }
@@ -345,9 +403,12 @@ impl GroupCommit {
 
     /// Who comes while somebody writes or syncs waits for that sync: what gathers until then is one frame and one sync,
     /// and nobody is woken in between.
-    fn commit_synced(&self, lsn: Lsn) -> Result<(), AppendError> {
+    fn commit_synced(&self, lsn: Lsn, keeps_away: fn(&Self) -> bool) -> Option<Result<(), AppendError>> {
         // Who writes is in the way only of what is not written: otherwise those who keep writing would keep us waiting.
-        let is_working = || is_busy(&self.syncer) || (self.reached(Level::Written) < lsn && is_busy(&self.writer));
+        let is_working = || {
+            let is_in_the_way = is_busy(&self.syncer) || (self.reached(Level::Written) < lsn && is_busy(&self.writer));
+            is_in_the_way && !keeps_away(self)
+        };
         // We wrote, and those who wait for a sync were not woken because we are going to sync.
         let mut owes_wake = false;
         loop {
@@ -355,7 +416,13 @@ impl GroupCommit {
                 if owes_wake {
                     self.settle_up();
                 }
-                return result;
+                return Some(result);
+            }
+            if keeps_away(self) {
+                if owes_wake {
+                    self.settle_up();
+                }
+                return None;
             }
             if is_busy(&self.syncer) {
                 self.wait_while(lsn, Level::Synced, &self.sync_ended, is_working);
@@ -378,7 +445,7 @@ impl GroupCommit {
     }
 
     /// How a commit ends, if it does now.
-    fn outcome(&self, lsn: Lsn, level: Level) -> Option<Result<(), AppendError>> {
+    pub(super) fn outcome(&self, lsn: Lsn, level: Level) -> Option<Result<(), AppendError>> {
         if self.reached(level) >= lsn {
             return Some(Ok(()));
         }
@@ -410,6 +477,13 @@ impl GroupCommit {
         }
     }
 
+    /// Has everybody who waits look again.
+    pub(super) fn wake(&self) {
+        drop(guard(&self.buffer));
+        self.write_ended.notify_all();
+        self.sync_ended.notify_all();
+    }
+
     /// Wakes those who need no sync. The caller is going to sync, and settles up then.
     fn settle_written(&self) {
         drop(guard(&self.buffer));
@@ -419,7 +493,9 @@ impl GroupCommit {
     /// Runs `work` as the writing thread.
     pub(super) fn with_writer<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> R {
         let mut writer = guard(&self.writer);
+        let turn = self.standby.turn();
         let result = work(&mut writer);
+        drop(turn);
         drop(writer);
         self.settle_up();
         result
@@ -466,6 +542,7 @@ impl GroupCommit {
             )
         };
         let first = Lsn(last.0 + 1 - u64::from(entries));
+        let _turn = self.standby.turn();
         let result = self.write_frame(writer, &mut frame, entries, first, level);
         // A long frame's buffer is not kept for short ones: there are two per shard.
         if frame.capacity() <= KEPT_BYTES_MAX {
@@ -546,6 +623,7 @@ impl GroupCommit {
             buffer.unsynced.take()
         };
         let Some((file, target)) = unsynced else { return };
+        let _turn = self.standby.turn();
         match file.sync() {
             Ok(()) => self.advance(Level::Synced, target, None),
             Err(error) => self.fail(Failure::of(&error)),

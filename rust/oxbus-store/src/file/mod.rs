@@ -2,7 +2,7 @@
 //! The journal in files: one directory per shard, nothing shared with other shards.
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
-//! `recovery` (reading them back), `group_commit` (who writes and who waits), `room` (files for the segments to come),
+//! `recovery` (reading them back), `group_commit` (who writes and who waits), `standby` (who writes while a disk may hang), `room` (files for the segments to come),
 //! `flusher` (what nobody waits for), `committers` (several logs at once), `snapshot`, and here what ties them; `catalog`
 //! and `owner` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
@@ -20,6 +20,7 @@ mod room;
 mod salvage;
 mod segment;
 mod snapshot;
+mod standby;
 #[cfg(test)]
 mod tests;
 
@@ -50,7 +51,7 @@ pub struct FileLog {
     dir: PathBuf,
     id: ShardId,
     epoch: u64,
-    commits: GroupCommit,
+    commits: Arc<GroupCommit>,
     asking: committers::Asking,
 }
 
@@ -93,6 +94,10 @@ pub trait Replay {
     /// The next part of the newest snapshot: the last entry it covers, the bytes, and where those can be read back. All parts
     /// come first; an empty snapshot is one empty part.
     fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&Place>);
+    /// The entries from here on were written under this epoch.
+    fn epoch(&mut self, epoch: u64) {
+        let _ = epoch;
+    }
     /// The next entry after it, and where its bytes can be read back.
     fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>);
 }
@@ -154,7 +159,12 @@ impl FileLog {
             (covered, epoch, first_segment) = (header.lsn, header.epoch, header.segment);
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
+        let mut shown = None;
         let recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry, at: At<'_>| {
+            if shown != Some(at.epoch) {
+                shown = Some(at.epoch);
+                replay.epoch(at.epoch);
+            }
             replay.entry(lsn, entry, Some(&at.place()));
             true
         })?;
@@ -177,7 +187,7 @@ impl FileLog {
             finished: recovered.segments,
         };
         let log = Self {
-            commits: GroupCommit::new(Arc::clone(&disk), dir.to_owned(), options, start),
+            commits: Arc::new(GroupCommit::new(Arc::clone(&disk), dir.to_owned(), options, start)),
             disk,
             dir: dir.to_owned(),
             id,
@@ -225,7 +235,7 @@ impl FileLog {
             finished: Vec::new(),
         };
         let log = Self {
-            commits: GroupCommit::new(Arc::clone(&disk), dir.clone(), options, start),
+            commits: Arc::new(GroupCommit::new(Arc::clone(&disk), dir.clone(), options, start)),
             disk,
             dir,
             id,
@@ -268,6 +278,32 @@ impl FileLog {
         self.commits.is_full()
     }
 
+    /// Turns at the disk that began, and that ended: they stand still and differ while a call hangs.
+    pub fn turns(&self) -> (u64, u64) {
+        self.commits.standby.turns()
+    }
+
+    /// True while somebody is at the disk.
+    pub fn is_at_disk(&self) -> bool {
+        let (begun, ended) = self.turns();
+        begun != ended
+    }
+
+    /// True while callers keep away from the disk because it may hang.
+    pub fn is_suspect(&self) -> bool {
+        self.commits.is_suspect()
+    }
+
+    /// Has callers keep away from the disk, or lets them at it again.
+    pub fn distrust(&self, suspect: bool) {
+        self.commits.distrust(suspect);
+    }
+
+    /// Ends a log whose disk does not answer; who waits for entries learns it.
+    pub fn end_silent(&self) {
+        self.commits.end(Failure::Silent);
+    }
+
     /// Syncs what was appended and ends the log: later appends fail.
     pub fn close(&self) -> Result<(), AppendError> {
         let last = Lsn(self.commits.next().0 - 1);
@@ -300,6 +336,14 @@ impl ShardLog for FileLog {
         done: Option<Done>,
     ) -> Result<Option<Place>, AppendError> {
         self.commits.append(expected, entry, room, level, done)
+    }
+
+    fn has_room(&self, bytes: usize, room: Room) -> bool {
+        self.commits.has_room(bytes, room)
+    }
+
+    fn make_room(&self, bytes: usize, room: Room) -> Result<(), AppendError> {
+        self.commits.make_room(bytes, room)
     }
 
     fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {

@@ -116,6 +116,8 @@ pub(super) struct Recovered {
 pub(super) struct At<'a> {
     extent: &'a Extent,
     position: u64,
+    /// Of the owner who wrote it.
+    pub(super) epoch: u64,
 }
 
 impl At<'_> {
@@ -222,6 +224,7 @@ pub(super) fn replay(
                     for entry in entries {
                         let at = At {
                             extent: &current.extent,
+                            epoch: current.header.epoch,
                             position: HEADER_BYTES as u64 + (entry.as_ptr().addr() - content.as_ptr().addr()) as u64,
                         };
                         wanted = wanted && (next < from || visit(next, entry, at));

@@ -120,6 +120,7 @@ impl Queue {
             };
             match destination.make_room(to, before + bytes) {
                 Ok(_) => return Ok(to),
+                Err(error) if is_passing(&error) => is_down = true,
                 Err(error) => full = Some(error),
             }
         }
@@ -151,6 +152,14 @@ impl Queue {
         );
         Err(Error::new(ErrorKind::MessageSizeExceeded, detail))
     }
+}
+
+/// True for an error of a partition that may take the message later.
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PartitionUnavailable | ErrorKind::ServerBusy | ErrorKind::Timeout
+    )
 }
 
 /// Bytes of a message without what forwarding notes in it.

@@ -146,7 +146,9 @@ impl Queue {
         let fields: Vec<Fields<'_>> = fields.collect::<Result<_>>()?;
         let identities: Vec<_> = fields.iter().map(|it| self.identity_of(it)).collect::<Result<_>>()?;
         let history = cell.history();
-        let admission = history.map(|it| it.admit(&identities, moment.now, self.duplicate_window_ms()));
+        let admission = history
+            .map(|it| it.admit(&identities, moment.now, self.duplicate_window_ms()))
+            .transpose()?;
         let mut departure = Departure::new(moment.now);
         let mut numbers = Numbers {
             cell,

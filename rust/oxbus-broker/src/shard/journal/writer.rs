@@ -12,6 +12,8 @@ use oxbus_model::options::Durability;
 use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
 
+use crate::shard::Late;
+
 /// The journal of a shard.
 pub struct Journal {
     log: Mutex<Arc<dyn ShardLog>>,
@@ -109,6 +111,21 @@ impl Journal {
     }
 }
 
+impl Journal {
+    /// The same for an entry of so many bytes: waits for its room first, while others may append, when the disk may hang.
+    pub fn order_for(&self, room: Room, bytes: usize) -> Result<Order<'_>, AppendError> {
+        loop {
+            let order = self.order();
+            if order.log.has_room(bytes, room) {
+                return Ok(order);
+            }
+            let log = order.log();
+            drop(order);
+            log.make_room(bytes, room)?;
+        }
+    }
+}
+
 impl Order<'_> {
     /// Appends an entry. An error means that nothing was written.
     pub fn append(&self, room: Room, entry: &[u8]) -> Result<Pending, AppendError> {
@@ -155,6 +172,12 @@ impl Pending {
     /// Waits until the entry, and all before it, have reached a level.
     pub fn wait(&self, durability: Durability) -> Result<(), AppendError> {
         self.log.commit(self.lsn, level(durability))
+    }
+
+    /// Names the entry, for who leaves it behind.
+    pub fn late(&self) -> Late {
+        let (epoch, lsn) = (self.log.epoch(), self.lsn);
+        Late { epoch, lsn }
     }
 
     /// True once the entry, and all before it, are synced.

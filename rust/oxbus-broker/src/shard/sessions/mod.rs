@@ -425,7 +425,8 @@ impl Cell {
             };
             event.encode(self.entity, &mut entry);
             let room = if state.is_some() { Room::Adds } else { Room::Frees };
-            let appended = journal.order().append(room, &entry);
+            let order = journal.order_for(room, entry.len());
+            let appended = order.and_then(|order| order.append(room, &entry));
             pending = Some(appended.map_err(|error| SessionError::Store(self.shard.refuse(&error)))?);
         }
         index.set_state(accepted, state, moment.ticks)?;

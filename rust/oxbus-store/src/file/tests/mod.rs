@@ -8,6 +8,7 @@ mod flusher;
 mod places;
 mod recycled;
 mod salvage;
+mod standby;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

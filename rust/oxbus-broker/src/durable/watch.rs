@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether disks answer.
+//!
+//! ```text
+//! a call has not come back for   1 s: callers keep away from the disk, and can leave (`oxbus_store::file`, standby)
+//!                                5 s: the shard is out of service for new calls
+//!                               60 s: the log ends, so that those who wait inside it learn it
+//! it came back: all as before, unless the log has ended; then the shard is healed
+//! ```
+//!
+//! Nothing here touches a disk, so that one which hangs does not hide another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_SUSPECT_MS};
+
+use super::upkeep::{Kept, LOOK_EVERY};
+use crate::shard::{Fault, Shard};
+
+/// For how long the disk of a shard has not answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Silence {
+    /// Turns that had ended at the last look.
+    ended: u64,
+    /// Looks at which none had ended since.
+    looks: u32,
+}
+
+impl Silence {
+    /// Looks at a shard.
+    pub(super) fn look(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
+        let Some(log) = kept.log(shard) else { return };
+        let (begun, ended) = log.turns();
+        if begun == ended || ended != self.ended {
+            *self = Self { ended, looks: 0 };
+            log.distrust(false);
+            if begun == ended && !log.has_ended() && shard.health().fault() == Some(Fault::Silent) {
+                // Nothing was lost: what waited has been written meanwhile.
+                kept.try_heal(shard);
+            }
+            return;
+        }
+        self.looks += 1;
+        let has_come = |ms| LOOK_EVERY * (self.looks - 1) < Duration::from_millis(ms) && self.silent_for(ms);
+        if has_come(STORE_SUSPECT_MS) {
+            log.distrust(true);
+        }
+        if self.silent_for(STORE_ANSWER_MS_MAX) && shard.health().fault().is_none() {
+            shard.health().fail(Fault::Silent, String::new());
+        }
+        if has_come(CALL_MS_DEFAULT) {
+            log.end_silent();
+        }
+    }
+
+    fn silent_for(&self, ms: u64) -> bool {
+        LOOK_EVERY * self.looks >= Duration::from_millis(ms)
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A thread that writes and syncs in the place of a caller, for as long as the disk may hang.
+//!
+//! Usually whoever waits does the work (`group_commit`). Who is inside the system then comes back when the system lets it. So
+//! once a call of the disk has not come back for a while, a log is **suspect**, and callers hand the work to a standby thread
+//! and wait beside it: that wait ends when they leave (`leave`). A caller that leaves ends the log, so that its entry is
+//! decided like that of a failed write: nothing of it happens, unless the process ends before the log is begun anew.
+//!
+//! Holds always
+//! - one standby per log at most; it ends when nothing is asked of it;
+//! - `ended <= begun`, and both stand still while a call hangs.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::group_commit::{GroupCommit, guard};
+use crate::leave;
+use crate::shard_log::{AppendError, Failure, Level, Lsn};
+
+/// Between two questions whether to leave.
+const ASK_EVERY: Duration = Duration::from_millis(10);
+
+/// What the standby does next.
+#[derive(Debug, Default)]
+struct Asked {
+    level: Option<Level>,
+    spare_bytes: u64,
+    /// There is a standby.
+    running: bool,
+}
+
+/// The standby of a log, and how anybody sees that it is wanted.
+#[derive(Debug, Default)]
+pub(super) struct Standby {
+    asked: Mutex<Asked>,
+    suspect: AtomicBool,
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// Somebody is at the disk, until it is dropped.
+pub(super) struct Turn<'a>(&'a Standby);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Standby {
+    pub(super) fn turn(&self) -> Turn<'_> {
+        self.begun.fetch_add(1, Ordering::Release);
+        Turn(self)
+    }
+
+    /// Turns at the disk that began, and that ended.
+    pub(super) fn turns(&self) -> (u64, u64) {
+        let ended = self.ended.load(Ordering::Acquire);
+        (self.begun.load(Ordering::Acquire), ended)
+    }
+}
+
+impl GroupCommit {
+    /// True while the disk may hang.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.standby.suspect.load(Ordering::Acquire) || self.disk.may_hang()
+    }
+
+    /// Has callers keep away from the disk, or lets them at it again.
+    pub(super) fn distrust(&self, suspect: bool) {
+        if self.standby.suspect.swap(suspect, Ordering::AcqRel) != suspect {
+            // Those who wait for somebody at the disk move over.
+            self.wake();
+        }
+    }
+
+    /// Waits until the standby has brought an entry to a level. Who leaves ends the log.
+    pub(super) fn commit_aside(self: &Arc<Self>, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+        loop {
+            if let Some(result) = self.outcome(lsn, level) {
+                return result;
+            }
+            if leave::is_due() {
+                self.end(Failure::Silent);
+                continue;
+            }
+            self.ask(Some(level), 0);
+            self.pause(|| self.reached(level) >= lsn);
+        }
+    }
+
+    /// One step of a wait for room: asks for it and sleeps for a moment.
+    pub(super) fn wait_for_room(self: &Arc<Self>, spare_bytes: u64) -> Result<(), AppendError> {
+        if leave::is_due() {
+            return Err(AppendError::Late);
+        }
+        self.ask(Some(Level::Written), spare_bytes);
+        self.pause(|| false);
+        if spare_bytes > 0 && self.is_full() {
+            return Err(AppendError::Full);
+        }
+        Ok(())
+    }
+
+    fn pause(&self, is_over: impl Fn() -> bool) {
+        let buffer = guard(&self.buffer);
+        if buffer.failure.is_none() && !is_over() {
+            let waited = self.sync_ended.wait_timeout(buffer, ASK_EVERY);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn ask(self: &Arc<Self>, level: Option<Level>, spare_bytes: u64) {
+        let mut asked = guard(&self.standby.asked);
+        asked.level = asked.level.max(level);
+        asked.spare_bytes = asked.spare_bytes.max(spare_bytes);
+        if std::mem::replace(&mut asked.running, true) {
+            return;
+        }
+        drop(asked);
+        let log = Arc::clone(self);
+        let named = std::thread::Builder::new().name("oxbus-standby".to_owned());
+        if let Err(error) = named.spawn(move || log.stand_by()) {
+            guard(&self.standby.asked).running = false;
+            self.end(Failure::of(&error));
+        }
+    }
+
+    fn stand_by(self: &Arc<Self>) {
+        loop {
+            let mut asked = guard(&self.standby.asked);
+            let (level, spare_bytes) = (asked.level.take(), std::mem::take(&mut asked.spare_bytes));
+            asked.running = level.is_some() || spare_bytes > 0;
+            if !asked.running {
+                return;
+            }
+            drop(asked);
+            if spare_bytes > 0
+                && let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, spare_bytes))
+                && error.kind() != io::ErrorKind::StorageFull
+            {
+                self.end(Failure::of(&error));
+            }
+            if let Some(level) = level {
+                // Who waits for the entries learns of a failure.
+                let _ = self.commit_here(Lsn(self.next().0 - 1), level);
+            }
+        }
+    }
+}

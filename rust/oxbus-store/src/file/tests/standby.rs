@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk that hangs: who waits beside it can leave, and what was left behind never counts.
+
+use std::cell::Cell;
+
+use super::*;
+use crate::injected::{DiskFault, InjectedDisk, Injection};
+use crate::leave;
+
+/// A log over a disk that hangs on request.
+fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
+    let below = FaultDisk::new();
+    let injection = Arc::new(Injection::default());
+    let disk = InjectedDisk::new(Arc::new(below.clone()), Arc::clone(&injection));
+    let opened = FileLog::open(Arc::new(disk), Path::new(DIR), options(7), &mut Shown::default());
+    (below, injection, opened.expect("the log opens").log)
+}
+
+/// Leaves at the second question.
+fn leaving<R>(work: impl FnOnce() -> R) -> R {
+    let asked = Cell::new(false);
+    leave::when(move || asked.replace(true), work)
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_caller_leaves_and_the_log_ends() {
+    for (after, level) in [(0, Level::Written), (1, Level::Synced)] {
+        let (below, injection, log) = hanging();
+        append(&log, Level::Synced).expect("the disk answers");
+        injection.begin(DiskFault::Stall, after);
+        let lsn = log.next_lsn();
+        log.append(lsn, &entry(lsn.0), Room::Adds, level, None).expect("taken");
+        let left = leaving(|| log.commit(lsn, level));
+        assert_eq!(left, Err(AppendError::Unknown(Failure::Silent)));
+        assert!(log.is_at_disk(), "the call has not come back");
+        let refused = log.append(log.next_lsn(), b"x", Room::Adds, level, None);
+        assert_eq!(refused, Err(AppendError::Unavailable(Failure::Silent)));
+        // The stall ends, and with it comes the late write: the log that is begun anew does not have it.
+        injection.end();
+        until(|| !log.is_at_disk());
+        let mut kept = parts([b"what was acknowledged".to_vec()]);
+        let anew = FileLog::begin_anew(&log, options(8), &mut kept).expect("the disk answers");
+        append(&anew, Level::Synced).expect("the disk answers");
+        drop((anew, log));
+        let (_, shown, _) = open(&below);
+        assert_eq!(shown.snapshot, Some((lsn, b"what was acknowledged".to_vec())));
+        assert_eq!(shown.entries, [(lsn.next(), entry(lsn.0 + 1))]);
+    }
+}
+
+#[test]
+fn a_caller_that_waits_long_enough_is_served() {
+    let (_, injection, log) = hanging();
+    append(&log, Level::Synced).expect("the disk answers");
+    injection.begin(DiskFault::Stall, 0);
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| log.commit(Lsn(2), Level::Synced)))
+            .collect();
+        log.append(Lsn(2), &entry(2), Room::Adds, Level::Synced, None)
+            .expect("taken");
+        until(|| log.is_at_disk());
+        injection.end();
+        for thread in waiting {
+            thread.join().expect("no panic").expect("synced");
+        }
+    });
+    until(|| !log.is_at_disk());
+    append(&log, Level::Synced).expect("the disk answers");
+}
+
+#[test]
+fn who_leaves_a_wait_for_room_has_written_nothing() {
+    let (_, injection, log) = hanging();
+    injection.begin(DiskFault::Stall, 0);
+    assert!(!log.has_room(10, Room::Adds), "there is no segment yet");
+    assert_eq!(leaving(|| log.make_room(10, Room::Adds)), Err(AppendError::Late));
+    let refused = leaving(|| log.append(Lsn(1), b"x", Room::Adds, Level::Written, None));
+    assert_eq!(refused, Err(AppendError::Late));
+    assert_eq!(log.next_lsn(), Lsn(1));
+    injection.end();
+    log.make_room(10, Room::Adds).expect("the disk answers");
+    assert_eq!(append(&log, Level::Synced), Ok(Lsn(1)));
+}
+
+#[test]
+fn a_log_that_is_suspect_works_on() {
+    let (below, _, log) = hanging();
+    for suspect in [true, false, true] {
+        log.distrust(suspect);
+        for _ in 0..20 {
+            append(&log, Level::Synced).expect("the disk answers");
+        }
+    }
+    log.close().expect("synced");
+    let (_, shown, _) = open(&below);
+    check_entries(&shown, 1);
+    assert_eq!(last_of(&shown), 60);
+}
+
+#[test]
+fn an_open_tells_under_which_epoch_entries_were_written() {
+    #[derive(Default)]
+    struct Epochs(Vec<(u64, Lsn)>, u64);
+    impl Replay for Epochs {
+        fn snapshot(&mut self, _: Lsn, _: &[u8], _: Option<&Place>) {}
+        fn epoch(&mut self, epoch: u64) {
+            self.1 = epoch;
+        }
+        fn entry(&mut self, lsn: Lsn, _: &[u8], _: Option<&Place>) {
+            self.0.push((self.1, lsn));
+        }
+    }
+    let disk = FaultDisk::new();
+    let mut written = Vec::new();
+    for _ in 0..3 {
+        let (log, _, _) = open(&disk);
+        for _ in 0..2 {
+            written.push((log.epoch(), append(&log, Level::Synced).expect("the disk answers")));
+        }
+    }
+    let mut shown = Epochs::default();
+    FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut shown).expect("the log opens");
+    assert_eq!(shown.0, written);
+}

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A disk that hangs while a send waits for it: what its late write leaves behind never counts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from durable_bus import Bus, bodies
+from faulty_bus import BAD, GOOD, KEYS, mend, status
+from oxbus import ServiceBusMessage
+from oxbus.exceptions import OperationTimeoutError, PartitionUnavailableError
+from oxbus.testing import heal, inject_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus.testing import ManualClock
+
+SOON = 0.2
+"""A timeout that is over soon, in seconds."""
+
+MESSAGES = 16
+
+
+def send_one(bus: Bus, text: str, _clock: ManualClock) -> None:
+    """Send a message without a key."""
+    bus.send(text)
+
+
+def send_two(bus: Bus, text: str, _clock: ManualClock) -> None:
+    """Send a list of two messages."""
+    with bus.sender() as sender:
+        sender.send_messages([ServiceBusMessage(text), ServiceBusMessage(text)])
+
+
+def schedule(bus: Bus, text: str, clock: ManualClock) -> None:
+    """Schedule a message."""
+    with bus.sender() as sender:
+        sender.schedule_messages(ServiceBusMessage(text), clock.now() + timedelta(days=1))
+
+
+def publish(bus: Bus, text: str, _clock: ManualClock) -> None:
+    """Send a message to a topic with two subscriptions."""
+    with bus.client.get_topic_sender("news") as sender:
+        sender.send_messages(ServiceBusMessage(text))
+
+
+def all_texts(bus: Bus) -> Counter[str]:
+    """How often each text is stored, anywhere."""
+    found = Counter(bodies(bus.peek()))
+    for subscription in ("all", "some"):
+        with bus.client.get_subscription_receiver("news", subscription) as browser:
+            while batch := browser.peek_messages(100):
+                found.update(bodies(batch))
+    return found
+
+
+@pytest.fixture
+def stalling_bus(wide_bus: Bus) -> Bus:
+    """The bus with a topic; the bad partition has been written to, so that its next write and sync go to a file."""
+    wide_bus.admin.create_topic("news", enable_partitioning=True)
+    for subscription in ("all", "some"):
+        wide_bus.admin.create_subscription("news", subscription)
+    wide_bus.send("before", partition_key=KEYS[BAD])
+    return wide_bus
+
+
+@pytest.mark.parametrize(
+    ("send", "copies", "way"),
+    [
+        *((send_one, 1, way) for way in ("crash at once", "crash after the stall", "crash after healing", "close")),
+        (send_two, 2, "crash at once"),
+        (schedule, 1, "crash at once"),
+        (publish, 2, "crash at once"),
+    ],
+)
+def test_late_write_never_counts(
+    stalling_bus: Bus, clock: ManualClock, send: Callable[[Bus, str, ManualClock], None], copies: int, way: str
+) -> None:
+    """The write came through and its sync hung: the message is elsewhere, once, after every end (B-091, R-04)."""
+    bus = stalling_bus
+    # The first write is let through.
+    inject_fault(bus.namespace, BAD, "stall", after=1)
+    for number in range(MESSAGES):
+        send(bus, f"{number}", clock)
+    expected = Counter({f"{number}": copies for number in range(MESSAGES)})
+    assert all_texts(bus) == expected
+    if way == "crash after the stall":
+        # The late write may have come, and the partition may be healed or not yet.
+        heal(bus.namespace, BAD)
+    elif way != "crash at once":
+        mend(bus)
+        assert all_texts(bus) == expected + Counter(["before"])
+    shown = {message.sequence_number for message in bus.peek()}
+    bus.reopen("close" if way == "close" else "crash")
+    assert all_texts(bus) == expected + Counter(["before"])
+    bus.send("after", partition_key=KEYS[BAD])
+    (after,) = (message for message in bus.peek() if str(message) == "after")
+    assert after.sequence_number not in shown
+    for again in ("close", "crash"):
+        bus.reopen(again)
+        assert all_texts(bus) == expected + Counter(["before", "after"])
+
+
+@pytest.mark.parametrize("ends", ["heals", "crashes"])
+def test_repeated_send_under_duplicate_detection(wide_bus: Bus, ends: str) -> None:
+    """A send that timed out is repeated with its message id and is there once, also after an open (R-11)."""
+    bus = wide_bus
+    bus.admin.create_queue("ids", enable_partitioning=True, requires_duplicate_detection=True)
+    bus.send("before", queue_name="ids", partition_key=KEYS[BAD])
+    inject_fault(bus.namespace, BAD, "stall", after=1)
+    message = ServiceBusMessage("once", message_id="m", partition_key=KEYS[BAD])
+    with bus.sender("ids") as sender, pytest.raises(OperationTimeoutError):
+        sender.send_messages(message, timeout=SOON)
+    if ends == "heals":
+        mend(bus)
+    else:
+        bus.reopen("crash")
+    with bus.sender("ids") as sender:
+        sender.send_messages(message)
+    for way in ("crash", "close"):
+        bus.reopen(way)
+        assert Counter(bodies(bus.peek("ids"))) == Counter(["before", "once"])
+
+
+def test_failed_transaction_leaves_nothing(wide_bus: Bus) -> None:
+    """A commit that is left behind happened as a whole or not at all, also for the next open (R-12)."""
+    bus = wide_bus
+    bus.send("taken", partition_key=KEYS[BAD])
+    taken = bus.take_one()
+    inject_fault(bus.namespace, BAD, "stall")
+
+    def move() -> None:
+        with bus.client.transaction() as transaction, bus.sender() as sender:
+            message = ServiceBusMessage("made", partition_key=KEYS[BAD])
+            sender.send_messages(message, transaction=transaction)
+            bus.receiver().complete_message(taken, transaction=transaction)
+
+    # A send without a key leaves the disk after its time, and with it goes the commit.
+    with pytest.raises(OperationTimeoutError), bus.sender() as sender:
+        sender.send_messages(ServiceBusMessage("left", partition_key=KEYS[BAD]), timeout=SOON)
+    with pytest.raises(Exception, match="does not answer"):
+        move()
+    assert bodies(bus.peek()) == []
+    mend(bus)
+    assert bodies(bus.peek()) == ["taken"]
+    move()
+    bus.reopen("crash")
+    assert bodies(bus.peek()) == ["made"]
+
+
+def test_other_partitions_sync_on(stalling_bus: Bus) -> None:
+    """While one disk hangs, the others acknowledge, and the namespace saves and closes (B-099, R-24)."""
+    bus = stalling_bus
+    inject_fault(bus.namespace, BAD, "stall")
+    with pytest.raises(OperationTimeoutError):
+        bus.sender().send_messages(ServiceBusMessage("left", partition_key=KEYS[BAD]), timeout=SOON)
+    for partition_id in GOOD:
+        bus.send(f"{partition_id}", partition_key=KEYS[partition_id])
+    bus.namespace.checkpoint()
+    assert status(bus) == "faulted"
+    bus.reopen("close")
+    assert status(bus) == "healthy"
+    assert Counter(bodies(bus.peek())) == Counter(["before", *map(str, GOOD)])
+
+
+def test_disk_that_turns_out_to_hang(stalling_bus: Bus, in_background: Callable[..., Any]) -> None:
+    """Nobody knew: one call is inside the disk; who comes later can leave, and the partition counts as down (R-24)."""
+    bus = stalling_bus
+    inject_fault(bus.namespace, BAD, "latency:600")
+    with bus.sender() as sender:
+        caught = in_background(sender.send_messages, ServiceBusMessage("caught", partition_key=KEYS[BAD]))
+        later = in_background(sender.send_messages, ServiceBusMessage("later", partition_key=KEYS[BAD]), timeout=3)
+        with pytest.raises(OperationTimeoutError):
+            later.result()
+        assert status(bus) == "faulted"
+        with pytest.raises(PartitionUnavailableError):
+            sender.send_messages(ServiceBusMessage("refused", partition_key=KEYS[BAD]))
+        sender.send_messages(ServiceBusMessage("elsewhere"))
+        assert caught.running
+        mend(bus)
+        with contextlib.suppress(OperationTimeoutError):
+            caught.result()
+    found = Counter(bodies(bus.peek()))
+    assert found - Counter(["caught", "later"]) == Counter(["before", "elsewhere"])
+    assert max(found.values()) == 1
+    bus.reopen("close")
+    assert Counter(bodies(bus.peek())) == found
