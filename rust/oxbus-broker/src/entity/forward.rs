@@ -285,7 +285,8 @@ impl Queue {
             let unit = Unit {
                 sends,
                 held: held.collect(),
-                states: Vec::new(),
+                admitted: admission.iter().collect(),
+                ..Unit::default()
             };
             cell.commit_unit(unit, moment, durability).is_ok()
         } else {

@@ -116,7 +116,7 @@ impl Queue {
         let unit = Unit {
             sends,
             held: held.collect(),
-            states: Vec::new(),
+            ..Unit::default()
         };
         let committed = done.and_then(|()| {
             let committed = cell.commit_unit(unit, moment, cell.durability(None));
