@@ -91,6 +91,35 @@ fn a_session_is_nobodys_while_its_messages_are_on_their_way_back() {
 }
 
 #[test]
+fn a_session_stays_while_a_unit_of_work_is_under_way_in_it() {
+    let mut index = Index::default();
+    insert(&mut index, "a", 1);
+    insert(&mut index, "a", 2);
+    let held = next(&mut index).expect("a is there");
+    let mut expired = Vec::new();
+    let popped = index.pop(&held, Timestamp(0), Ticks(0), false, &mut expired);
+    let popped = popped.expect("it is held").expect("it has a message");
+    assert_eq!(index.lock(&held, &popped, Ticks(0)), Ok(()));
+    for _ in 0..2 {
+        assert_eq!(index.enter_unit(&held, Ticks(0)), Ok(()));
+    }
+    assert!(index.end(&held, SessionEnd::Lapsed).is_none(), "later");
+    assert!(index.enter_unit(&held, Ticks(0)).is_err());
+    assert!(index.accept("a", "", Ticks(LOCK)).is_none());
+    let state = State {
+        bytes: Arc::from(*b"kept"),
+        set_at: Timestamp(0),
+    };
+    index.set_state_of_unit(&held, Some(state));
+    assert!(index.leave_unit(&held).is_none(), "there is another one");
+    let (end, keys) = index.leave_unit(&held).expect("it was the last one");
+    assert_eq!((end, keys), (SessionEnd::Lapsed, vec![popped.key]));
+    assert!(!index.has_available());
+    assert!(index.ended(&held));
+    assert_eq!(index.states().len(), 1);
+}
+
+#[test]
 fn a_lock_that_is_over_holds_nothing() {
     let mut index = Index::default();
     let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
