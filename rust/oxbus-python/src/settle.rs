@@ -90,7 +90,7 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
-            call.with(|settlement| inner.settle(receiver, at, settlement).or_raise())?;
+            call.with(|settlement| inner.settle(receiver, &[at], settlement).or_raise())?;
             transaction.note_settled(self::message(value)?);
             return Ok(());
         }
@@ -118,8 +118,8 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
-            for (value, at) in messages.iter().zip(&keys) {
-                call.with(|settlement| inner.settle(receiver, *at, settlement).or_raise())?;
+            call.with(|settlement| inner.settle(receiver, &keys, settlement).or_raise())?;
+            for value in &messages {
                 transaction.note_settled(message(value)?);
             }
             return Ok(());
