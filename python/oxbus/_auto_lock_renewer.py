@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from oxbus._exit_hook import run_before_pools_join
-from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_settled, lock_end, renew_at, timed_out
+from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
 from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSession
 from oxbus.exceptions import ServiceBusError
 
@@ -185,7 +185,9 @@ class AutoLockRenewer:
         watched = []
         wait = LOOK_EVERY_SECONDS
         for renewal in self._renewals:
-            if _is_live(renewal):
+            if is_committing(renewal.renewable):
+                watched.append(renewal)
+            elif _is_live(renewal):
                 seconds = (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds()
                 if seconds <= 0:
                     self._submit(self._renew, renewal)
@@ -229,12 +231,18 @@ class AutoLockRenewer:
         except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
             if is_settled(renewable) or renewal.receiver.closed:
                 return  # While the renewal was under way.
+            if is_committing(renewable):
+                self._watch_again(renewal)
+                return
             renewable.auto_renew_error = failed(error)
             self._call_back(renewal, renewable.auto_renew_error)
             return
+        renewal.due = renew_at(locked_until, now)
+        self._watch_again(renewal)
+
+    def _watch_again(self, renewal: _Renewal) -> None:
         with self._changed:
             if not self._closed:
-                renewal.due = renew_at(locked_until, now)
                 self._renewals.append(renewal)
 
     def _report(self, renewal: _Renewal) -> None:

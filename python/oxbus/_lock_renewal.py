@@ -47,6 +47,11 @@ def is_settled(renewable: object) -> bool:
     return isinstance(renewable, ServiceBusReceivedMessage) and renewable._settled
 
 
+def is_committing(renewable: object) -> bool:
+    """True while a commit that settles the message has its lock, which cannot be renewed then."""
+    return isinstance(renewable, ServiceBusReceivedMessage) and renewable._committing
+
+
 def timed_out(seconds: float) -> AutoLockRenewTimeout:
     """The error of a lock that was kept for as long as was allowed."""
     return AutoLockRenewTimeout(

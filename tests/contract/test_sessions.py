@@ -938,6 +938,32 @@ def test_disabled_queue_hands_out_no_session(
 # Expiry
 
 
+def test_fetch_of_deferred_messages_beside_a_close(
+    accept: Callable[..., ServiceBusReceiver],
+    client: ServiceBusClient,
+    queue_name: str,
+    in_background: Callable[..., Any],
+) -> None:
+    """Whoever holds the session next can fetch them, however the two calls met (B-205, B-278).
+
+    A session that was given back while its messages were fetched left them locked for ever.
+    """
+    for attempt in range(20):
+        session_id = f"session {attempt}"
+        with client.get_queue_sender(queue_name) as sender:
+            sender.send_messages([ServiceBusMessage(b"x", session_id=session_id) for _ in range(400)])
+        holder = accept(session_id)
+        messages = holder.receive_messages(400)
+        holder.defer_messages(messages)
+        numbers = [message.sequence_number for message in messages]
+        fetch = in_background(holder.receive_deferred_messages, numbers)
+        holder.close()
+        # The receiver may have been closed before, or lost its session on the way.
+        with contextlib.suppress(ValueError, SessionLockLostError):
+            fetch.result()
+        assert len(accept(session_id).receive_deferred_messages(numbers)) == 400
+
+
 @pytest.mark.parametrize("bury", [True, False], ids=["dead letters", "dropped"])
 def test_expired_messages_of_a_session(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None], clock: ManualClock, bury: bool

@@ -205,6 +205,12 @@ def test_size_of_messages_and_batches_is_limited(options: dict[str, Any], kiloby
             sender.send_messages(ServiceBusMessage(b"x" * (2 * half), partition_key="k"))
         with pytest.raises(MessageSizeExceededError):
             sender.send_messages([ServiceBusMessage(b"x" * half, partition_key="k") for _ in range(2)])
+        if options["tier"] != "basic":  # It has no transactions (B-012).
+            txn = client.transaction()
+            with pytest.raises(MessageSizeExceededError):
+                sender.send_messages(
+                    [ServiceBusMessage(b"x" * half, partition_key="k") for _ in range(2)], transaction=txn
+                )
     assert admin.get_queue_runtime_properties("q").total_message_count == 1
 
 

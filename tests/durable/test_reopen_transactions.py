@@ -251,14 +251,13 @@ def test_one_message_is_settled_by_one_of_two_commits(wide_bus: Bus, in_backgrou
     for attempt in range(3):
         wide_bus.send("request", partition_key=key)
         request = wide_bus.take_one()
-        inject_fault(wide_bus.namespace, BAD, "latency:0.1")
-        calls = []
-        for side in range(3):
-            txn = wide_bus.client.transaction()
+        transactions = [wide_bus.client.transaction() for _ in range(3)]
+        for side, txn in enumerate(transactions):
             with wide_bus.sender() as sender:
                 sender.send_messages(ServiceBusMessage(f"reply of {side}", partition_key=key), transaction=txn)
             wide_bus.receiver().complete_message(request, transaction=txn)
-            calls.append(in_background(txn.commit))
+        inject_fault(wide_bus.namespace, BAD, "latency:0.1")
+        calls = [in_background(txn.commit) for txn in transactions]
         lost = 0
         for call in calls:
             try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_settled, lock_end, renew_at, timed_out
+from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
 from oxbus.aio._session import ServiceBusSession
 from oxbus.exceptions import ServiceBusError
 
@@ -150,29 +150,43 @@ class AutoLockRenewer:
         renewable = renewal.renewable
         if is_settled(renewable) or renewal.receiver.closed or self._closed:
             return False
+        if is_committing(renewable):
+            return _later(renewal)
         if renewable._lock_expired:
             await _call_back(renewal, None)
             return False
-        if _seconds_left(renewal) > 0:
-            return True
-        now = renewal.receiver._now()
-        if now >= renewal.last:
-            renewable.auto_renew_error = timed_out(renewal.duration)
-            return False
-        try:
-            if isinstance(renewable, ServiceBusSession):
-                locked_until = await renewable.renew_lock()
-            else:
-                locked_until = await renewal.receiver.renew_message_lock(renewable)
-        except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
-            await _tell(renewal, error)
-            return False
-        renewal.due = renew_at(locked_until, now)
-        return True
+        return _seconds_left(renewal) > 0 or await _renew(renewal)
 
 
 def _seconds_left(renewal: _Renewal) -> float:
     return max(0.0, (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds())
+
+
+async def _renew(renewal: _Renewal) -> bool:
+    """Renew a lock; whether to go on with it."""
+    renewable = renewal.renewable
+    now = renewal.receiver._now()
+    if now >= renewal.last:
+        renewable.auto_renew_error = timed_out(renewal.duration)
+        return False
+    try:
+        if isinstance(renewable, ServiceBusSession):
+            locked_until = await renewable.renew_lock()
+        else:
+            locked_until = await renewal.receiver.renew_message_lock(renewable)
+    except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
+        if is_committing(renewable):
+            return _later(renewal)
+        await _tell(renewal, error)
+        return False
+    renewal.due = renew_at(locked_until, now)
+    return True
+
+
+def _later(renewal: _Renewal) -> bool:
+    """Look at a lock again after a while: a commit has it now."""
+    renewal.due = renewal.receiver._now() + timedelta(seconds=LOOK_EVERY_SECONDS)
+    return True
 
 
 async def _tell(renewal: _Renewal, error: Exception) -> None:

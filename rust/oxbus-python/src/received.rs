@@ -41,6 +41,8 @@ pub(crate) struct ServiceBusReceivedMessage {
     /// Milliseconds since 1970; moves with a renewal.
     locked_until: AtomicU64,
     settled: AtomicBool,
+    /// A transaction that settles it is being committed.
+    committing: AtomicBool,
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -77,6 +79,7 @@ impl ServiceBusReceivedMessage {
             expires_at: claimed.expires_at,
             locked_until: AtomicU64::new(locked_until.map_or(0, |time| time.0)),
             settled: AtomicBool::new(false),
+            committing: AtomicBool::new(false),
             auto_renew_error: Mutex::new(None),
             receiver: receiver.clone_ref(py),
         };
@@ -112,6 +115,7 @@ impl ServiceBusReceivedMessage {
             expires_at: message.expires_at,
             locked_until: AtomicU64::new(0),
             settled: AtomicBool::new(false),
+            committing: AtomicBool::new(false),
             auto_renew_error: Mutex::new(None),
             receiver: receiver.clone_ref(py),
         };
@@ -162,6 +166,11 @@ impl ServiceBusReceivedMessage {
     /// True until the message is settled, also when its time is over.
     fn is_locked(&self) -> bool {
         self.holding == Holding::Locked && !self.settled.load(Ordering::Acquire)
+    }
+
+    /// Notes whether a transaction that settles the message is being committed.
+    pub(crate) fn set_committing(&self, on: bool) {
+        self.committing.store(on, Ordering::Release);
     }
 
     /// Notes that the message is settled.
@@ -297,6 +306,12 @@ impl ServiceBusReceivedMessage {
     #[getter]
     fn _settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
+    }
+
+    /// True while a commit has its lock; it is settled or locked as before afterwards.
+    #[getter]
+    fn _committing(&self) -> bool {
+        self.committing.load(Ordering::Acquire)
     }
 
     #[getter]

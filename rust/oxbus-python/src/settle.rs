@@ -91,7 +91,9 @@ impl ServiceBusReceiver {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
             let may_wait = receiver.queue().may_wait();
-            call.with(|settlement| blocking::run(py, may_wait, || inner.settle(receiver, at, settlement))?.or_raise())?;
+            call.with(|settlement| {
+                blocking::run(py, may_wait, || inner.settle(receiver, &[at], settlement))?.or_raise()
+            })?;
             transaction.note_settled(self::message(value)?);
             return Ok(());
         }
@@ -120,10 +122,10 @@ impl ServiceBusReceiver {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
             let may_wait = receiver.queue().may_wait();
-            for (value, at) in messages.iter().zip(&keys) {
-                call.with(|settlement| {
-                    blocking::run(py, may_wait, || inner.settle(receiver, *at, settlement))?.or_raise()
-                })?;
+            call.with(|settlement| {
+                blocking::run(py, may_wait, || inner.settle(receiver, &keys, settlement))?.or_raise()
+            })?;
+            for value in &messages {
                 transaction.note_settled(message(value)?);
             }
             return Ok(());

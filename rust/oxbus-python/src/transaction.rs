@@ -93,10 +93,18 @@ pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &st
 impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.inner()?;
-        waiting::outside(py, || inner.commit())?.or_raise()?;
-        for message in std::mem::take(&mut *self.settled.lock().unwrap_or_else(PoisonError::into_inner)) {
-            message.get().set_settled();
+        let settled = std::mem::take(&mut *self.settled.lock().unwrap_or_else(PoisonError::into_inner));
+        for message in &settled {
+            message.get().set_committing(true);
         }
+        let committed = waiting::outside(py, || inner.commit()).and_then(OrRaise::or_raise);
+        for message in settled {
+            if committed.is_ok() {
+                message.get().set_settled();
+            }
+            message.get().set_committing(false);
+        }
+        committed?;
         let lists = std::mem::take(&mut *self.lists.lock().unwrap_or_else(PoisonError::into_inner));
         for (numbers, list) in lists {
             for number in &*numbers.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -26,6 +26,9 @@ pub struct NewMessage {
     pub expires_at: Timestamp,
 }
 
+/// Generations wrap behind it.
+const GENERATION_MAX: u32 = (1 << 20) - 1;
+
 /// Names one hold on one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockKey {
@@ -33,6 +36,17 @@ pub struct LockKey {
     pub counter: Counter,
     /// Which hold on it; 20 bits.
     pub generation: u32,
+}
+
+impl LockKey {
+    /// The key of the next hold on the message.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self {
+            generation: (self.generation + 1) & GENERATION_MAX,
+            ..self
+        }
+    }
 }
 
 /// What a receiver does with the messages it takes.
@@ -264,6 +278,10 @@ pub trait MessageStore: Send + Sync {
 
     /// Moves the deadline of a lock and returns the one before. The generation stays.
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
+
+    /// Moves a lock to another generation and another deadline, and returns the deadline before: the old key is lost. So one
+    /// caller can keep a lock to himself, and move it back later.
+    fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
     /// True while the hold is alive.
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool;

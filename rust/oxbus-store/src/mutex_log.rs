@@ -506,6 +506,16 @@ impl MessageStore for MutexLog {
         Ok(before)
     }
 
+    fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        let mut state = lock(&self.0);
+        let entry = state.locked(key, ticks).ok_or(LockLost)?;
+        entry.generation = generation;
+        let before = std::mem::replace(&mut entry.deadline, deadline);
+        let (number, _) = state.place(key.counter).expect("found above");
+        state.note_deadline(number, deadline);
+        Ok(before)
+    }
+
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         let mut state = lock(&self.0);
         let Some((number, offset)) = state.place(key.counter) else {

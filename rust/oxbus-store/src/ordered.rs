@@ -245,6 +245,15 @@ impl OrderedStore {
         Ok(std::mem::replace(&mut entry.deadline, deadline))
     }
 
+    /// See [`MessageStore::rekey`](crate::MessageStore::rekey).
+    pub fn rekey(&mut self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        let before = self.renew(key, deadline, ticks)?;
+        if let Some(entry) = self.entries.get_mut(&key.counter.0) {
+            entry.generation = generation;
+        }
+        Ok(before)
+    }
+
     /// See [`MessageStore::holds`](crate::MessageStore::holds).
     pub fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.entries

@@ -59,6 +59,10 @@ enum Step {
         at: usize,
         ms: u64,
     },
+    Rekey {
+        at: usize,
+        ms: u64,
+    },
     LockDeferred {
         from: usize,
         n: usize,
@@ -320,6 +324,22 @@ impl World {
                 let expected = self.model.renew(held.model, deadline, self.ticks);
                 for (store, key) in self.stores.iter().zip(held.keys) {
                     assert_eq!(store.renew(key, deadline, self.ticks).is_ok(), expected);
+                }
+            }
+            Step::Rekey { at, ms } => {
+                let Some(held) = self.pick(at) else { return };
+                let deadline = self.ticks.plus_ms(ms);
+                let expected = self.model.renew(held.model, deadline, self.ticks);
+                for (store, key) in self.stores.iter().zip(held.keys) {
+                    let other = key.next();
+                    let moved = store.rekey(key, other.generation, Ticks::NEVER, self.ticks);
+                    assert_eq!(moved.is_ok(), expected);
+                    if expected {
+                        assert!(!store.holds(key, self.ticks) && store.holds(other, self.ticks));
+                        assert!(store.settle(key, Outcome::Complete, self.ticks).is_err());
+                        let back = store.rekey(other, key.generation, deadline, self.ticks);
+                        assert_eq!(back, Ok(Ticks::NEVER));
+                    }
                 }
             }
             Step::LockDeferred { from, n, stray, hold } => self.lock_deferred(from, n, stray, hold),
@@ -593,6 +613,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any_at.clone(), 0..80_usize, end()).prop_map(|(from, n, end)| Step::SettleMany { from, n, end }),
         4 => (any_at.clone(), 0..300_usize).prop_map(|(from, n)| Step::Complete { from, n }),
         2 => (any_at.clone(), 0..300_000_u64).prop_map(|(at, ms)| Step::Renew { at, ms }),
+        2 => (any_at.clone(), 0..300_000_u64).prop_map(|(at, ms)| Step::Rekey { at, ms }),
         4 => (any_at, 0..12_usize, prop::bool::weighted(0.2), how())
             .prop_map(|(from, n, stray, hold)| Step::LockDeferred { from, n, stray, hold }),
         3 => (1..6_u32).prop_map(|max| Step::Expire { max }),

@@ -47,7 +47,6 @@ impl Sender {
             admission: &admission,
         };
         commit(work, Some(&attached))?;
-        admission.keep();
         self.reach(durability);
         Ok(true)
     }

@@ -16,7 +16,7 @@ use crate::entity::Queue;
 use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
 use crate::shard::journal::EntityId;
-use crate::shard::{Admission, Arrival, Cell, Ending, Held, StateChange, Unit, UnitError};
+use crate::shard::{Accepted, Admission, Arrival, Cell, Ending, Held, StateChange, Unit, UnitError};
 
 /// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
 #[derive(Default)]
@@ -70,6 +70,42 @@ pub(super) struct Attached<'a> {
     pub(super) admission: &'a Admission<'a>,
 }
 
+/// The sessions that the work is about. Until it is dropped nobody but their holders has them.
+#[derive(Default)]
+struct InSessions<'a>(Vec<(&'a Queue, usize, &'a Arc<Accepted>)>);
+
+impl<'a> InSessions<'a> {
+    fn enter(work: &'a Work, moment: Moment) -> Result<Self> {
+        let settled = work.settled.iter();
+        let settled = settled.filter_map(|it| Some((&*it.entity, it.at.index, it.session.as_ref()?)));
+        let states = work.states.iter().map(|it| (&*it.entity, it.index, &it.accepted));
+        let mut entered = Self::default();
+        for (entity, index, accepted) in settled.chain(states) {
+            if entered.0.iter().any(|(.., known)| Arc::ptr_eq(known, accepted)) {
+                continue;
+            }
+            let sessions = cell_of(entity, index)?.sessions();
+            let is_held = sessions.is_some_and(|it| it.enter_unit(accepted, moment.ticks).is_ok());
+            if !is_held {
+                return Err(session_lost(entity));
+            }
+            entered.0.push((entity, index, accepted));
+        }
+        Ok(entered)
+    }
+}
+
+impl Drop for InSessions<'_> {
+    fn drop(&mut self) {
+        for (entity, index, accepted) in self.0.drain(..) {
+            if let Some(cell) = entity.cell(index) {
+                let moment = entity.core().clock().moment();
+                entity.announce(index, cell.leave_unit(accepted, moment, entity.rules()));
+            }
+        }
+    }
+}
+
 /// Lets the work happen, or nothing of it.
 pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<()> {
     let core = Arc::clone(work.entity.core());
@@ -77,8 +113,22 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
         now: core.clock().now(),
         ..core.clock().moment()
     };
+    let done = commit_at(&mut work, moment, attached);
+    if done.is_err() {
+        // The locks are as they were, and may be over by now.
+        let now = core.clock().moment();
+        for it in &work.settled {
+            it.entity.tick(now);
+        }
+    }
+    done
+}
+
+fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -> Result<()> {
     let take = |settled: &mut Settled| std::mem::replace(&mut settled.ending, Ending::Outcome(Outcome::Release));
     let endings: Vec<Ending> = work.settled.iter_mut().map(take).collect();
+    let work = &*work;
+    let sessions = InSessions::enter(work, moment)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
     let mut taken = Taken::default();
     // Before any number is taken: a commit that is refused leaves no gap (B-105).
@@ -108,6 +158,11 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
     }
     let mut unit = Unit {
         sends,
+        admitted: admitted
+            .values()
+            .map(|it| &it.admission)
+            .chain(attached.map(|it| it.admission))
+            .collect(),
         ..Unit::default()
     };
     for (settled, ending) in work.settled.iter().zip(endings) {
@@ -125,11 +180,7 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
     let any = any.chain(unit.sends.cells.iter().copied()).next();
     if let Some(cell) = any {
         let done = cell.commit_unit(unit, moment, cell.durability(None).max(work.durability));
-        let ended = done.map_err(|error| failed(&work, error))?;
-        // Before anybody is told, which may take long: copies wait to learn it.
-        for it in admitted.values() {
-            it.admission.keep();
-        }
+        let ended = done.map_err(|error| failed(work, error))?;
         for (settled, ended) in work.settled.iter().zip(ended) {
             let Settled {
                 entity, at, session, ..
@@ -143,9 +194,7 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
     // These are messages now.
     taken.waiting.clear();
     drop(taken);
-    for it in admitted.values() {
-        it.admission.keep();
-    }
+    drop(sessions);
     for (known, shown) in numbers {
         *known.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
@@ -153,6 +202,16 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
         sent.entity.touch(moment.now);
     }
     notices.announce();
+    for sent in &work.sends {
+        // What was due already is active at once.
+        if sent
+            .entries
+            .iter()
+            .any(|entry| entry.due.is_some_and(|due| due <= moment.now))
+        {
+            sent.entity.tick(moment);
+        }
+    }
     Ok(())
 }
 

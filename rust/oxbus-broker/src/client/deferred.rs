@@ -7,6 +7,7 @@ use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
 use oxbus_store::Hold;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
+use super::settlement::SettleKey;
 use crate::shard::Cell;
 
 impl Receiver {
@@ -83,7 +84,15 @@ impl Receiver {
             }
         };
         let mut deliveries: Deliveries = claims.into_iter().map(deliver).collect();
-        self.note_fetched(&deliveries, moment.ticks)?;
+        if let Err(error) = self.note_fetched(&deliveries, moment.ticks) {
+            // The session was lost in between: nobody else would ever end these holds.
+            let keys = deliveries.iter().map(|it| SettleKey {
+                index,
+                key: it.claimed.key,
+            });
+            self.release(&keys.collect::<Vec<_>>());
+            return Err(error);
+        }
         if self.queue.core().is_durable() {
             self.record(&mut deliveries, moment.ticks);
             if deliveries.is_empty() {

@@ -168,6 +168,9 @@ impl Transaction {
             return Ok(Numbers::default());
         }
         sender.check_size(batch.largest_message_bytes())?;
+        if batch.len() > 1 {
+            sender.check_batch_size(batch.size_bytes())?;
+        }
         Self::check_sessions(queue, &batch)?;
         let route = sender.route_batch(&batch)?;
         let (index, key) = match route {
@@ -233,16 +236,23 @@ impl Transaction {
         Ok(queue.key_of(&fields)?.map(ToOwned::to_owned))
     }
 
-    /// Settles a message when the transaction is committed. Its lock must hold now and then.
-    pub fn settle(&self, receiver: &Receiver, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
-        let ending = receiver.prepare(at, settlement)?;
+    /// Settles messages when the transaction is committed, all or, on an error, none of them. Their locks must hold now and
+    /// then.
+    pub fn settle(&self, receiver: &Receiver, at: &[SettleKey], settlement: Settlement<'_>) -> Result<()> {
+        let Some(first) = at.first() else { return Ok(()) };
+        let endings = at.iter().map(|at| receiver.prepare(*at, settlement));
+        let endings: Vec<Ending> = endings.collect::<Result<_>>()?;
+        if at.iter().any(|at| at.index != first.index) {
+            return Err(not_allowed());
+        }
         let queue = receiver.queue();
-        self.with(queue, at.index, |work| {
-            let is_twice = work
-                .settled
-                .iter()
-                .any(|known| known.at == at && Arc::ptr_eq(&known.entity, queue));
-            if is_twice {
+        self.with(queue, first.index, |work| {
+            let is_known = |at: &SettleKey| {
+                let mut settled = work.settled.iter();
+                settled.any(|known| known.at == *at && Arc::ptr_eq(&known.entity, queue))
+            };
+            let is_twice = |(position, it): (usize, &SettleKey)| is_known(it) || at[..position].contains(it);
+            if at.iter().enumerate().any(is_twice) {
                 let detail =
                     "the message is settled in this transaction already; commit it, or roll it back and settle again";
                 return Err(Error::new(ErrorKind::MessageAlreadySettled, detail));
@@ -252,13 +262,13 @@ impl Transaction {
                 return Err(not_allowed());
             }
             work.settles = Some(Arc::clone(queue));
-            work.settled.push(Settled {
+            work.settled.extend(at.iter().zip(endings).map(|(at, ending)| Settled {
                 entity: Arc::clone(queue),
                 sub_queue: receiver.sub_queue(),
-                at,
+                at: *at,
                 ending,
                 session: receiver.accepted(),
-            });
+            }));
             Ok(())
         })
     }

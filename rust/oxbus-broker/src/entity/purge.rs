@@ -16,7 +16,7 @@ use super::Queue;
 use super::departure::Departure;
 use crate::filter::{SqlFilter, Subject};
 use crate::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, encode};
-use crate::shard::{Admission, Cell, Ended, Ending, Held, Unit, UnitError};
+use crate::shard::{Cell, Ended, Ending, Held, Unit, UnitError};
 
 /// Which messages.
 #[derive(Debug, Default)]
@@ -157,7 +157,7 @@ impl Queue {
         let unit = Unit {
             sends,
             held: held.collect(),
-            states: Vec::new(),
+            ..Unit::default()
         };
         let committed = cell.commit_unit(unit, moment, cell.durability(None));
         committed.map_err(|error| match error {
@@ -167,7 +167,6 @@ impl Queue {
                 Error::new(ErrorKind::MessageLockLost, detail)
             }
         })?;
-        admission.inspect(Admission::keep);
         self.touch(moment.now);
         notices.announce();
         Ok(())

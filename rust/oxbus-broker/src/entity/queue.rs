@@ -195,7 +195,7 @@ impl Queue {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes over valid settings; who waits looks again.
+    /// Takes over valid settings. Who waits must look again: call [`Queue::wake_all`] when the queue map is let go.
     pub(crate) fn apply(&self, settings: QueueSettings, updated_at: Timestamp) {
         self.lock_duration_ms
             .store(settings.lock_duration_ms, Ordering::Release);
@@ -223,7 +223,6 @@ impl Queue {
             .store(settings.forward_dead_letters_to.is_some(), Ordering::Release);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         self.set_updated_at(updated_at);
-        self.wake_all();
     }
 
     /// Notes when the settings or the rules changed last.
@@ -231,13 +230,13 @@ impl Queue {
         self.updated_at.store(updated_at.0, Ordering::Relaxed);
     }
 
-    /// Ends the queue: every later call on a handle of it fails, and who waits learns it.
+    /// Ends the queue: every later call on a handle of it fails. Who waits learns it by [`Queue::wake_all`].
     pub(crate) fn remove(&self) {
         self.gone.store(true, Ordering::SeqCst);
-        self.wake_all();
     }
 
-    /// Lets everyone who waits look again.
+    /// Lets everyone who waits look again. Not under the queue map: it looks into the sessions, whose guard is held while a
+    /// state is journaled, and a snapshot reads the map under the journal's order.
     pub fn wake_all(&self) {
         if self.may_become_idle() && self.has_waiters() {
             // Who waits for a message uses the entity all the time.

@@ -192,7 +192,10 @@ impl Core {
     }
 
     fn wake_all(&self) {
-        self.queues().values().for_each(|queue| queue.wake_all());
+        let queues: Vec<Arc<Queue>> = self.queues().values().cloned().collect();
+        for queue in &queues {
+            queue.wake_all();
+        }
     }
 
     /// The entity of a path, if there is one.

@@ -211,15 +211,23 @@ impl Inner {
     /// Takes over what another process changed in the catalog, when this one does not own it.
     pub(super) fn refresh_shared(&self) {
         if self.stores.as_ref().is_some_and(|stores| !stores.owns_all()) {
-            self.refresh(&mut self.core.queues_for_change());
+            let changed = self.refresh(&mut self.core.queues_for_change());
+            for queue in &changed {
+                queue.wake_all();
+            }
         }
     }
 
-    pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Queue>>) {
+    /// The same under the queue map; those to wake when it is let go.
+    #[must_use]
+    pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Queue>>) -> Vec<Arc<Queue>> {
         let Some(stores) = self.stores.as_ref().filter(|stores| !stores.owns_all()) else {
-            return;
+            return Vec::new();
         };
-        let (contents, true) = stores.contents() else { return };
+        let (contents, true) = stores.contents() else {
+            return Vec::new();
+        };
+        let changed = queues.values().cloned().collect();
         queues.retain(|_, queue| {
             let lives = contents.has(queue.id());
             if !lives {
@@ -247,6 +255,7 @@ impl Inner {
         }
         subscribe_all(queues);
         link_all(queues);
+        changed
     }
 
     /// What is over is not written down any more.
@@ -350,6 +359,7 @@ impl Inner {
         let queues = std::mem::take(&mut *self.core.queues_for_change());
         for queue in queues.values() {
             queue.remove();
+            queue.wake_all();
         }
     }
 }

@@ -178,8 +178,28 @@ impl Namespace {
         check_status(kind, settings.status)?;
         self.delete_idle();
         let mut entities = inner.core.queues_for_change();
-        inner.refresh(&mut entities);
-        check_destinations(name, &settings, &entities)?;
+        let changed = inner.refresh(&mut entities);
+        let created = self.create_among(&mut entities, name, settings, role);
+        drop(entities);
+        for entity in &changed {
+            entity.wake_all();
+        }
+        // Others may have waited for an entity of that name.
+        created.inspect(|entity| entity.tick(inner.core.clock().moment()))
+    }
+
+    /// The same among the entities that there are.
+    fn create_among(
+        &self,
+        entities: &mut BTreeMap<String, Arc<Queue>>,
+        name: &EntityName,
+        settings: QueueSettings,
+        role: EntityRole,
+    ) -> Result<Arc<Queue>> {
+        let inner = &self.inner;
+        let plan = inner.core.plan();
+        let kind = role.kind();
+        check_destinations(name, &settings, entities)?;
         if entities.contains_key(name.key()) {
             let detail = format!(
                 "an entity of that name exists; choose another name or update that one: `{}`",
@@ -194,7 +214,7 @@ impl Namespace {
         }
         let home = match &role {
             // Beside its topic, so that both meet in one shard.
-            EntityRole::Subscription { topic, .. } => Inner::home_of(&entities, *topic)?,
+            EntityRole::Subscription { topic, .. } => Inner::home_of(entities, *topic)?,
             _ => partition_of(name.key().as_bytes(), self.partitions().into()) as u16,
         };
         let shards = inner.shards_of(&settings, home);
@@ -211,7 +231,7 @@ impl Namespace {
             role,
         };
         // Before the catalog says so: what does not compile is refused without a trace.
-        inner.entity_of(&entry, &entities)?;
+        inner.entity_of(&entry, entities)?;
         match &inner.stores {
             None => entry.id = inner.next_entity.fetch_add(1, Ordering::Relaxed),
             Some(stores) => stores.change(|contents| {
@@ -220,13 +240,10 @@ impl Namespace {
                 contents.queues.push(entry.clone());
             })?,
         }
-        let entity = inner.entity_of(&entry, &entities)?;
+        let entity = inner.entity_of(&entry, entities)?;
         entities.insert(name.key().to_owned(), Arc::clone(&entity));
-        subscribe_all(&entities);
-        link_all(&entities);
-        drop(entities);
-        // Others may have waited for an entity of that name.
-        entity.tick(inner.core.clock().moment());
+        subscribe_all(entities);
+        link_all(entities);
         Ok(entity)
     }
 
@@ -311,6 +328,7 @@ impl Namespace {
         }
         link_all(&entities);
         drop(entities);
+        entity.wake_all();
         // What is there already goes, too; what is not forwarded any more can be received.
         entity.forward_anew();
         entity.announce_ready();
@@ -346,11 +364,15 @@ impl Namespace {
             let is_gone = |id: u64| gone.iter().any(|entity| entity.id().0 == id);
             stores.change(|contents| contents.queues.retain(|entry| !is_gone(entry.id)))?;
         }
-        for entity in gone {
+        for entity in &gone {
             entities.remove(entity.name().key());
             entity.remove();
         }
         subscribe_all(&entities);
+        drop(entities);
+        for entity in &gone {
+            entity.wake_all();
+        }
         Ok(())
     }
 

@@ -84,6 +84,10 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.renew(key, deadline, ticks))
     }
 
+    fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        self.with(|store| store.rekey(key, generation, deadline, ticks))
+    }
+
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.with(|store| store.holds(key, ticks))
     }

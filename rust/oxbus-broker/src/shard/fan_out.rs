@@ -46,6 +46,8 @@ pub struct FanOut<'a> {
     pub due: Option<Counter>,
     /// What else happens with it, as events.
     pub events: Vec<u8>,
+    /// These events add to what is stored.
+    pub adds: bool,
 }
 
 /// An entry that is on its way, with the numbers in it.
@@ -175,8 +177,8 @@ impl Cell {
         if entry.is_empty() {
             return Ok(None);
         }
-        let frees = out.fans.is_empty() && out.failed.is_empty() && out.scheduled.is_empty();
-        let room = if frees { Room::Frees } else { Room::Adds };
+        let adds = out.adds || !(out.fans.is_empty() && out.failed.is_empty() && out.scheduled.is_empty());
+        let room = if adds { Room::Adds } else { Room::Frees };
         let pending = order.append(room, &entry).map_err(|error| self.refusal(&error))?;
         for (cell, next) in promised {
             cell.promised.store(next, Ordering::Relaxed);

@@ -63,8 +63,6 @@ pub struct Shard {
     saving: Mutex<()>,
     /// Shared by units of work that are written and have not had their effect; a snapshot takes it alone for a moment.
     units: RwLock<()>,
-    /// Holds that such a unit ends: no other one may end them too.
-    ending: unit::Endings,
     /// Whether what comes in stays on disk.
     memory: Arc<Memory>,
     /// Some cell has messages in `buried`.
@@ -113,7 +111,6 @@ impl Shard {
             journal,
             saving: Mutex::default(),
             units: RwLock::default(),
-            ending: unit::Endings::default(),
             memory: Arc::default(),
             has_buried: AtomicBool::new(false),
         }

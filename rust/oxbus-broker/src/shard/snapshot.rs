@@ -86,10 +86,13 @@ impl Shard {
         }
         let reason = self.health.reason().unwrap_or_default();
         self.health.fail(Fault::Healing, reason.clone());
-        // The log has ended: nothing is appended any more, so the order need not be held, and numbers stand still.
+        // The log has ended: nothing is appended any more, so the order need not be held, and numbers stand still. A unit of
+        // work that was committed before has its effect first.
+        let units = self.units.write().unwrap_or_else(PoisonError::into_inner);
         let order = journal.order();
         let noted = note(cells(), false);
         drop(order);
+        drop(units);
         until_settled(&noted);
         match begin_anew(&mut Walk::over(&noted)).map_err(|error| self.not_saved(&error)) {
             Ok(log) => {

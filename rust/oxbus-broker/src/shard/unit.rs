@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A unit of work: messages that come in, holds that end and session states that change, all or nothing (B-306 … B-330).
 //!
-//! All of it is one entry of the journal. Before it is written, every hold is made to last, so that none can be lost on the
-//! way; after it is committed, nothing can fail any more. A snapshot does not look in between: it waits until a unit that is
-//! written has had its effect.
+//! All of it is one entry of the journal. Before it is written, every hold gets a key that only the unit knows, and no end: so
+//! nobody can settle a message of it on the way, and nothing can fail once it is committed. Its sessions stay with their
+//! holders meanwhile ([`Sessions::enter_unit`](super::Sessions::enter_unit)). A snapshot does not look in between: it waits
+//! until a unit that is written has had its effect.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Moment, Ticks};
-use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Record, Removed, Settled};
+use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, Removed, Settled};
 
-use super::journal::{EntityId, Event};
+use super::journal::Event;
 use super::settle::{Burial, SettleError};
-use super::{Accepted, Cell, Ended, FanOut, Refusal, Shard, State};
+use super::{Accepted, Admission, Cell, Ended, FanOut, Refusal, Shard, State};
 
 /// How a hold ends.
 #[derive(Debug)]
@@ -39,7 +39,16 @@ pub struct Held<'a> {
     pub ending: Ending,
 }
 
-/// A session whose state changes with a unit.
+/// A hold in the hands of a unit.
+struct Seized<'a> {
+    held: Held<'a>,
+    /// Its key meanwhile.
+    key: LockKey,
+    /// The end that it had.
+    deadline: Ticks,
+}
+
+/// A session whose state changes with a unit. The unit has entered it.
 #[derive(Debug)]
 pub struct StateChange<'a> {
     /// Where.
@@ -59,6 +68,8 @@ pub struct Unit<'a> {
     pub held: Vec<Held<'a>>,
     /// What sessions keep.
     pub states: Vec<StateChange<'a>>,
+    /// What is remembered of the messages that come in.
+    pub admitted: Vec<&'a Admission<'a>>,
 }
 
 /// Why nothing of a unit happened, or may not have.
@@ -72,48 +83,6 @@ pub enum UnitError {
     Refused(Refusal),
 }
 
-/// One hold of a shard.
-type HoldKey = (EntityId, SubQueue, LockKey);
-
-/// Holds that units end which are not done yet.
-pub(super) type Endings = Mutex<HashSet<HoldKey>>;
-
-/// The holds of one unit among them, until it is dropped.
-struct Claimed<'a> {
-    endings: &'a Endings,
-    keys: Vec<HoldKey>,
-}
-
-impl<'a> Claimed<'a> {
-    /// Makes the holds those of one unit, or none and the position of one that is another's.
-    fn new(endings: &'a Endings, held: &[Held<'_>]) -> Result<Self, usize> {
-        let mut claimed = Self {
-            endings,
-            keys: Vec::with_capacity(held.len()),
-        };
-        let mut all = endings.lock().unwrap_or_else(PoisonError::into_inner);
-        for (position, held) in held.iter().enumerate() {
-            let key = (held.cell.entity, held.sub_queue, held.key);
-            if !all.insert(key) {
-                drop(all);
-                return Err(position);
-            }
-            claimed.keys.push(key);
-        }
-        drop(all);
-        Ok(claimed)
-    }
-}
-
-impl Drop for Claimed<'_> {
-    fn drop(&mut self) {
-        let mut all = self.endings.lock().unwrap_or_else(PoisonError::into_inner);
-        for key in &self.keys {
-            all.remove(key);
-        }
-    }
-}
-
 impl Shard {
     /// Keeps snapshots from looking while a unit is written and has its effect.
     fn unit(&self) -> RwLockReadGuard<'_, ()> {
@@ -123,62 +92,57 @@ impl Shard {
 
 impl Cell {
     /// Lets a unit happen; this is any cell of its shard. What each held message became, by position.
-    pub fn commit_unit(
-        &self,
-        mut unit: Unit<'_>,
-        moment: Moment,
-        durability: Durability,
-    ) -> Result<Vec<Ended>, UnitError> {
-        let shard = Arc::clone(&self.shard);
-        let claimed = Claimed::new(&shard.ending, &unit.held).map_err(UnitError::LockLost)?;
-        let mut deadlines = Vec::with_capacity(unit.held.len());
-        for (position, held) in unit.held.iter().enumerate() {
-            let Ok(deadline) = held.keep(Ticks::NEVER, moment.ticks) else {
-                give_back(&unit.held, &deadlines, moment.ticks);
+    pub fn commit_unit(&self, unit: Unit<'_>, moment: Moment, durability: Durability) -> Result<Vec<Ended>, UnitError> {
+        let ticks = moment.ticks;
+        let mut seized: Vec<Seized<'_>> = Vec::with_capacity(unit.held.len());
+        for (position, held) in unit.held.into_iter().enumerate() {
+            let Ok(one) = held.seize(ticks) else {
+                give_back(seized, ticks);
                 return Err(UnitError::LockLost(position));
             };
-            deadlines.push(deadline);
+            seized.push(one);
         }
-        let written = shard.unit();
-        let sends = std::mem::take(&mut unit.sends);
-        let done = self.write(&unit, sends, moment, durability);
-        if let Err(error) = done {
-            give_back(&unit.held, &deadlines, moment.ticks);
+        let written = self.shard.unit();
+        if let Err(error) = self.write(&seized, &unit.states, unit.sends, moment, durability) {
+            drop(written);
+            give_back(seized, ticks);
             return Err(error);
         }
-        let ended = unit.held.into_iter().map(|held| held.end(moment.ticks)).collect();
-        for change in unit.states {
-            if let Some(sessions) = change.cell.sessions() {
-                // One that is lost by now has another holder: the state is the last one's that was written.
-                let _ = sessions.set_state(&change.accepted, change.state, moment.ticks);
+        let ended = seized.into_iter().map(|it| it.end(ticks)).collect();
+        for StateChange { cell, accepted, state } in unit.states {
+            if let Some(sessions) = cell.sessions() {
+                sessions.set_state_of_unit(&accepted, state);
             }
         }
+        // Before a snapshot looks: it has the messages, so it must know their identities.
+        unit.admitted.into_iter().for_each(Admission::keep);
         drop(written);
-        drop(claimed);
         Ok(ended)
     }
 
     fn write(
         &self,
-        unit: &Unit<'_>,
+        seized: &[Seized<'_>],
+        states: &[StateChange<'_>],
         mut sends: FanOut<'_>,
         moment: Moment,
         durability: Durability,
     ) -> Result<(), UnitError> {
-        for change in &unit.states {
+        for change in states {
             let sessions = change.cell.sessions().ok_or(UnitError::SessionLost)?;
             let held = sessions.state(&change.accepted, moment.ticks);
             held.map_err(|_| UnitError::SessionLost)?;
+            sends.adds |= change.state.is_some();
         }
         if self.shard.journal().is_some() {
-            for (position, held) in unit.held.iter().enumerate() {
-                match held.event() {
+            for (position, it) in seized.iter().enumerate() {
+                match it.event() {
                     Ok(event) => sends.events.extend(event),
                     Err(SettleError::LockLost) => return Err(UnitError::LockLost(position)),
                     Err(SettleError::Store(error)) => return Err(UnitError::Refused(error.into())),
                 }
             }
-            for change in &unit.states {
+            for change in states {
                 let event = Event::SessionState {
                     id: change.accepted.id(),
                     set_at: moment.now,
@@ -192,33 +156,46 @@ impl Cell {
     }
 }
 
-/// The unit failed: the holds go on until the ends that they had.
-fn give_back(held: &[Held<'_>], deadlines: &[Ticks], ticks: Ticks) {
-    for (held, deadline) in held.iter().zip(deadlines) {
-        // Whoever settled it meanwhile has had his way.
-        let _ = held.keep(*deadline, ticks);
+/// The unit failed: the holds are their receivers' again, until the ends that they had.
+fn give_back(seized: Vec<Seized<'_>>, ticks: Ticks) {
+    for Seized { held, key, deadline } in seized {
+        let store = held.cell.store(held.sub_queue);
+        let back = store.rekey(key, held.key.generation, deadline, ticks);
+        debug_assert!(back.is_ok(), "nobody else knows the key");
     }
 }
 
-impl Held<'_> {
-    /// Moves the end of the hold and returns the one before.
-    fn keep(&self, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        self.cell.store(self.sub_queue).renew(self.key, deadline, ticks)
+impl<'a> Held<'a> {
+    /// Makes the hold the unit's own, without an end.
+    fn seize(self, ticks: Ticks) -> Result<Seized<'a>, LockLost> {
+        let key = self.key.next();
+        let store = self.cell.store(self.sub_queue);
+        let deadline = store.rekey(self.key, key.generation, Ticks::NEVER, ticks)?;
+        Ok(Seized {
+            held: self,
+            key,
+            deadline,
+        })
     }
+}
 
+impl Seized<'_> {
     /// What the journal says about it.
     fn event(&self) -> Result<Vec<u8>, SettleError> {
-        let record = match &self.ending {
+        let Held {
+            cell,
+            sub_queue,
+            ending,
+            ..
+        } = &self.held;
+        let record = match ending {
             Ending::Outcome(outcome) => {
-                let event = self.cell.event_of(self.sub_queue, self.key, outcome)?;
+                let event = cell.event_of(*sub_queue, self.key, outcome)?;
                 return Ok(event.unwrap_or_default());
             }
             Ending::DeadLetter(record) => record,
         };
-        let mut found: Vec<Peeked> = Vec::new();
-        self.cell.main.peek(self.key.counter, 1, &mut found);
-        let message = found.pop().filter(|it| it.counter == self.key.counter);
-        let message = message.ok_or(SettleError::LockLost)?;
+        let message = cell.peek_one(self.key.counter).ok_or(SettleError::LockLost)?;
         let mut entry = Vec::new();
         let event = Event::DeadLetter {
             counter: message.counter,
@@ -227,34 +204,42 @@ impl Held<'_> {
             delivery_count: message.delivery_count,
             bytes: record,
         };
-        event.encode(self.cell.entity, &mut entry);
+        event.encode(cell.entity, &mut entry);
         Ok(entry)
     }
 
     /// Ends the hold; what became ready by it.
     fn end(self, ticks: Ticks) -> Ended {
+        let Held {
+            cell,
+            sub_queue,
+            ending,
+            ..
+        } = self.held;
         let mut ended = Ended::default();
-        let (outcome, marked) = match self.ending {
-            Ending::Outcome(outcome) => (outcome, None),
-            Ending::DeadLetter(record) => (Outcome::Remove, Some(record)),
+        let settled = match ending {
+            Ending::Outcome(outcome) => cell.store(sub_queue).settle(self.key, outcome, ticks),
+            Ending::DeadLetter(record) => {
+                ended.dead_letters = 1;
+                // In one step: nobody sees it in neither place.
+                cell.shard.with(cell.no, |state| {
+                    let settled = cell.main.settle(self.key, Outcome::Remove, ticks)?;
+                    if let Settled::Removed(message) = settled {
+                        let record = record.into();
+                        state.dead_letters.insert(Removed { record, ..message });
+                    }
+                    Ok(Settled::Completed)
+                })
+            }
         };
-        match self.cell.store(self.sub_queue).settle(self.key, outcome, ticks) {
-            Ok(Settled::Removed(message)) => {
-                if let Some(record) = marked {
-                    let record = record.into();
-                    let message = Removed { record, ..message };
-                    let (shard, no) = (&self.cell.shard, self.cell.no);
-                    shard.with(no, |state| state.dead_letters.insert(message));
-                    ended.dead_letters = 1;
-                }
-            }
+        debug_assert!(settled.is_ok(), "nobody else knows the key");
+        match settled {
             Ok(Settled::Exhausted(message)) => {
-                ended.dead_letters = self.cell.bury(vec![message], Burial::DeliveriesExhausted);
+                ended.dead_letters = cell.bury(vec![message], Burial::DeliveriesExhausted);
             }
-            Ok(Settled::Ready) if self.sub_queue == SubQueue::DeadLetter => ended.dead_letters = 1,
+            Ok(Settled::Ready) if sub_queue == SubQueue::DeadLetter => ended.dead_letters = 1,
             Ok(Settled::Ready) => ended.main = 1,
-            // Its holder settled it by another call meanwhile.
-            Ok(Settled::Completed | Settled::Deferred) | Err(LockLost) => {}
+            Ok(Settled::Completed | Settled::Deferred | Settled::Removed(_)) | Err(LockLost) => {}
         }
         ended
     }

@@ -161,6 +161,24 @@ fn complete_expiry_and_renewal_agree() {
     });
 }
 
+/// Whoever changes the key first has the lock for himself; otherwise it was settled.
+#[test]
+fn one_of_a_complete_and_a_new_key_wins() {
+    check(|| {
+        let log = log_of(1);
+        let key = claim(&log, 1, LOCK)[0].key;
+        let complete = loom::thread::spawn({
+            let log = Arc::clone(&log);
+            move || log.settle(key, Outcome::Complete, Ticks(9)).is_ok()
+        });
+        let other = key.next();
+        let moved = log.rekey(key, other.generation, Ticks::NEVER, Ticks(9)).is_ok();
+        let completed = complete.join().expect("no panic");
+        assert_ne!(completed, moved);
+        assert_eq!(log.settle(other, Outcome::Complete, Ticks(9)).is_ok(), moved);
+    });
+}
+
 /// Fails without the fence between a claim's slots and its look at the earliest deadlines.
 #[test]
 fn sweep_does_not_forget_a_lock_taken_meanwhile() {

@@ -186,6 +186,10 @@ impl MessageStore for SlotLog {
         self.move_deadline(key, deadline, ticks)
     }
 
+    fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        self.change_key(key, generation, deadline, ticks)
+    }
+
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.is_held(key, ticks)
     }

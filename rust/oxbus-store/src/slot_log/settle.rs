@@ -179,6 +179,33 @@ impl SlotLog {
         }
     }
 
+    pub(super) fn change_key(
+        &self,
+        key: LockKey,
+        generation: u32,
+        deadline: Ticks,
+        ticks: Ticks,
+    ) -> Result<Ticks, LockLost> {
+        let guard = epoch::pin();
+        let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
+            return self.stragglers.rekey(key, generation, deadline, ticks);
+        };
+        loop {
+            let state = slot.state();
+            if state.phase() == MOVED {
+                return self.stragglers.rekey(key, generation, deadline, ticks);
+            }
+            if !is_alive(segment, state, key, ticks) {
+                return Err(LockLost);
+            }
+            if slot.advance(state, state.of_generation(generation).until(deadline)) {
+                self.note_deadline_swapped(segment, deadline);
+                // Alive now, so its end is near enough to be read.
+                return Ok(state.deadline(ticks));
+            }
+        }
+    }
+
     pub(super) fn is_held(&self, key: LockKey, ticks: Ticks) -> bool {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {

@@ -135,6 +135,12 @@ impl State {
         Self(phase | self.low_count() << COUNT_AT | generation << GENERATION_AT).until(deadline)
     }
 
+    /// The same message under another key.
+    pub(super) fn of_generation(self, generation: u32) -> Self {
+        let cleared = self.0 & !(GENERATION_MAX << GENERATION_AT);
+        Self(cleared | (u64::from(generation) & GENERATION_MAX) << GENERATION_AT)
+    }
+
     /// The same hold with another deadline.
     #[inline]
     pub(super) fn until(self, deadline: Ticks) -> Self {

@@ -82,6 +82,17 @@ impl Stragglers {
             .unwrap_or(Err(LockLost))
     }
 
+    pub(super) fn rekey(
+        &self,
+        key: LockKey,
+        generation: u32,
+        deadline: Ticks,
+        ticks: Ticks,
+    ) -> Result<Ticks, LockLost> {
+        self.change(|map| map.rekey(key, generation, deadline, ticks))
+            .unwrap_or(Err(LockLost))
+    }
+
     pub(super) fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.open().is_some_and(|map| map.holds(key, ticks))
     }

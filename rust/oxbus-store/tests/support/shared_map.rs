@@ -94,6 +94,9 @@ impl MessageStore for SharedMap {
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.lock().0.renew(key, deadline, ticks)
     }
+    fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        self.lock().0.rekey(key, generation, deadline, ticks)
+    }
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.lock().0.holds(key, ticks)
     }

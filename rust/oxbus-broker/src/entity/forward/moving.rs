@@ -105,7 +105,8 @@ impl Queue {
             let unit = Unit {
                 sends,
                 held: run.iter().map(held).collect(),
-                states: Vec::new(),
+                admitted: admission.iter().collect(),
+                ..Unit::default()
             };
             source.cell.commit_unit(unit, moment, durability).is_ok()
         } else if coming.is_empty() {

@@ -5,6 +5,7 @@
 //! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
 //! - a session is in `available` under its turn while nobody holds it and it has ready messages, and only then;
 //! - `deadlines` has one entry for each session that is held;
+//! - a session whose holder left stays as it is, and nobody's, while a unit of work is under way in it;
 //! - a session without messages, state and holder is not here: there is nothing to it (B-186).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{Claimed, Doorbell, LockKey};
+
+use super::SessionEnd;
 
 /// A session in the hands of a receiver.
 #[derive(Debug)]
@@ -74,6 +77,10 @@ pub(super) struct Session {
     holder: Option<Arc<Accepted>>,
     /// Its holder is gone and its messages are on their way back.
     is_ending: bool,
+    /// Units of work that are under way in it.
+    units: u32,
+    /// How its holder left while they were.
+    left: Option<SessionEnd>,
     /// Its place among those that may be accepted.
     turn: Option<u64>,
 }
@@ -145,6 +152,15 @@ impl Session {
             let place = self.ready.partition_point(|other| other.key.counter < counter);
             self.ready.insert(place, message);
         }
+    }
+
+    /// The holds of its holder, who has them no more.
+    fn take_locked(&mut self) -> Vec<LockKey> {
+        let key = |(counter, locked): (Counter, Locked)| LockKey {
+            counter,
+            generation: locked.generation,
+        };
+        std::mem::take(&mut self.locked).into_iter().map(key).collect()
     }
 
     fn all_expired(&self, now: Timestamp) -> bool {
@@ -373,8 +389,8 @@ impl Index {
     }
 
     /// Takes a session from its holder; what the holder has. The session is ending until [`Index::ended`]. `None` when
-    /// somebody took it before.
-    pub(super) fn end(&mut self, accepted: &Arc<Accepted>) -> Option<Vec<LockKey>> {
+    /// somebody took it before, or while a unit of work is under way in it: then [`Index::leave_unit`] goes on.
+    pub(super) fn end(&mut self, accepted: &Arc<Accepted>, end: SessionEnd) -> Option<Vec<LockKey>> {
         if accepted.is_over.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -382,11 +398,29 @@ impl Index {
         let session = self.sessions.get_mut(&accepted.id)?;
         session.holder = None;
         session.is_ending = true;
-        let key = |(counter, locked): (Counter, Locked)| LockKey {
-            counter,
-            generation: locked.generation,
-        };
-        Some(std::mem::take(&mut session.locked).into_iter().map(key).collect())
+        if session.units > 0 {
+            session.left = Some(end);
+            return None;
+        }
+        Some(session.take_locked())
+    }
+
+    /// Notes that a unit of work is under way in a session that the caller holds: until it has left, nobody else gets the
+    /// session.
+    pub(super) fn enter_unit(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<(), SessionLost> {
+        self.held(accepted, ticks)?.units += 1;
+        Ok(())
+    }
+
+    /// Notes the end of a unit of work. When it was the last one and the holder left meanwhile: how, and what he had.
+    pub(super) fn leave_unit(&mut self, accepted: &Accepted) -> Option<(SessionEnd, Vec<LockKey>)> {
+        let session = self.sessions.get_mut(&accepted.id)?;
+        session.units -= 1;
+        if session.units > 0 {
+            return None;
+        }
+        let end = session.left.take()?;
+        Some((end, session.take_locked()))
     }
 
     /// The messages of a session that ended are back; true when it became available.
@@ -413,6 +447,13 @@ impl Index {
     ) -> Result<(), SessionLost> {
         self.held(accepted, ticks)?.state = state;
         Ok(())
+    }
+
+    /// Sets the state of a session in which a unit of work is under way, whether its holder is still there or not.
+    pub(super) fn set_state_of_unit(&mut self, accepted: &Accepted, state: Option<State>) {
+        if let Some(session) = self.sessions.get_mut(&accepted.id) {
+            session.state = state;
+        }
     }
 
     /// Everybody who holds a session.

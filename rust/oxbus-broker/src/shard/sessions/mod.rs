@@ -139,14 +139,15 @@ impl Sessions {
         self.index().state(accepted, ticks)
     }
 
-    /// Sets the state of a session that the caller holds. The journal was told.
-    pub(super) fn set_state(
-        &self,
-        accepted: &Arc<Accepted>,
-        state: Option<State>,
-        ticks: Ticks,
-    ) -> Result<(), SessionLost> {
-        self.index().set_state(accepted, state, ticks)
+    /// Notes that a unit of work is under way in a session that the caller holds. Its holder may leave meanwhile, but nobody
+    /// else gets the session before [`Cell::leave_unit`].
+    pub fn enter_unit(&self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<(), SessionLost> {
+        self.index().enter_unit(accepted, ticks)
+    }
+
+    /// Sets the state of a session in which a unit of work is under way. The journal was told.
+    pub(super) fn set_state_of_unit(&self, accepted: &Accepted, state: Option<State>) {
+        self.index().set_state_of_unit(accepted, state);
     }
 
     /// Notes that the holder of a session has a message: a deferred one, which was fetched by number.
@@ -362,19 +363,46 @@ impl Cell {
         let _intake = sessions.intake();
         let mut index = sessions.index();
         let has_lapsed = end == SessionEnd::Lapsed || accepted.deadline() <= moment.ticks;
-        let keys = index.end(accepted);
+        let end = if has_lapsed { SessionEnd::Lapsed } else { end };
+        let keys = index.end(accepted, end);
         sessions.note_deadline(&index);
         drop(index);
-        let Some(keys) = keys else { return Ended::default() };
+        accepted.doorbell().ring_all();
+        keys.map_or_else(Ended::default, |keys| {
+            self.put_back(sessions, accepted, end, keys, moment, rules)
+        })
+    }
+
+    /// Notes the end of a unit of work in a session. What its holder had goes back if he left meanwhile.
+    pub fn leave_unit(&self, accepted: &Arc<Accepted>, moment: Moment, rules: Rules) -> Ended {
+        let Some(sessions) = &self.sessions else {
+            return Ended::default();
+        };
+        let _intake = sessions.intake();
+        let left = sessions.index().leave_unit(accepted);
+        left.map_or_else(Ended::default, |(end, keys)| {
+            self.put_back(sessions, accepted, end, keys, moment, rules)
+        })
+    }
+
+    /// Gives back what the holder of a session had, for who has `intake`.
+    fn put_back(
+        &self,
+        sessions: &Sessions,
+        accepted: &Accepted,
+        end: SessionEnd,
+        keys: Vec<LockKey>,
+        moment: Moment,
+        rules: Rules,
+    ) -> Ended {
         let mut ended = Ended::default();
         for key in keys {
-            let outcome = if has_lapsed {
-                Outcome::Abandon {
+            let outcome = match end {
+                SessionEnd::Lapsed => Outcome::Abandon {
                     max_delivery_count: rules.max_delivery_count,
                     replacement: None,
-                }
-            } else {
-                Outcome::Release
+                },
+                SessionEnd::Closed => Outcome::Release,
             };
             // Not waited for: if it is lost, the delivery counts as one that ended with the process.
             if let Ok((one, _)) = self.settle(SubQueue::Main, key, outcome, moment.ticks) {
@@ -384,7 +412,6 @@ impl Cell {
         let sorted = self.sort_in(sessions, moment.now, rules);
         ended.dead_letters += sorted.dead_letters;
         ended.sessions = sorted.sessions + usize::from(sessions.index().ended(accepted));
-        accepted.doorbell().ring_all();
         ended
     }
 

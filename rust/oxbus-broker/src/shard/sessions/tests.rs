@@ -53,7 +53,7 @@ fn who_waits_longest_is_next() {
     let a = next(&mut index).expect("a is there");
     assert_eq!(a.id(), "a");
     assert_eq!(pop(&mut index, &a, 0), Ok(Some(1)));
-    index.end(&a);
+    index.end(&a, SessionEnd::Closed);
     assert!(index.ended(&a), "it has a message left");
     assert_eq!(next(&mut index).map(|it| it.id().to_owned()).as_deref(), Some("b"));
     assert_eq!(next(&mut index).map(|it| it.id().to_owned()).as_deref(), Some("a"));
@@ -69,7 +69,7 @@ fn accepting_by_id_leaves_nothing_behind() {
         let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
         assert!(!index.has_available());
         assert_eq!(pop(&mut index, &held, 0), Ok(Some(counter)));
-        index.end(&held);
+        index.end(&held, SessionEnd::Closed);
         assert!(!index.ended(&held));
     }
     assert!(!index.has_available());
@@ -82,12 +82,41 @@ fn a_session_is_nobodys_while_its_messages_are_on_their_way_back() {
     let mut index = Index::default();
     insert(&mut index, "a", 1);
     let held = next(&mut index).expect("a is there");
-    index.end(&held);
+    index.end(&held, SessionEnd::Closed);
     assert!(index.accept("a", "", Ticks(LOCK)).is_none());
     assert_eq!(insert(&mut index, "a", 2), 0);
     assert!(!index.has_available());
     assert!(index.ended(&held));
-    assert!(index.end(&held).is_none(), "only once");
+    assert!(index.end(&held, SessionEnd::Closed).is_none(), "only once");
+}
+
+#[test]
+fn a_session_stays_while_a_unit_of_work_is_under_way_in_it() {
+    let mut index = Index::default();
+    insert(&mut index, "a", 1);
+    insert(&mut index, "a", 2);
+    let held = next(&mut index).expect("a is there");
+    let mut expired = Vec::new();
+    let popped = index.pop(&held, Timestamp(0), Ticks(0), false, &mut expired);
+    let popped = popped.expect("it is held").expect("it has a message");
+    assert_eq!(index.lock(&held, &popped, Ticks(0)), Ok(()));
+    for _ in 0..2 {
+        assert_eq!(index.enter_unit(&held, Ticks(0)), Ok(()));
+    }
+    assert!(index.end(&held, SessionEnd::Lapsed).is_none(), "later");
+    assert!(index.enter_unit(&held, Ticks(0)).is_err());
+    assert!(index.accept("a", "", Ticks(LOCK)).is_none());
+    let state = State {
+        bytes: Arc::from(*b"kept"),
+        set_at: Timestamp(0),
+    };
+    index.set_state_of_unit(&held, Some(state));
+    assert!(index.leave_unit(&held).is_none(), "there is another one");
+    let (end, keys) = index.leave_unit(&held).expect("it was the last one");
+    assert_eq!((end, keys), (SessionEnd::Lapsed, vec![popped.key]));
+    assert!(!index.has_available());
+    assert!(index.ended(&held));
+    assert_eq!(index.states().len(), 1);
 }
 
 #[test]
@@ -102,7 +131,7 @@ fn a_lock_that_is_over_holds_nothing() {
     assert_eq!(pop(&mut index, &held, 2 * LOCK), Err(SessionLost));
     assert_eq!(index.renew(&held, Ticks(3 * LOCK), Ticks(2 * LOCK)), Err(SessionLost));
     assert!(index.state(&held, Ticks(2 * LOCK)).is_err());
-    index.end(&held);
+    index.end(&held, SessionEnd::Closed);
     index.ended(&held);
     assert_eq!(index.next_deadline(), Ticks::NEVER);
 }
@@ -193,7 +222,7 @@ proptest! {
                     prop_assert_eq!(pop(&mut index, accepted, 0), Ok(expected));
                 },
                 Step::End(id) => if let Some(accepted) = held.remove(&id) {
-                    index.end(&accepted);
+                    index.end(&accepted, SessionEnd::Closed);
                     let has_more = ready.get(&id).is_some_and(|it| !it.is_empty());
                     prop_assert_eq!(index.ended(&accepted), has_more);
                     if has_more {
