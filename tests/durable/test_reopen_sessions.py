@@ -223,3 +223,27 @@ def test_salvage_brings_messages_and_states(
             with client.get_queue_receiver(name, session_id=session_id, max_wait_time=0) as receiver:
                 assert session_of(receiver).get_state() == session_id.encode() * 3
                 assert bodies(receiver.receive_messages(10)) == ["2", "3"]
+
+
+def test_a_namespace_opens_while_dead_letters_are_to_be_forwarded(
+    bus: Bus, clock: ManualClock, partitioned: bool
+) -> None:
+    """What expired in a session, as opening finds out, is forwarded to where dead letters go (B-253, B-269).
+
+    Opening once waited for itself here: it forwarded before the entities could be asked for.
+    """
+    bus.admin.create_queue("dead")
+    bus.admin.create_queue(
+        "sessions",
+        enable_partitioning=partitioned,
+        requires_session=True,
+        dead_lettering_on_message_expiration=True,
+        forward_dead_lettered_messages_to="dead",
+    )
+    with bus.client.get_queue_sender("sessions") as sender:
+        sender.send_messages(ServiceBusMessage("late", session_id="s", time_to_live=timedelta(seconds=1)))
+    clock.advance(2)
+    bus.reopen("close")
+    with bus.client.get_queue_receiver("dead") as receiver:
+        (message,) = receiver.receive_messages(5, max_wait_time=0)
+    assert (str(message), message.dead_letter_reason) == ("late", "TTLExpiredException")

@@ -51,7 +51,7 @@ impl Bus {
         };
         let open = &mut self.works[work];
         refusals.extend(self.world.transactional_settle_refusals(&open.work, &settle));
-        let result = open.transaction.settle(&slot.receiver, held.key, settlement(verb));
+        let result = open.transaction.settle(&slot.receiver, &[held.key], settlement(verb));
         if judged("settle in a transaction", &refusals, result).is_some() {
             self.world.settled_in(&mut open.work, settle);
         }
