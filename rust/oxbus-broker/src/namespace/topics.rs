@@ -211,14 +211,14 @@ impl Namespace {
         // Taken for writing, so that two changes do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
-        let before = entity.compiled_rules();
-        let mut rules = before.clone();
-        change(&mut rules)?;
-        self.check_filters(&topic, &before, &rules)?;
         check_health(
             (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
             "update",
         )?;
+        let before = entity.compiled_rules();
+        let mut rules = before.clone();
+        change(&mut rules)?;
+        self.check_filters(&topic, &before, &rules)?;
         let now = self.clock().now();
         if let Some(stores) = &self.inner.stores {
             let entry = EntityRole::Subscription {
