@@ -154,6 +154,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
         it.cell.push_seen(Some(&it.admission), &mut sends.events);
     }
     if let Some(Attached { cell, admission }) = attached {
+        sends.exact_numbers = true;
         cell.push_attached(admission, &mut sends.events);
     }
     let mut unit = Unit {
