@@ -157,6 +157,7 @@ impl Queue {
         let unit = Unit {
             sends,
             held: held.collect(),
+            admitted: admission.iter().collect(),
             ..Unit::default()
         };
         let committed = cell.commit_unit(unit, moment, cell.durability(None));
