@@ -291,7 +291,8 @@ fn add_sent<'a>(
                 record: record.into(),
                 expires_at,
             };
-            let due = entry.due;
+            // A time in the past is now, as in a plain send (B-234).
+            let due = entry.due.map(|due| due.max(moment.now));
             departure.schedule(entity, index, counter, Arrival { message, due });
             shown.push(Queue::sequence_number(index, counter));
         } else if entity.is_topic() {

@@ -296,6 +296,8 @@ impl Namespace {
         entity: &Arc<Queue>,
         change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
     ) -> Result<()> {
+        // What happened before goes by the settings that held then.
+        entity.tick(self.inner.core.clock().moment());
         // Taken for writing, so that two updates do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
