@@ -52,6 +52,22 @@ def test_scheduled_message_waits_for_its_time(
     receiver.complete_message(message)
 
 
+def test_a_schedule_happens_once(
+    sender: ServiceBusSender,
+    receiver: ServiceBusReceiver,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+) -> None:
+    """A message that came due and was completed never comes again (B-244)."""
+    sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + timedelta(hours=1))
+    clock.advance(3600)
+    receiver.complete_message(receive_one(receiver))
+    for days in (1, 7, 30, 365):
+        clock.advance(days * 86_400)
+        assert receiver.receive_messages(max_wait_time=0) == []
+    assert receiver.peek_messages() == []
+
+
 def test_schedule_returns_one_number_for_each_message(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:

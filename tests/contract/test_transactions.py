@@ -1040,6 +1040,25 @@ class TestFailedCommits:
                     sender.send_messages(large, transaction=txn)
             assert len(receiver.receive_messages(10, max_wait_time=0)) == 3
 
+    def test_a_refused_commit_is_not_tried_again(
+        self,
+        client: ServiceBusClient,
+        make_queue: Callable[..., str],
+    ) -> None:
+        """When there is room again, what was rolled back stays away (B-320)."""
+        name = make_queue("full", max_size_in_megabytes=1)
+        large = message("x" * 700_000)
+        with client.get_queue_sender(name) as sender, client.get_queue_receiver(name, max_wait_time=0) as receiver:
+            sender.send_messages(large)
+            txn = client.transaction()
+            sender.send_messages(message("late"), transaction=txn)
+            sender.send_messages(large, transaction=txn)
+            with pytest.raises(ServiceBusQuotaExceededError):
+                txn.commit()
+            receiver.complete_messages(receiver.receive_messages())
+            sender.send_messages(message("after"))
+            assert texts(receiver.receive_messages(10)) == ["after"]
+
     def test_a_memory_limit(self, store: str, open_namespace: Callable[..., Namespace], partitioned: bool) -> None:
         """In memory the limit refuses the commit; in a directory bodies go to disk (R-25)."""
         namespace = open_namespace(memory_limit_bytes=2 << 20)

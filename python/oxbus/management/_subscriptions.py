@@ -70,8 +70,8 @@ class SubscriptionRuntimeProperties:
         accessed_at_utc: When it was last received from; the first day of year 1 before that.
         active_message_count: Messages that are ready, locked or deferred.
         dead_letter_message_count: Messages in its dead-letter queue.
-        transfer_message_count: Messages on their way to another entity.
-        transfer_dead_letter_message_count: Messages that could not be forwarded.
+        transfer_message_count: Messages that wait to be forwarded.
+        transfer_dead_letter_message_count: Always 0: what cannot be forwarded is dead-lettered.
         total_message_count: All of them.
         locked_message_count: Those of the active ones that a receiver holds.
         deferred_message_count: Those of the active ones that were deferred.
