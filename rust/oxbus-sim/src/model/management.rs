@@ -63,9 +63,6 @@ impl World {
     pub fn update_refusals(&self, entity: usize, next: &QueueSettings) -> Refusals {
         let it = &self.entities[entity];
         let held = &it.settings;
-        if next == held {
-            return Refusals::new();
-        }
         let mut refusals = self.settings_refusals(&it.name, next);
         let changes = held.enable_partitioning != next.enable_partitioning
             || held.requires_session != next.requires_session

@@ -173,7 +173,7 @@ impl Bus {
     pub(crate) fn look_around(&mut self) {
         // Forwarding moves what was learned in one entity into another.
         let mut unexplained = None;
-        for _ in 0..8 {
+        for _ in 0..16 {
             let blurred: Vec<usize> = self
                 .world
                 .living()
