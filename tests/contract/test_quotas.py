@@ -68,9 +68,7 @@ def test_a_full_topic_refuses_sends(
 
 
 def test_a_hot_key_fills_its_partition_alone(
-    client: ServiceBusClient,
-    admin: ServiceBusAdministrationClient,
-    key_in: Callable[..., str],
+    client: ServiceBusClient, admin: ServiceBusAdministrationClient, key_in: Callable[..., str]
 ) -> None:
     """Each partition has the whole size: others have room, and keyless messages find it (B-035)."""
     admin.create_queue("q", enable_partitioning=True, max_size_in_megabytes=1)

@@ -432,6 +432,8 @@ class NamespaceMachine(RuleBasedStateMachine):
     def purge(self, path: str, sub_queue: str | None, limit: int) -> None:
         """Remove what nobody has, the lowest numbers of each partition first (B-402)."""
         entity = self.world.entities[path]
+        if self.refuses(entity, lambda: self.admin.purge_messages(path, sub_queue=sub_queue, limit=limit), sub_queue):
+            return
         ready = entity.ready(sub_queue, self.world.now)
         assert self.admin.purge_messages(path, sub_queue=sub_queue, limit=limit) == min(limit, len(ready))
         left = self.browse(path, sub_queue)
@@ -439,11 +441,29 @@ class NamespaceMachine(RuleBasedStateMachine):
             if number not in left:
                 del entity.stream(sub_queue)[number]
 
+    @staticmethod
+    def refuses(entity: Entity, call: Callable[[], object], sub_queue: str | None, *, sends: bool = False) -> bool:
+        """Check that a call is refused by the status or because all is moved on (B-137, B-397); tell whether it is."""
+        if sub_queue is None and entity.forward_to is not None:
+            error: type[Exception] = InvalidOperationError
+        elif not entity.is_receiving or (sends and not entity.is_sending):
+            error = MessagingEntityDisabledError
+        else:
+            return False
+        with pytest.raises(error):
+            call()
+        return True
+
     @rule(path=st.sampled_from(PATHS))
     def resubmit(self, path: str) -> None:
         """Send dead letters again, as new messages without their reason (B-270)."""
         entity = self.world.entities[path]
+        if self.refuses(entity, lambda: self.admin.resubmit_dead_letters(path), "deadletter", sends=True):
+            return
         ready = entity.ready("deadletter", self.world.now)
+        if entity.requires_session:
+            # One without a session would come back at once (B-185).
+            ready = [number for number in ready if entity.dead[number].session is not None]
         assert self.admin.resubmit_dead_letters(path) == len(ready)
         for number in ready:
             message = entity.dead.pop(number).copy()
@@ -459,6 +479,7 @@ class NamespaceMachine(RuleBasedStateMachine):
         entity = self.world.entities[path]
         entity.is_sending = status in (EntityStatus.ACTIVE, EntityStatus.RECEIVE_DISABLED)
         entity.is_receiving = status in (EntityStatus.ACTIVE, EntityStatus.SEND_DISABLED)
+        self.world.forward(entity)
 
     @rule(name=st.sampled_from(["all", "some"]), which=st.sampled_from([*RULES, "$Default"]))
     def toggle_rule(self, name: str, which: str) -> None:

@@ -48,11 +48,13 @@ class World:
         self.forward(entity)
 
     def forward(self, entity: Entity) -> None:
-        """Move what is ready in an entity that forwards (B-331, B-335)."""
-        if entity.forward_to is None:
+        """Move what is ready in an entity that forwards (B-331, B-335), unless its status keeps it (B-397)."""
+        if entity.forward_to is None or not entity.is_receiving:
             return
         to = self.entities.get(entity.forward_to)
-        reason = "MessagingEntityNotFound" if to is None else None if to.is_sending else "AutoForwardFailed"
+        reason = None
+        if to is None or not to.is_sending:
+            reason = f"MessagingEntity{'NotFound' if to is None else 'Disabled'}Exception"
         for number in entity.ready(None, self.now):
             if reason is not None:
                 entity.bury(number, reason)
