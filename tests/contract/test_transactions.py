@@ -1041,9 +1041,7 @@ class TestFailedCommits:
             assert len(receiver.receive_messages(10, max_wait_time=0)) == 3
 
     def test_a_refused_commit_is_not_tried_again(
-        self,
-        client: ServiceBusClient,
-        make_queue: Callable[..., str],
+        self, client: ServiceBusClient, make_queue: Callable[..., str]
     ) -> None:
         """When there is room again, what was rolled back stays away (B-320)."""
         name = make_queue("full", max_size_in_megabytes=1)
