@@ -138,7 +138,7 @@ def test_properties_have_no_limit_of_their_own(
     client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
     """More than 32 KB in one, and more than 64 KB in all, come back as they were sent (B-048)."""
-    properties: dict[str | bytes, str] = {name: name * 40_000 for name in ("a", "b", "c")}
+    properties = {name: name * 40_000 for name in ("a", "b", "c")}
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", application_properties=properties))
         assert receive_one(receiver).application_properties == properties
