@@ -11,6 +11,7 @@ import pytest
 from oxbus import Namespace, ServiceBusClient
 from oxbus.exceptions import MessageSizeExceededError, ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.spark.owned import owned_partition
 from oxbus.testing import heal, inject_fault
 
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ def test_rows_are_attached_once_for_each_name(path: Path) -> None:
         assert sender._attach_arrow(rows(), "job/0", PARTITION) == {}
     assert attach(path, "job/1") == {PARTITION: len(KEYS)}
     assert bodies(path) == [*KEYS, *KEYS]
+
+
+def test_no_snapshot_and_no_gap_between_tasks(path: Path) -> None:
+    """Tasks close without one, their rows have consecutive numbers all the same, and the next owner finds all."""
+    for task in range(3):
+        with owned_partition(str(path), PARTITION, 0, "os") as namespace:
+            ServiceBusClient(namespace).get_queue_sender("q")._attach_arrow(rows(), f"job/{task}", PARTITION)
+    snapshots = [file.stem for file in path.glob(f"shard-{PARTITION:02}/*.snapshot")]
+    assert [int(stem) for stem in snapshots] == [0]  # the one that a namespace begins with
+    with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
+        receiver = client.get_queue_receiver("q", max_wait_time=0, receive_mode="receiveanddelete")
+        numbers = [(message.sequence_number or 0) & ((1 << 48) - 1) for message in receiver]
+    assert numbers == list(range(1, 3 * len(KEYS) + 1))
 
 
 def test_name_holds_for_one_partition_and_one_queue(path: Path) -> None:

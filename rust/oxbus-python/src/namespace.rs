@@ -157,6 +157,13 @@ impl Namespace {
         Ok(())
     }
 
+    /// See `oxbus.spark.owned`.
+    fn _close_as_it_is(&self, py: Python<'_>) -> PyResult<()> {
+        let namespace = self.namespace.get()?;
+        py.detach(|| namespace.close_as_it_is());
+        Ok(())
+    }
+
     #[getter]
     fn closed(&self) -> PyResult<bool> {
         Ok(!self.namespace.get()?.is_open())

@@ -154,6 +154,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
         it.cell.push_seen(Some(&it.admission), &mut sends.events);
     }
     if let Some(Attached { cell, admission }) = attached {
+        sends.exact_numbers = true;
         cell.push_attached(admission, &mut sends.events);
     }
     let mut unit = Unit {
@@ -290,7 +291,8 @@ fn add_sent<'a>(
                 record: record.into(),
                 expires_at,
             };
-            let due = entry.due;
+            // A time in the past is now, as in a plain send (B-234).
+            let due = entry.due.map(|due| due.max(moment.now));
             departure.schedule(entity, index, counter, Arrival { message, due });
             shown.push(Queue::sequence_number(index, counter));
         } else if entity.is_topic() {

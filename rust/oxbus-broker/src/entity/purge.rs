@@ -157,6 +157,7 @@ impl Queue {
         let unit = Unit {
             sends,
             held: held.collect(),
+            admitted: admission.iter().collect(),
             ..Unit::default()
         };
         let committed = cell.commit_unit(unit, moment, cell.durability(None));
@@ -190,10 +191,13 @@ impl Queue {
                 break;
             };
             from = last.next();
+            let mut is_last = last >= end;
             page.retain(|message| message.counter < end && matches!(message.phase, Phase::Ready | Phase::Cached));
             let mut wanted = Vec::new();
             for message in page {
                 if chosen.len() + wanted.len() == max {
+                    // Some of the wanted ones may have expired.
+                    (from, is_last) = (message.counter, false);
                     break;
                 }
                 match wants(&message) {
@@ -207,7 +211,7 @@ impl Queue {
                 }
             }
             self.take_hold((sub_queue, index, cell), wanted, &mut chosen);
-            if last >= end {
+            if is_last {
                 break;
             }
         }

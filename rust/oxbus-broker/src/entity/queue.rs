@@ -496,9 +496,16 @@ impl Queue {
     }
 
     #[cold]
-    pub(super) fn recall(&self, sub_queue: SubQueue, index: usize) {
+    fn recall(&self, sub_queue: SubQueue, index: usize) {
         for cache in self.receivable(sub_queue).caches() {
             send_back(self, sub_queue, cache.recall_cell(index));
+        }
+    }
+
+    /// Takes what stands in the caches of receivers, prefetched or not, back to its cells.
+    pub(super) fn recall_all(&self, sub_queue: SubQueue) {
+        for cache in self.receivable(sub_queue).caches() {
+            send_back(self, sub_queue, cache.recall(usize::MAX));
         }
     }
 

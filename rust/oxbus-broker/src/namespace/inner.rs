@@ -36,7 +36,7 @@ impl CloseHandle {
     /// Closes it, if it is still there.
     pub fn close(&self) {
         if let Some(inner) = self.0.upgrade() {
-            inner.close();
+            inner.close(false);
         }
     }
 }
@@ -332,7 +332,8 @@ impl Inner {
         }
     }
 
-    pub(super) fn close(&self) {
+    /// Ends it. Snapshots are written unless `as_it_is`.
+    pub(super) fn close(&self, as_it_is: bool) {
         if !self.core.shut() {
             return;
         }
@@ -349,7 +350,8 @@ impl Inner {
                 // A shard that cannot be saved keeps its journal: the next open reads that. One without news is saved when
                 // numbers were set aside, so that the next open goes on without a gap.
                 let has_news = |journal: &Journal| journal.unsaved_bytes() > 0 || self.sets_numbers_aside(shard);
-                if shard.health().serves() && shard.journal().is_some_and(has_news) {
+                let saves = !as_it_is || self.sets_numbers_aside(shard);
+                if saves && shard.health().serves() && shard.journal().is_some_and(has_news) {
                     let _ = shard.save(|| self.cells_of(shard), true);
                 }
             }
@@ -456,6 +458,6 @@ impl durable::Kept for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.close();
+        self.close(false);
     }
 }

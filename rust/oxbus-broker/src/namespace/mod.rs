@@ -141,7 +141,13 @@ impl Namespace {
     /// Ends the namespace: every later call fails, and who waits learns it. In memory, the messages are gone; in a
     /// directory, everything acknowledged is there, and others may open it.
     pub fn close(&self) {
-        self.inner.close();
+        self.inner.close(false);
+    }
+
+    /// The same without snapshots, which costs time now and saves some at the next open: for who only adds messages, to
+    /// journals that have little else.
+    pub fn close_as_it_is(&self) {
+        self.inner.close(true);
     }
 
     /// Writes a snapshot of every healthy partition and lets go of the journals before it.
@@ -290,6 +296,8 @@ impl Namespace {
         entity: &Arc<Queue>,
         change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
     ) -> Result<()> {
+        // What happened before goes by the settings that held then.
+        entity.tick(self.inner.core.clock().moment());
         // Taken for writing, so that two updates do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;

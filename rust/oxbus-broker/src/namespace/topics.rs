@@ -98,6 +98,8 @@ impl Namespace {
         });
         let first = [compile(&rule)?];
         self.check_filters(&topic, &[], &first)?;
+        // What was due before is not its own (B-241).
+        topic.tick(self.clock().moment());
         let settings = QueueSettings {
             // A subscription lives with its topic (B-009).
             enable_partitioning: topic.is_partitioned(),
@@ -208,17 +210,19 @@ impl Namespace {
     ) -> Result<()> {
         let topic = self.topic(topic)?;
         let entity = self.subscription(topic.name().as_str(), subscription)?;
+        // What was due before goes by the rules that held then (B-241).
+        topic.tick(self.clock().moment());
         // Taken for writing, so that two changes do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
-        let before = entity.compiled_rules();
-        let mut rules = before.clone();
-        change(&mut rules)?;
-        self.check_filters(&topic, &before, &rules)?;
         check_health(
             (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
             "update",
         )?;
+        let before = entity.compiled_rules();
+        let mut rules = before.clone();
+        change(&mut rules)?;
+        self.check_filters(&topic, &before, &rules)?;
         let now = self.clock().now();
         if let Some(stores) = &self.inner.stores {
             let entry = EntityRole::Subscription {

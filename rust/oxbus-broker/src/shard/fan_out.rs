@@ -44,6 +44,8 @@ pub struct FanOut<'a> {
     pub scheduled: Vec<(usize, Counter, Arrival)>,
     /// A message that waited until now.
     pub due: Option<Counter>,
+    /// No numbers are set aside beyond those of the messages: nobody goes on in this process.
+    pub exact_numbers: bool,
     /// What else happens with it, as events.
     pub events: Vec<u8>,
     /// These events add to what is stored.
@@ -167,7 +169,7 @@ impl Cell {
         }));
         for (cell, end) in ends {
             if cell.promised.load(Ordering::Relaxed) < end {
-                let next = Counter(end + NUMBERS_AHEAD);
+                let next = Counter(end + if out.exact_numbers { 0 } else { NUMBERS_AHEAD });
                 Event::Number { next }.encode(cell.entity, &mut entry);
                 promised.push((cell, next.0));
             }

@@ -3,7 +3,7 @@
 //!
 //! Their numbers are found by browsing; so are the expired messages that have left meanwhile (B-251).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::World;
 use super::entity::Entity;
@@ -71,14 +71,28 @@ impl World {
         let mut new: Vec<_> = shown.filter(|((number, _), _)| !known(number)).collect();
         new.sort_by_key(|((number, _), _)| **number);
         let mut unexplained = None;
+        // Behind a number that is not explained yet none of its partition can be: bodies of those that have to wait.
+        let mut stuck = BTreeSet::new();
+        let mut waiting = BTreeSet::new();
         for ((number, sight), is_dead) in new {
-            unexplained = unexplained.or(self.learn_number(entity, *number, sight, is_dead));
+            let partition = Entity::partition_of_number(*number);
+            if stuck.contains(&partition) {
+                waiting.insert(sight.body);
+            } else if let Some(why) = self.learn_number(entity, *number, sight, is_dead) {
+                stuck.insert(partition);
+                unexplained = unexplained.or(Some(why));
+            }
         }
         let target = &mut self.entities[entity];
         for mut lost in std::mem::take(&mut target.arrivals) {
             if lost.expires_at > now {
                 // A chain of entities may need several looks.
                 unexplained = Some(format!("{}: {lost:?} did not arrive", target.name));
+                target.arrivals.push(lost);
+                continue;
+            }
+            if waiting.contains(&lost.content.body) {
+                target.unseen -= 1;
                 target.arrivals.push(lost);
                 continue;
             }

@@ -4,6 +4,8 @@
 use oxbus_model::name::SubQueue;
 
 use super::World;
+use super::arrival::WITHOUT_SESSION;
+use super::entity::Kind;
 use super::message::{Content, FirstNumber, Message};
 
 /// What becomes of a message that is to be forwarded.
@@ -35,6 +37,10 @@ impl World {
             SubQueue::DeadLetter => settings.forward_dead_letters_to.clone(),
         };
         let Some(path) = path else { return false };
+        // One that may not be received from keeps its messages (B-339).
+        if !settings.status.receives() {
+            return false;
+        }
         let mut moved = false;
         for number in self.entities[entity].ready(sub_queue, self.now) {
             let stream = self.entities[entity].stream_mut(sub_queue);
@@ -42,7 +48,7 @@ impl World {
             let content = message.content.clone();
             moved |= match self.fate(&path, &content) {
                 Fate::Goes(to) => {
-                    self.hand_on(to, content, Some(number));
+                    self.hand_on((entity, to), content, Some(number));
                     true
                 }
                 Fate::Buried(reason) if sub_queue == SubQueue::Main => {
@@ -51,7 +57,14 @@ impl World {
                         ..content
                     };
                     let dead = &mut self.entities[entity].dead.messages;
-                    dead.insert(number, Message { content, ..message });
+                    // Dead letters come in the order of their death, and are received by number (B-265).
+                    let returned = true;
+                    let buried = Message {
+                        content,
+                        returned,
+                        ..message
+                    };
+                    dead.insert(number, buried);
                     true
                 }
                 Fate::Buried(_) => {
@@ -66,7 +79,7 @@ impl World {
             match self.fate(&path, &arrival.content) {
                 Fate::Goes(to) if goes => {
                     self.entities[entity].unseen += 1;
-                    self.hand_on(to, arrival.content, None);
+                    self.hand_on((entity, to), arrival.content, None);
                     moved = true;
                     continue;
                 }
@@ -84,20 +97,36 @@ impl World {
 
     fn fate(&self, path: &str, content: &Content) -> Fate {
         let Some(to) = self.find(path) else {
-            return Fate::Buried("MessagingEntityNotFound");
+            return Fate::Buried("MessagingEntityNotFoundException");
         };
         if content.hops >= HOPS_MAX {
             return Fate::Buried("MaxTransferHopCountExceeded");
         }
         let settings = &self.entities[to].settings;
-        if !settings.status.sends() || settings.requires_session && content.session.is_none() {
-            return Fate::Buried("AutoForwardFailed");
+        if !settings.status.sends() {
+            return Fate::Buried("MessagingEntityDisabledException");
+        }
+        if settings.requires_session && content.session.is_none() {
+            return Fate::Buried(WITHOUT_SESSION);
+        }
+        let needs_key = settings.enable_partitioning && settings.requires_duplicate_detection;
+        if needs_key && self.key_of(to, content).is_none() {
+            return Fate::Buried("InvalidOperationException");
         }
         Fate::Goes(to)
     }
 
+    /// The key by the rules of the destination, else by those of the source (B-086). A subscription has those of its topic.
+    fn key_at(&self, (from, to): (usize, usize), content: &Content) -> Option<String> {
+        let from = match self.entities[from].kind {
+            Kind::Subscription(topic) => topic,
+            _ => from,
+        };
+        self.key_of(to, content).or_else(|| self.key_of(from, content))
+    }
+
     /// The destination takes a message by its own rules (B-086, B-337, B-338).
-    fn hand_on(&mut self, to: usize, content: Content, number: Option<u64>) {
+    fn hand_on(&mut self, (from, to): (usize, usize), content: Content, number: Option<u64>) {
         let first_number = match (content.first_number, number) {
             (FirstNumber::None, None) => FirstNumber::Unseen,
             (FirstNumber::None, Some(number)) => FirstNumber::Is(number),
@@ -111,9 +140,9 @@ impl World {
         if !self.is_new(to, &content) {
             return;
         }
-        let partition = match self.key_of(to, &content) {
+        let partition = match self.key_at((from, to), &content) {
+            _ if !self.entities[to].settings.enable_partitioning => Some(0),
             Some(key) => Some(self.partition_of(to, &key)),
-            None if !self.entities[to].settings.enable_partitioning => Some(0),
             // Any will do.
             None => None,
         };

@@ -3,9 +3,10 @@
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::SubQueue;
-use oxbus_model::options::QueueSettings;
+use oxbus_model::options::{EntityStatus, QueueSettings};
 
 use super::entity::{Entity, Kind};
+use super::message::FirstNumber;
 use super::topic::Rule;
 use super::{ErrorKind, Refusals, World};
 
@@ -62,14 +63,16 @@ impl World {
     pub fn update_refusals(&self, entity: usize, next: &QueueSettings) -> Refusals {
         let it = &self.entities[entity];
         let held = &it.settings;
-        if next == held {
-            return Refusals::new();
-        }
         let mut refusals = self.settings_refusals(&it.name, next);
         let changes = held.enable_partitioning != next.enable_partitioning
             || held.requires_session != next.requires_session
             || held.requires_duplicate_detection != next.requires_duplicate_detection;
-        if changes {
+        // A status that stops what the kind does not do (B-396).
+        let is_odd = matches!(
+            (it.kind, next.status),
+            (Kind::Topic, EntityStatus::ReceiveDisabled) | (Kind::Subscription(_), EntityStatus::SendDisabled)
+        );
+        if changes || is_odd {
             refusals.push(ErrorKind::InvalidOperation);
         }
         refusals
@@ -95,6 +98,24 @@ impl World {
         self.forward_all();
     }
 
+    /// Why a purge may be refused: as a receive of that sub-queue, but for sessions.
+    pub fn purge_refusals(&self, entity: usize, sub_queue: SubQueue) -> Refusals {
+        let mut refusals = self.receive_refusals((entity, sub_queue), true);
+        if self.entities[entity].kind == Kind::Topic {
+            refusals.push(ErrorKind::InvalidOperation);
+        }
+        refusals
+    }
+
+    /// Why sending dead letters again may be refused: it receives them and sends them.
+    pub fn resubmit_refusals(&self, entity: usize) -> Refusals {
+        let mut refusals = self.purge_refusals(entity, SubQueue::DeadLetter);
+        if !self.entities[entity].settings.status.sends() {
+            refusals.push(ErrorKind::EntityDisabled);
+        }
+        refusals
+    }
+
     /// Notes a purge: up to `limit` messages that nobody has are gone; `left` are there still (B-402).
     ///
     /// # Panics
@@ -112,28 +133,40 @@ impl World {
         ready: &[u64],
         count: usize,
         left: &[u64],
-    ) -> Vec<super::message::Message> {
+    ) -> Vec<(u64, super::message::Message)> {
         let gone: Vec<u64> = ready.iter().copied().filter(|number| !left.contains(number)).collect();
         assert_eq!(gone.len(), count, "as many are gone as were counted");
         let born = self.serial();
         let stream = self.entities[entity].stream_mut(sub_queue);
         stream.mixed_until = born;
         gone.iter()
-            .map(|number| stream.messages.remove(number).expect("just listed"))
+            .map(|number| (*number, stream.messages.remove(number).expect("just listed")))
             .collect()
     }
 
-    /// Notes that dead letters were sent again: as new messages, without their reason; `left` are dead still.
+    /// Notes that dead letters were sent again: as new messages, without their reason (B-270); `left` are dead still. Where
+    /// a session is required, those without one stay (B-272); none is dropped as a copy, later copies are.
     ///
     /// # Panics
     /// When another number of messages went.
     pub fn resubmitted(&mut self, entity: usize, limit: usize, count: usize, left: &[u64]) {
-        let ready = self.entities[entity].ready(SubQueue::DeadLetter, self.now);
+        let mut ready = self.entities[entity].ready(SubQueue::DeadLetter, self.now);
+        let it = &self.entities[entity];
+        let is_queue = it.kind == Kind::Queue;
+        if it.settings.requires_session {
+            ready.retain(|number| it.dead.messages[number].content.session.is_some());
+        }
         assert_eq!(count, ready.len().min(limit), "all that nobody has are sent again");
-        for message in self.take_away(entity, SubQueue::DeadLetter, &ready, count, left) {
+        for (number, message) in self.take_away(entity, SubQueue::DeadLetter, &ready, count, left) {
             let mut content = message.content;
             content.reason = None;
-            self.arrive(entity, content, None, self.now);
+            content.hops = 0;
+            if is_queue {
+                content.first_number = FirstNumber::None;
+            }
+            self.is_new(entity, &content);
+            let partition = Some(Entity::partition_of_number(number));
+            self.arrive(entity, content, partition, self.now);
         }
         self.forward_all();
     }

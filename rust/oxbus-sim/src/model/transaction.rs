@@ -106,8 +106,23 @@ impl World {
             .extend(batch.iter().map(|content| (entity, content.clone(), due)));
     }
 
-    /// Why a settlement in a transaction may be refused (B-306, B-310).
-    pub fn transactional_settle_refusals(&self, work: &Work, settle: &Settle) -> Refusals {
+    /// Why a list of settlements in a transaction may be refused; then all of it is (B-306, B-310).
+    pub fn transactional_settle_refusals(&self, work: &Work, all: &[Settle]) -> Refusals {
+        let mut refusals = Refusals::new();
+        let shard_of = |it: &Settle| self.shard_of(it.at.0, it.number);
+        for (position, settle) in all.iter().enumerate() {
+            refusals.extend(self.one_settle_refusals(work, settle));
+            if shard_of(settle) != shard_of(&all[0]) {
+                refusals.push(ErrorKind::InvalidOperation);
+            }
+            if all[..position].iter().any(|known| known.hold == settle.hold) {
+                refusals.push(ErrorKind::MessageAlreadySettled);
+            }
+        }
+        refusals
+    }
+
+    fn one_settle_refusals(&self, work: &Work, settle: &Settle) -> Refusals {
         let mut refusals = self.settle_refusals(settle.at, settle.number, settle.hold, Some(settle.verb));
         if let Some((session, id)) = &settle.session {
             refusals.extend(self.session_refusals(settle.at.0, session, *id));
@@ -186,13 +201,18 @@ impl World {
         let mut scheduled = scheduled.iter();
         for (entity, content, due) in &work.sends {
             let is_new = self.is_new(*entity, content);
+            let is_waiting = due.is_some_and(|due| due > self.now);
             if due.is_some() {
                 let number = *scheduled.next().expect("each scheduled message has a number");
                 if is_new {
                     self.entities[*entity].take_number(number);
+                }
+                if is_new && is_waiting {
                     self.accept(*entity, content.clone(), *due, number);
                 }
-            } else if is_new {
+            }
+            // A time in the past is now (B-234), and activation gives a new number (B-235).
+            if is_new && !is_waiting {
                 let partition = self
                     .key_of(*entity, content)
                     .map_or(0, |key| self.partition_of(*entity, &key));

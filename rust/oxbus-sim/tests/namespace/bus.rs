@@ -173,7 +173,7 @@ impl Bus {
     pub(crate) fn look_around(&mut self) {
         // Forwarding moves what was learned in one entity into another.
         let mut unexplained = None;
-        for _ in 0..8 {
+        for _ in 0..16 {
             let blurred: Vec<usize> = self
                 .world
                 .living()
@@ -262,9 +262,9 @@ impl Bus {
         );
         let is_moving = it.settings.forward_to.is_some();
         let expected = (
-            // Of an entity that forwards, what cannot go is counted as on its way.
+            // Of an entity that forwards, what cannot go is counted as on its way; what somebody has, or has deferred, stays.
             if is_moving {
-                0
+                count(|it| it.hold.is_some() || it.place == Place::Deferred)
             } else {
                 it.main.messages.len() as u64 - scheduled
             },

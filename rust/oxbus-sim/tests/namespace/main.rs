@@ -65,7 +65,12 @@ impl Bus {
             Step::ReadState { slot } => self.read_state(slot),
             Step::SetState { slot, state } => self.set_state(slot, state),
             Step::Begin { work } => self.begin(work),
-            Step::SettleIn { work, pick, verb } => self.settle_in(work, pick, verb),
+            Step::SettleIn {
+                work,
+                pick,
+                count,
+                verb,
+            } => self.settle_in(work, (pick, count), verb),
             Step::StateIn { work, slot, state } => self.state_in(work, slot, state),
             Step::Commit { work } => self.commit(work),
             Step::RollBack { work } => self.roll_back(work),

@@ -197,9 +197,6 @@ impl Bus {
 
     pub(crate) fn purge(&mut self, entity: usize, dead: bool, limit: usize) {
         let sub_queue = if dead { SubQueue::DeadLetter } else { SubQueue::Main };
-        if !self.world.is_receivable(entity) {
-            return;
-        }
         let choice = Choice {
             limit: Some(limit),
             ..Choice::default()
@@ -208,15 +205,15 @@ impl Bus {
             .namespace
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
-        let removed = queue.purge(sub_queue, &choice).expect("nothing fails");
+        let refusals = self.world.purge_refusals(entity, sub_queue);
+        let Some(removed) = judged("purge", &refusals, queue.purge(sub_queue, &choice)) else {
+            return;
+        };
         let left = self.numbers((entity, sub_queue));
         self.world.purged(entity, sub_queue, limit, removed, &left);
     }
 
     pub(crate) fn resubmit(&mut self, entity: usize, limit: usize) {
-        if !self.world.is_receivable(entity) {
-            return;
-        }
         let choice = Choice {
             limit: Some(limit),
             ..Choice::default()
@@ -225,7 +222,10 @@ impl Bus {
             .namespace
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
-        let sent = queue.resubmit(&choice).expect("nothing fails");
+        let refusals = self.world.resubmit_refusals(entity);
+        let Some(sent) = judged("resubmit", &refusals, queue.resubmit(&choice)) else {
+            return;
+        };
         let left = self.numbers((entity, SubQueue::DeadLetter));
         self.world.resubmitted(entity, limit, sent, &left);
     }

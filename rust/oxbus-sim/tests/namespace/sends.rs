@@ -59,7 +59,6 @@ impl Bus {
                     key
                 },
                 id: match draft.id {
-                    Id::None if bus.needs_ids() => Some(format!("m{body}")),
                     Id::None => None,
                     Id::Own => Some(format!("m{body}")),
                     Id::Shared(id) => Some(text("id", id)),
@@ -77,16 +76,6 @@ impl Bus {
             draft.key = None;
         }
         (0..load.count).map(|position| one(self, draft, position)).collect()
-    }
-
-    /// What becomes of a message without key and id that is forwarded to an entity which needs one, no rule says.
-    fn needs_ids(&self) -> bool {
-        let world = &self.world;
-        let needs = |it: usize| {
-            let settings = &world.entities[it].settings;
-            settings.enable_partitioning && settings.requires_duplicate_detection
-        };
-        world.living().into_iter().any(needs)
     }
 
     pub(crate) fn send(&mut self, entity: usize, load: Load) {

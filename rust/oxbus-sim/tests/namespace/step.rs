@@ -132,6 +132,7 @@ pub(crate) enum Step {
     SettleIn {
         work: usize,
         pick: usize,
+        count: usize,
         verb: Verb,
     },
     StateIn {
@@ -347,7 +348,8 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
     let transaction = prop_oneof![
         2 => work().prop_map(|work| Step::Begin { work }),
         4 => (work(), 0usize..4, load()).prop_map(|(work, entity, load)| Step::SendIn { work, entity, load }),
-        4 => (work(), pick(), verb()).prop_map(|(work, pick, verb)| Step::SettleIn { work, pick, verb }),
+        4 => (work(), pick(), prop_oneof![2 => Just(1usize), 1 => 2usize..5], verb())
+            .prop_map(|(work, pick, count, verb)| Step::SettleIn { work, pick, count, verb }),
         1 => (work(), slot(), prop::option::of(0u8..3)).prop_map(|(work, slot, state)| Step::StateIn { work, slot, state }),
         4 => work().prop_map(|work| Step::Commit { work }),
         1 => work().prop_map(|work| Step::RollBack { work }),

@@ -20,7 +20,9 @@ impl Bus {
 
     pub(crate) fn send_in(&mut self, work: usize, entity: usize, load: Load) {
         let contents = self.contents(load);
-        let due = load.delay_ms.map(|_| self.world.now + LATER_MS);
+        // At once by the time of the commit, or later than that in any case.
+        let due_of = |ms: u64| self.world.now + if ms < 1_000 { ms.saturating_sub(500) } else { LATER_MS };
+        let due = load.delay_ms.map(due_of);
         let open = &mut self.works[work];
         let refusals = self.world.transactional_send_refusals(&open.work, entity, &contents);
         let path = self.world.entities[entity].name.clone();
@@ -36,24 +38,40 @@ impl Bus {
         }
     }
 
-    pub(crate) fn settle_in(&mut self, work: usize, pick: usize, verb: Verb) {
+    pub(crate) fn settle_in(&mut self, work: usize, (pick, count): (usize, usize), verb: Verb) {
         let Some(held) = self.pick(pick) else { return };
         let Some((slot, mut refusals)) = self.settler(&held) else {
             return;
         };
         let slot = self.slots[slot].as_ref().expect("just found");
-        let settle = Settle {
-            at: held.at,
-            number: held.number,
-            hold: held.hold,
-            verb,
-            session: slot.session.clone(),
-        };
+        // Others of the same receiver, and now and then the same again.
+        let alike: Vec<_> = self
+            .held
+            .iter()
+            .rev()
+            .take(40)
+            .filter(|it| it.at == held.at && it.session == held.session)
+            .collect();
+        let others = (1..count).map(|step| alike[(pick + step) % alike.len()]);
+        let all: Vec<_> = std::iter::once(&held).chain(others).collect();
+        let settles: Vec<Settle> = all
+            .iter()
+            .map(|it| Settle {
+                at: it.at,
+                number: it.number,
+                hold: it.hold,
+                verb,
+                session: slot.session.clone(),
+            })
+            .collect();
+        let keys: Vec<_> = all.iter().map(|it| it.key).collect();
         let open = &mut self.works[work];
-        refusals.extend(self.world.transactional_settle_refusals(&open.work, &settle));
-        let result = open.transaction.settle(&slot.receiver, &[held.key], settlement(verb));
+        refusals.extend(self.world.transactional_settle_refusals(&open.work, &settles));
+        let result = open.transaction.settle(&slot.receiver, &keys, settlement(verb));
         if judged("settle in a transaction", &refusals, result).is_some() {
-            self.world.settled_in(&mut open.work, settle);
+            for settle in settles {
+                self.world.settled_in(&mut open.work, settle);
+            }
         }
     }
 

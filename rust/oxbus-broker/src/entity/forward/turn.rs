@@ -145,11 +145,11 @@ impl Queue {
         // Waited for: once the settings are changed, no message goes by the old ones.
         let turn = InTurn::begin();
         let mut aside = self.forwarding.wait_for_turn();
+        for sub_queue in SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it)) {
+            self.recall_all(sub_queue);
+        }
         for (index, cell) in self.cells() {
             for sub_queue in SUB_QUEUES {
-                if self.is_forwarding(sub_queue) {
-                    self.recall(sub_queue, index);
-                }
                 let place = (sub_queue, index);
                 for (obstacle, _) in aside.of(place) {
                     aside.release(place, obstacle, cell, ticks);
