@@ -180,7 +180,7 @@ def test_partitioning_refusal_says_so(admin: ServiceBusAdministrationClient) -> 
 
 @pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
 def test_option_out_of_range_is_refused(admin: ServiceBusAdministrationClient, name: str, value: Any) -> None:
-    """An option outside its range is refused by name, at creation and at update, and changes nothing (B-025 to B-030)."""
+    """Out of its range it is refused by name, at creation and at update, and nothing changes (B-025 to B-030)."""
     with pytest.raises((ServiceBusError, ValueError), match=name):
         admin.create_queue("q", **{name: value})
     assert names(admin) == []

@@ -51,19 +51,12 @@ def test_a_full_topic_refuses_sends(
     topic = make_topic("news", max_size_in_megabytes=1)
     for name in ("first", "second"):
         subscribe(name)
-
-    def fill() -> None:
-        for _ in range(5):
-            sender.send_messages(large())
-
     with client.get_topic_sender(topic) as sender:
+        sender.send_messages(large())
         with pytest.raises(ServiceBusQuotaExceededError, match="for Topic: 'news'"):
-            fill()
-        for name in ("first", "second"):
-            with pytest.raises(ServiceBusQuotaExceededError, match="for Topic: 'news'"):
-                sender.send_messages(large())
-            with client.get_subscription_receiver(topic, name, max_wait_time=0) as receiver:
-                receiver.complete_messages(receiver.receive_messages(max_message_count=10))
+            sender.send_messages(large())
+        with client.get_subscription_receiver(topic, "first", max_wait_time=0) as receiver:
+            receiver.complete_messages(receiver.receive_messages())
         sender.send_messages(large())
 
 
@@ -145,7 +138,7 @@ def test_properties_have_no_limit_of_their_own(
     client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
     """More than 32 KB in one, and more than 64 KB in all, come back as they were sent (B-048)."""
-    properties: dict[str | bytes, str] = {name: name * 40_000 for name in ("a", "b", "c")}
+    properties = {name: name * 40_000 for name in ("a", "b", "c")}
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", application_properties=properties))
         assert receive_one(receiver).application_properties == properties

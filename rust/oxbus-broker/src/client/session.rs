@@ -194,7 +194,7 @@ impl Receiver {
         let Some(max) = self.queue.size_bytes_max() else {
             return Ok(());
         };
-        if growth == 0 || cell.has_room(growth as u64, max, || cell.counted_bytes()) {
+        if growth == 0 || cell.has_room(growth as u64, growth as u64, max, || cell.counted_bytes()) {
             return Ok(());
         }
         Err(self.queue.is_full(held.index, max))

@@ -29,10 +29,16 @@ impl Queue {
             let now = moment.now.max(clock.now());
             self.tick(Moment { now, ..moment });
         }
-        if let Some(max) = self.size_bytes_max()
-            && !cell.has_room(bytes as u64, max, || self.counted_bytes(index))
-        {
-            return Err(self.is_full(index, max));
+        if let Some(max) = self.size_bytes_max() {
+            let bytes = bytes as u64;
+            let copies = if self.is_topic() {
+                self.subscribers().entities.len().max(1) as u64
+            } else {
+                1
+            };
+            if !cell.has_room(bytes, bytes * copies, max, || self.counted_bytes(index)) {
+                return Err(self.is_full(index, max));
+            }
         }
         Ok(cell)
     }

@@ -271,17 +271,18 @@ impl Cell {
         records + self.sessions.as_ref().map_or(0, Sessions::state_bytes) as u64
     }
 
-    /// True when `bytes` more keep what counts within `max`. Asks for the `exact` count only near the bound.
+    /// True when `bytes` more keep what counts within `max`. Asks for the `exact` count only near the bound, which
+    /// grows by `growth`: the most that counts in the end, with all copies of a topic.
     #[inline]
-    pub fn has_room(&self, bytes: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
-        let bound = self.stored_bytes_bound.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    pub fn has_room(&self, bytes: u64, growth: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
+        let bound = self.stored_bytes_bound.fetch_add(growth, Ordering::Relaxed) + growth;
         if bound <= max {
             return true;
         }
         let exact = exact();
         let fits = exact + bytes <= max;
         self.stored_bytes_bound
-            .store(if fits { exact + bytes } else { exact }, Ordering::Relaxed);
+            .store(if fits { exact + growth } else { exact }, Ordering::Relaxed);
         fits
     }
 
