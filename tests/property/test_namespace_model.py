@@ -428,42 +428,40 @@ class NamespaceMachine(RuleBasedStateMachine):
         for message in messages:
             self.world.accept("sessions", message)
 
+    def refusal(self, path: str, sub_queue: str | None) -> type[Exception] | tuple[type[Exception], ...] | None:
+        """Why messages may not be taken away: as a receive is refused, but for sessions (B-137, B-397)."""
+        entity = self.world.entities[path]
+        if sub_queue is None and entity.forward_to:
+            return InvalidOperationError, MessagingEntityDisabledError
+        return None if entity.is_receiving else MessagingEntityDisabledError
+
     @rule(path=st.sampled_from(PATHS), sub_queue=st.sampled_from([None, "deadletter"]), limit=st.sampled_from([1, 100]))
     def purge(self, path: str, sub_queue: str | None, limit: int) -> None:
         """Remove what nobody has, the lowest numbers of each partition first (B-402)."""
         entity = self.world.entities[path]
-        if self.refuses(entity, lambda: self.admin.purge_messages(path, sub_queue=sub_queue, limit=limit), sub_queue):
-            return
         ready = entity.ready(sub_queue, self.world.now)
+        refusal = self.refusal(path, sub_queue)
+        if refusal is not None:
+            with pytest.raises(refusal):
+                self.admin.purge_messages(path, sub_queue=sub_queue, limit=limit)
+            return
         assert self.admin.purge_messages(path, sub_queue=sub_queue, limit=limit) == min(limit, len(ready))
         left = self.browse(path, sub_queue)
         for number in ready:
             if number not in left:
                 del entity.stream(sub_queue)[number]
 
-    @staticmethod
-    def refuses(entity: Entity, call: Callable[[], object], sub_queue: str | None, *, sends: bool = False) -> bool:
-        """Check that a call is refused by the status or because all is moved on (B-137, B-397); tell whether it is."""
-        if sub_queue is None and entity.forward_to is not None:
-            error: type[Exception] = InvalidOperationError
-        elif not entity.is_receiving or (sends and not entity.is_sending):
-            error = MessagingEntityDisabledError
-        else:
-            return False
-        with pytest.raises(error):
-            call()
-        return True
-
     @rule(path=st.sampled_from(PATHS))
     def resubmit(self, path: str) -> None:
-        """Send dead letters again, as new messages without their reason (B-270)."""
+        """Send dead letters again, as new messages without their reason; one without a session stays (B-270, B-272)."""
         entity = self.world.entities[path]
-        if self.refuses(entity, lambda: self.admin.resubmit_dead_letters(path), "deadletter", sends=True):
-            return
         ready = entity.ready("deadletter", self.world.now)
         if entity.requires_session:
-            # One without a session would come back at once (B-185).
             ready = [number for number in ready if entity.dead[number].session is not None]
+        if not entity.is_sending or self.refusal(path, "deadletter") is not None:
+            with pytest.raises(MessagingEntityDisabledError):
+                self.admin.resubmit_dead_letters(path)
+            return
         assert self.admin.resubmit_dead_letters(path) == len(ready)
         for number in ready:
             message = entity.dead.pop(number).copy()
@@ -479,7 +477,8 @@ class NamespaceMachine(RuleBasedStateMachine):
         entity = self.world.entities[path]
         entity.is_sending = status in (EntityStatus.ACTIVE, EntityStatus.RECEIVE_DISABLED)
         entity.is_receiving = status in (EntityStatus.ACTIVE, EntityStatus.SEND_DISABLED)
-        self.world.forward(entity)
+        for source in self.world.entities.values():
+            self.world.forward(source)
 
     @rule(name=st.sampled_from(["all", "some"]), which=st.sampled_from([*RULES, "$Default"]))
     def toggle_rule(self, name: str, which: str) -> None:

@@ -48,13 +48,16 @@ class World:
         self.forward(entity)
 
     def forward(self, entity: Entity) -> None:
-        """Move what is ready in an entity that forwards (B-331, B-335), unless its status keeps it (B-397)."""
+        """Move what is ready in an entity that forwards (B-331, B-335)."""
+        # One that may not be received from keeps its messages (B-339).
         if entity.forward_to is None or not entity.is_receiving:
             return
         to = self.entities.get(entity.forward_to)
-        reason = None
-        if to is None or not to.is_sending:
-            reason = f"MessagingEntity{'NotFound' if to is None else 'Disabled'}Exception"
+        reason = (
+            None
+            if to is not None and to.is_sending
+            else f"MessagingEntity{'NotFound' if to is None else 'Disabled'}Exception"
+        )
         for number in entity.ready(None, self.now):
             if reason is not None:
                 entity.bury(number, reason)

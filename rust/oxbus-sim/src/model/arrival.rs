@@ -92,7 +92,7 @@ impl World {
                 continue;
             }
             if waiting.contains(&lost.content.body) {
-                target.unseen -= 1;
+                target.unseen = target.unseen.saturating_sub(1);
                 target.arrivals.push(lost);
                 continue;
             }
@@ -101,7 +101,7 @@ impl World {
                 lost.content.reason = Some(EXPIRED.to_owned());
                 lost.dead = true;
                 lost.expires_at = NEVER;
-                target.unseen -= 1;
+                target.unseen = target.unseen.saturating_sub(1);
                 target.arrivals.push(lost);
             }
         }
@@ -155,7 +155,7 @@ impl World {
         arrival.content.rule.clone_from(&sight.rule);
         arrival.content.hops = sight.hops;
         arrival.content.reason.clone_from(&sight.reason);
-        target.unseen -= u64::from(arrival.expires_at <= now);
+        target.unseen = target.unseen.saturating_sub(u64::from(arrival.expires_at <= now));
         target.take_number(number);
         let message = Message {
             content: arrival.content,
