@@ -380,3 +380,20 @@ def test_asyncio(namespace: Namespace, chain: Callable[[int], list[str]]) -> Non
                     await source.receive_messages(max_wait_time=0)
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_what_a_receiver_has_prefetched_is_forwarded_too(
+    client: ServiceBusClient, make_queue: Callable[..., str], admin: ServiceBusAdministrationClient
+) -> None:
+    """Setting `forward_to` moves what is there; only what was handed out stays until it is settled (B-331, B-137)."""
+    source, target = make_queue("source"), make_queue("target")
+    with client.get_queue_sender(source) as sender:
+        sender.send_messages([ServiceBusMessage(str(number), partition_key="k") for number in range(3)])
+    with client.get_queue_receiver(source, prefetch_count=5) as receiver:
+        (held,) = receiver.receive_messages(1, max_wait_time=0)
+        properties = admin.get_queue(source)
+        properties.forward_to = target
+        admin.update_queue(properties)
+        assert admin.get_queue_runtime_properties(target).active_message_count == 2
+        receiver.complete_message(held)
+    assert admin.get_queue_runtime_properties(source).total_message_count == 0

@@ -396,3 +396,14 @@ def test_a_purged_message_is_gone_for_who_saw_it(
     with pytest.raises(MessageNotFoundError):
         receiver.receive_deferred_messages(message.sequence_number)
     assert admin.get_queue_runtime_properties(queue_name).total_message_count == 0
+
+
+def test_what_has_expired_does_not_use_up_the_limit(
+    sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str, clock: ManualClock
+) -> None:
+    """It is gone anyway: as many others are removed as were asked for (B-251, B-402)."""
+    fill(sender, 3, partition_key="k", time_to_live=timedelta(seconds=1))
+    clock.advance(1)
+    fill(sender, 3, partition_key="k")
+    assert admin.purge_messages(queue_name, limit=2) == 2
+    assert admin.get_queue_runtime_properties(queue_name).active_message_count == 1

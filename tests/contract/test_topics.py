@@ -323,6 +323,28 @@ def test_subscription_numbers_its_copies_itself(
     assert len({copy.sequence_number >> 48 for copy in [*every, *some]}) == 1
 
 
+@pytest.mark.parametrize("change", ["subscription", "rule"])
+def test_what_was_due_before_is_not_for_whom_comes_later(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    subscribe: Callable[..., str],
+    clock: ManualClock,
+    counts: Callable[..., tuple[int, int]],
+    change: str,
+) -> None:
+    """Whether anybody looked at the topic in between or not (B-241, B-351)."""
+    subscribe("early")
+    admin.delete_rule("news", "early", "$Default")
+    with client.get_topic_sender("news") as sender:
+        sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + HOUR)
+    clock.advance(3600)
+    if change == "subscription":
+        subscribe("late")
+    else:
+        admin.create_rule("news", "early", "all", filter=TrueRuleFilter())
+    assert counts("late" if change == "subscription" else "early") == (0, 0)
+
+
 def test_number_of_a_scheduled_message(
     client: ServiceBusClient, subscribe: Callable[..., str], clock: ManualClock, take_copies: Callable[..., Any]
 ) -> None:
