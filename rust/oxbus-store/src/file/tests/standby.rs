@@ -32,11 +32,18 @@ fn until(is_so: impl Fn() -> bool) {
 fn a_caller_leaves_and_the_log_ends() {
     for (after, level) in [(0, Level::Written), (1, Level::Synced)] {
         let (below, injection, log) = hanging();
+        let log = Arc::new(log);
         append(&log, Level::Synced).expect("the disk answers");
         injection.begin(DiskFault::Stall, after);
         let lsn = log.next_lsn();
         log.append(lsn, &entry(lsn.0), Room::Adds, level, None).expect("taken");
-        let left = leaving(|| log.commit(lsn, level));
+        // At the disk at two questions in a row: the call that hangs, not one that is answered at once.
+        let (seen, asked) = (Cell::new(0), Arc::clone(&log));
+        let hangs = move || {
+            seen.set(if asked.is_at_disk() { seen.get() + 1 } else { 0 });
+            seen.get() > 1
+        };
+        let left = leave::when(hangs, || log.commit(lsn, level));
         assert_eq!(left, Err(AppendError::Unknown(Failure::Silent)));
         assert!(log.is_at_disk(), "the call has not come back");
         let refused = log.append(log.next_lsn(), b"x", Room::Adds, level, None);
