@@ -249,7 +249,9 @@ impl Transaction {
         self.with(queue, first.index, |work| {
             let is_known = |at: &SettleKey| {
                 let mut settled = work.settled.iter();
-                settled.any(|known| known.at == *at && Arc::ptr_eq(&known.entity, queue))
+                // A dead letter keeps the number that it had before.
+                let sub_queue = receiver.sub_queue();
+                settled.any(|it| it.at == *at && it.sub_queue == sub_queue && Arc::ptr_eq(&it.entity, queue))
             };
             let is_twice = |(position, it): (usize, &SettleKey)| is_known(it) || at[..position].contains(it);
             if at.iter().enumerate().any(is_twice) {

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use oxbus_model::options::QueueSettings;
+
 use super::World;
 use super::entity::Entity;
 use super::message::{Content, Message, NEVER, Place};
@@ -44,6 +46,26 @@ pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why one that was delivered too often is (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
+/// True when what a browser sees, under a number and among the dead letters or not, may be that message.
+fn may_be(
+    it: &Arrival,
+    (number, sight, is_dead): (u64, &Sight, bool),
+    now: u64,
+    settings: &QueueSettings,
+    dropped: &BTreeSet<u64>,
+) -> bool {
+    let expired = it.expires_at <= now
+        && settings.dead_lettering_on_message_expiration
+        && sight.reason.as_deref() == Some(EXPIRED);
+    let partition = Entity::partition_of_number(number);
+    it.content.body == sight.body
+        // Of copies that come together any may be the first, and the others are dropped.
+        && (dropped.contains(&sight.body) || it.content.rule == sight.rule && it.content.hops == sight.hops)
+        && (expired || it.content.reason == sight.reason)
+        && it.partition.is_none_or(|wanted| wanted == partition)
+        && if is_dead { it.dead || expired } else { !it.dead }
+}
+
 impl World {
     /// True when the model has to see the entity before it knows what is in it.
     pub fn must_look(&self, entity: usize) -> bool {
@@ -71,13 +93,13 @@ impl World {
         let mut new: Vec<_> = shown.filter(|((number, _), _)| !known(number)).collect();
         new.sort_by_key(|((number, _), _)| **number);
         let mut unexplained = None;
-        // Behind a number that is not explained yet none of its partition can be: bodies of those that have to wait.
+        // Behind a number that is not explained yet none of its partition can be: they have to wait.
         let mut stuck = BTreeSet::new();
-        let mut waiting = BTreeSet::new();
+        let mut waiting = Vec::new();
         for ((number, sight), is_dead) in new {
             let partition = Entity::partition_of_number(*number);
             if stuck.contains(&partition) {
-                waiting.insert(sight.body);
+                waiting.push((*number, sight, is_dead));
             } else if let Some(why) = self.learn_number(entity, *number, sight, is_dead) {
                 stuck.insert(partition);
                 unexplained = unexplained.or(Some(why));
@@ -91,7 +113,10 @@ impl World {
                 target.arrivals.push(lost);
                 continue;
             }
-            if waiting.contains(&lost.content.body) {
+            let is_shown = waiting.iter().any(|(number, sight, is_dead)| {
+                may_be(&lost, (*number, sight, *is_dead), now, &target.settings, &self.dropped)
+            });
+            if is_shown {
                 target.unseen = target.unseen.saturating_sub(1);
                 target.arrivals.push(lost);
                 continue;
@@ -133,18 +158,8 @@ impl World {
     fn learn_number(&mut self, entity: usize, number: u64, sight: &Sight, is_dead: bool) -> Option<String> {
         let (now, born) = (self.now, self.serial());
         let target = &mut self.entities[entity];
-        let partition = Entity::partition_of_number(number);
-        let drops_copies = target.settings.requires_duplicate_detection;
-        let buries = target.settings.dead_lettering_on_message_expiration;
-        let is_it = |it: &Arrival| {
-            let expired = it.expires_at <= now && buries && sight.reason.as_deref() == Some(EXPIRED);
-            it.content.body == sight.body
-                // Of copies that come together any may be the first.
-                && (drops_copies || it.content.rule == sight.rule && it.content.hops == sight.hops)
-                && (expired || it.content.reason == sight.reason)
-                && it.partition.is_none_or(|wanted| wanted == partition)
-                && if is_dead { it.dead || expired } else { !it.dead }
-        };
+        let shown = (number, sight, is_dead);
+        let is_it = |it: &Arrival| may_be(it, shown, now, &target.settings, &self.dropped);
         let Some(position) = target.arrivals.iter().position(is_it) else {
             let (name, arrivals) = (&target.name, &target.arrivals);
             return Some(format!(

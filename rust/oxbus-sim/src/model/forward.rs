@@ -138,6 +138,7 @@ impl World {
             ..content
         };
         if !self.is_new(to, &content) {
+            self.dropped.insert(content.body);
             return;
         }
         let partition = match self.key_at((from, to), &content) {

@@ -17,6 +17,8 @@ pub mod time;
 pub mod topic;
 pub mod transaction;
 
+use std::collections::BTreeSet;
+
 use oxbus_model::hash::partition_of;
 pub use oxbus_model::{ErrorKind, name::SubQueue};
 
@@ -36,6 +38,8 @@ pub struct World {
     pub entities: Vec<Entity>,
     /// The last number that a hold, a message or an acceptance got.
     pub last_serial: u64,
+    /// Bodies of messages of which a copy was dropped on its way from entity to entity.
+    pub dropped: BTreeSet<u64>,
 }
 
 impl World {
@@ -46,6 +50,7 @@ impl World {
             partitions,
             entities: Vec::new(),
             last_serial: 0,
+            dropped: BTreeSet::new(),
         }
     }
 
