@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -89,7 +90,9 @@ def ox(data: Path, run: Callable[..., Outcome]) -> Callable[..., Outcome]:
 
 @pytest.fixture
 def start() -> Callable[..., subprocess.Popen[bytes]]:
-    """Start a command in a process of its own."""
+    """Start a command in a process of its own; it hears Ctrl-C also when a shell runs the tests in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def start(*arguments: object, **how: Any) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "oxbus.cli", *map(str, arguments)]

@@ -6,13 +6,15 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_UNITS: Final = {"ms": 1_000, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 604800 * 10**6}
+"""Microseconds."""
 _PIECE: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 _SECONDS: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
@@ -28,9 +30,11 @@ def duration(text: str) -> timedelta:
         if stripped[:1] in {"P", "p"}:
             return to_timedelta(to_milliseconds("duration", stripped) or 0)
         if _SECONDS.fullmatch(stripped):
-            return timedelta(seconds=float(stripped))
+            return timedelta(microseconds=round(Decimal(stripped) * _UNITS["s"]))
         if stripped and not _PIECE.sub("", stripped):
-            return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PIECE.findall(stripped)))
+            # Exact: a float of many days has no microseconds left.
+            pieces = (Decimal(number) * _UNITS[unit] for number, unit in _PIECE.findall(stripped))
+            return timedelta(microseconds=round(sum(pieces)))
     except (ValueError, OverflowError):
         pass
     raise ArgumentTypeError(f"must be a duration such as 30s, 5m, 1h30m, PT30S or never: `{text}`")

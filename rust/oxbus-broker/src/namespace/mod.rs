@@ -11,8 +11,9 @@ mod topics;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use oxbus_model::caps::PARTITIONS_MAX;
+use oxbus_model::caps::{PARTITIONS_MAX, STORE_SUSPECT_MS};
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{EntityStatus, LockPolicy, PeekPolicy, QueueSettings};
@@ -25,7 +26,7 @@ pub use self::inner::CloseHandle;
 use self::inner::{Inner, link_all, subscribe_all};
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Sender, Transaction, Wanted};
-use crate::clock::ManualClock;
+use crate::clock::{Alarm, ManualClock};
 use crate::durable::{EntityEntry, EntityRole, Recovery, StoreOptions, Stores};
 use crate::entity::{Queue, QueueCounts, QueueDescription};
 use crate::shard::{Fault, Injected, Shard};
@@ -490,6 +491,11 @@ impl Namespace {
         }
         if let Some(store) = self.stores().and_then(|stores| stores.shard(partition.0)) {
             store.injection().end();
+            // A call that hung comes back now. Until it has, the disk would seem to hang still.
+            let patience = Alarm::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
+            while store.log().is_at_disk() && !patience.is_over() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         self.inner.heal(shard)
     }
