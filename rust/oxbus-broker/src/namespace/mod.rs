@@ -494,7 +494,7 @@ impl Namespace {
             // A call that hung comes back now. Until it has, the disk would seem to hang still.
             let patience = Alarm::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
             while store.log().is_at_disk() && !patience.is_over() {
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::park_timeout(Duration::from_millis(1));
             }
         }
         self.inner.heal(shard)
