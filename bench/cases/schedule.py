@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from functools import partial
 
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
@@ -13,9 +13,6 @@ from targets import FEW_SCHEDULED
 
 from cases.bus import BATCH, QUEUE, Bus, bodies_of, hundreds
 from cases.case import Case, expect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FEW = 10_000
 STEP = timedelta(seconds=1)
@@ -63,8 +60,15 @@ def cases(messages: int = 1_000_000) -> list[Case]:
     found = []
     for contender, count in (("oxbus", messages), (FEW_SCHEDULED, FEW)):
         bodies = bodies_of(100, count)
-        ready: Callable[[], Bus] = lambda bodies=bodies: _open(bodies)  # type: ignore[misc] # noqa: E731
         found.append(
-            Case("schedule_receive/100B/batch_100", contender, count, ready, _schedule_and_drain, _check, Bus.close)
+            Case(
+                "schedule_receive/100B/batch_100",
+                contender,
+                count,
+                partial(_open, bodies),
+                _schedule_and_drain,
+                _check,
+                Bus.close,
+            )
         )
     return found

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import CorrelationRuleFilter, ServiceBusAdministrationClient
@@ -11,9 +11,6 @@ from targets import BY_TOPIC, HUNDRED
 
 from cases.bus import BATCH, QUEUE, Bus, bodies_of
 from cases.case import Case, expect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RULES = 10_000
 WANTED = "wanted"
@@ -90,12 +87,9 @@ def cases(messages: int = 10_000) -> list[Case]:
     )
     for shape, run in (("single", _single), ("batch_100", _by_hundred)):
         for ending, contender, subscriptions in contenders:
-
-            def ready(subscriptions: int = subscriptions) -> Bus:
-                return _open(bodies, subscriptions)
-
+            ready = partial(_open, bodies, subscriptions)
             bench_id = f"send_receive_complete/100B/{shape}_{ending}"
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check, Bus.close))
-    rules: Callable[[], Bus] = lambda: _open_rules(bodies)  # noqa: E731 (a case takes what opens it)
+    rules = partial(_open_rules, bodies)
     found.append(Case("send/100B/single_10k_rules", "oxbus", len(bodies), rules, _send_only, _check, Bus.close))
     return found

@@ -313,10 +313,7 @@ impl Namespace {
             check_status(role.kind(), next.status)?;
         }
         check_destinations(entity.name(), &next, &entities)?;
-        check_health(
-            (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
-            "update",
-        )?;
+        check_all_serve(entity, "update")?;
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
             stores.change(|contents| {
@@ -362,10 +359,7 @@ impl Namespace {
         if !entities.contains_key(entity.name().key()) || !is_wanted(entity) {
             return Ok(());
         }
-        check_health(
-            (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
-            "delete",
-        )?;
+        check_all_serve(entity, "delete")?;
         let mut gone = entity.subscriptions();
         gone.push(Arc::clone(entity));
         if let Some(stores) = &self.inner.stores {
@@ -559,6 +553,14 @@ fn check_destinations(
         return Err(Error::new(ErrorKind::InvalidOperation, detail));
     }
     Ok(())
+}
+
+/// Refuses to change an entity while one of its partitions is out of service.
+fn check_all_serve(entity: &Queue, what: &str) -> Result<()> {
+    check_health(
+        (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
+        what,
+    )
 }
 
 /// Management touches all partitions of an entity, so one that fails stops it (B-096).

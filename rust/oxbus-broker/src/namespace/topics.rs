@@ -9,7 +9,7 @@ use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
 use oxbus_model::{Error, ErrorKind, Result};
 
-use super::{Namespace, check_health};
+use super::{Namespace, check_all_serve};
 use crate::durable::EntityRole;
 use crate::entity::Queue;
 use crate::entity::role::CompiledRule;
@@ -215,10 +215,7 @@ impl Namespace {
         // Taken for writing, so that two changes do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
-        check_health(
-            (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
-            "update",
-        )?;
+        check_all_serve(&entity, "update")?;
         let before = entity.compiled_rules();
         let mut rules = before.clone();
         change(&mut rules)?;
