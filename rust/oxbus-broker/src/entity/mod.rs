@@ -2,9 +2,11 @@
 //! Entities: what has a name, settings and cells in the shards of its namespace.
 
 mod admission;
+mod announce;
 pub mod counts;
 pub(crate) mod departure;
 mod forward;
+mod idle;
 mod keys;
 pub mod purge;
 pub mod queue;

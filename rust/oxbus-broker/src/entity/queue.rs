@@ -10,16 +10,15 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use oxbus_model::lock::TokenFields;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::{EntityStatus, QueueSettings};
-use oxbus_model::{Counter, Error, ErrorKind, LockToken, Moment, PartitionId, Result, SequenceNumber, Timestamp};
+use oxbus_model::{Counter, Error, ErrorKind, LockToken, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::LockKey;
 
 use super::Receivable;
 use super::forward::Forwarding;
-use super::receive_cache::send_back;
 use super::role::Role;
 use crate::namespace::Core;
 use crate::shard::journal::{EntityId, Queues};
-use crate::shard::{Cell, Ended, Features, Rules, Sessions, Shard};
+use crate::shard::{Cell, Features, Rules, Sessions, Shard};
 
 /// A queue of a namespace.
 pub struct Queue {
@@ -29,8 +28,8 @@ pub struct Queue {
     /// The shard of each cell: all of the namespace, or the home shard alone.
     shards: Box<[Arc<Shard>]>,
     cells: Box<[OnceLock<Cell>]>,
-    main: Receivable,
-    dead_letters: Receivable,
+    pub(super) main: Receivable,
+    pub(super) dead_letters: Receivable,
     settings: RwLock<Arc<QueueSettings>>,
     partitioned: bool,
     pub(super) features: Features,
@@ -50,12 +49,12 @@ pub struct Queue {
     /// Entities that move their messages here.
     pub(super) sources: RwLock<Vec<Weak<Self>>>,
     /// Looked at already, further up the stack.
-    is_ticking: AtomicBool,
-    auto_delete_on_idle_ms: AtomicU64,
-    gone: AtomicBool,
-    created_at: Timestamp,
-    updated_at: AtomicU64,
-    accessed_at: AtomicU64,
+    pub(super) is_ticking: AtomicBool,
+    pub(super) auto_delete_on_idle_ms: AtomicU64,
+    pub(super) gone: AtomicBool,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: AtomicU64,
+    pub(super) accessed_at: AtomicU64,
 }
 
 /// A queue as management shows it.
@@ -423,69 +422,6 @@ impl Queue {
         self.id.0 << 1 | u64::from(sub_queue == SubQueue::DeadLetter)
     }
 
-    /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
-    pub fn tick(&self, moment: Moment) {
-        // Who has a handle of it keeps it, but what waited in it comes to nobody any more.
-        if self.gone.load(Ordering::Acquire) {
-            return;
-        }
-        if let Some(topic) = self.topic() {
-            topic.tick(moment);
-        }
-        // Moving a message may look at its destination, and so at this again.
-        if !self.is_ticking.swap(true, Ordering::SeqCst) {
-            self.tick_sources(moment);
-            self.is_ticking.store(false, Ordering::SeqCst);
-        }
-        self.tick_cells(moment);
-    }
-
-    /// The same without a look at the entities whose messages come here.
-    pub(super) fn tick_cells(&self, moment: Moment) {
-        for (index, cell) in self.cells() {
-            if !self.shards[index].health().serves() {
-                continue;
-            }
-            if cell.has_due(moment.now) {
-                // As if they were sent now (B-235).
-                self.touch(moment.now);
-            }
-            if self.is_topic() {
-                self.activate_due(index, cell, moment.now);
-            }
-            let ended = cell.tick(moment, self.rules());
-            self.announce(index, ended);
-        }
-        self.forward_ready();
-    }
-
-    /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
-    /// not overtake.
-    #[inline]
-    pub fn announce(&self, index: usize, ended: Ended) {
-        for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
-            if ready > 0 {
-                self.publish(sub_queue, index, ready);
-                self.recall(sub_queue, index);
-            }
-        }
-        if ended.sessions > 0 {
-            self.main.publish(index, ended.sessions);
-        }
-    }
-
-    /// Tells that so many messages are ready in a cell.
-    #[inline]
-    pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize) {
-        if self.is_forwarding(sub_queue) {
-            self.forward(sub_queue, index);
-        } else if self.features.requires_session && sub_queue == SubQueue::Main {
-            self.sort_sessions(index);
-        } else {
-            self.receivable(sub_queue).publish(index, ready);
-        }
-    }
-
     /// The settings by which its cells dispose of messages.
     pub fn rules(&self) -> Rules {
         Rules {
@@ -493,123 +429,6 @@ impl Queue {
             bury_expired: self.buries_expired(),
             sessions_expire_whole: self.expire_whole_sessions.load(Ordering::Acquire),
         }
-    }
-
-    #[cold]
-    fn recall(&self, sub_queue: SubQueue, index: usize) {
-        for cache in self.receivable(sub_queue).caches() {
-            send_back(self, sub_queue, cache.recall_cell(index));
-        }
-    }
-
-    /// Takes what stands in the caches of receivers, prefetched or not, back to its cells.
-    pub(super) fn recall_all(&self, sub_queue: SubQueue) {
-        for cache in self.receivable(sub_queue).caches() {
-            send_back(self, sub_queue, cache.recall(usize::MAX));
-        }
-    }
-
-    /// Tells who waits of everything that is ready: it is not forwarded any more.
-    pub(crate) fn announce_ready(&self) {
-        for (index, cell) in self.cells() {
-            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-                if cell.store(sub_queue).has_ready() {
-                    self.publish(sub_queue, index, usize::from(u16::MAX));
-                }
-            }
-        }
-    }
-
-    /// Looks at every cell of a partition again: its shard was healed.
-    pub(crate) fn revive(&self, partition: PartitionId) {
-        // Locks may have ended there, and schedules come due, at a tick that is over for the other partitions.
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-            self.receivable(sub_queue).sweep_again();
-        }
-        for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
-            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-                if cell.store(sub_queue).has_ready() {
-                    self.publish(sub_queue, index, usize::from(u16::MAX));
-                }
-            }
-            if cell.sessions().is_some_and(Sessions::has_available) {
-                self.main.publish(index, usize::from(u16::MAX));
-            }
-        }
-        self.forward_anew();
-        self.wake_all();
-    }
-
-    /// Notes a send (B-388).
-    #[inline]
-    pub fn touch(&self, now: Timestamp) {
-        // A read first: the line stays shared while nothing changes within the second.
-        if self.accessed_at.load(Ordering::Relaxed) / 1000 != now.0 / 1000 {
-            self.accessed_at.store(now.0, Ordering::Relaxed);
-        }
-    }
-
-    /// Notes a use in the past.
-    pub(crate) fn used_at(&self, at: Timestamp) {
-        self.accessed_at.fetch_max(at.0, Ordering::Relaxed);
-    }
-
-    /// Notes the opening of a receiver; on a subscription it is a use of the topic, too (B-388).
-    pub fn open_now(&self) {
-        let now = self.now();
-        self.touch(now);
-        if let Some(topic) = self.topic() {
-            topic.touch(now);
-        }
-    }
-
-    /// Notes a receive, a settlement, a browse or a change; on a subscription it is a use of the topic, too (B-384).
-    #[inline]
-    pub fn use_now(&self) {
-        if self.auto_delete_on_idle_ms.load(Ordering::Relaxed) != u64::MAX || self.is_subscription() {
-            self.touch(self.now());
-            if let Some(topic) = self.topic() {
-                topic.touch(topic.now());
-            }
-        }
-    }
-
-    /// Milliseconds without use after which it is deleted; [`u64::MAX`] for never.
-    #[inline]
-    pub(crate) fn auto_delete_on_idle_ms(&self) -> u64 {
-        self.auto_delete_on_idle_ms.load(Ordering::Relaxed)
-    }
-
-    /// True when it, or the topic of a subscription, is deleted when nobody uses it.
-    pub(crate) fn may_become_idle(&self) -> bool {
-        let topic = || self.topic().map_or(u64::MAX, |topic| topic.auto_delete_on_idle_ms());
-        self.auto_delete_on_idle_ms() != u64::MAX || topic() != u64::MAX
-    }
-
-    /// True while somebody waits for a message or a session.
-    fn has_waiters(&self) -> bool {
-        let waits = |receivable: &Receivable| receivable.doorbell.waiters() > 0;
-        let sessions = || self.cells().filter_map(|(_, cell)| cell.sessions());
-        waits(&self.main) || waits(&self.dead_letters) || sessions().any(Sessions::has_waiters)
-    }
-
-    /// True when nobody has used it for as long as its settings allow (B-382). One that forwards is never idle (B-386),
-    /// nor is one with messages that wait for their time.
-    #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        let ms = self.auto_delete_on_idle_ms();
-        ms != u64::MAX && self.is_unused_for(ms)
-    }
-
-    #[cold]
-    fn is_unused_for(&self, ms: u64) -> bool {
-        let used = self.accessed_at.load(Ordering::Relaxed);
-        let used = used.max(self.created_at.0).max(self.updated_at.load(Ordering::Relaxed));
-        self.now() >= Timestamp(used).plus_ms(ms)
-            && !self.core.is_shared()
-            && !self.is_forwarding(SubQueue::Main)
-            && !self.has_waiters()
-            && !self.cells().any(|(_, cell)| cell.has_schedule())
     }
 
     /// Created, last updated, last used; the last is `None` before the first use.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Telling who waits what became ready: after locks ended and schedules came due, after settlements, after healing.
+
+use std::sync::atomic::Ordering;
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Moment, PartitionId};
+
+use super::Queue;
+use super::receive_cache::send_back;
+use crate::shard::{Cell, Ended, Sessions};
+
+impl Queue {
+    /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
+    pub fn tick(&self, moment: Moment) {
+        // Who has a handle of it keeps it, but what waited in it comes to nobody any more.
+        if self.gone.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(topic) = self.topic() {
+            topic.tick(moment);
+        }
+        // Moving a message may look at its destination, and so at this again.
+        if !self.is_ticking.swap(true, Ordering::SeqCst) {
+            self.tick_sources(moment);
+            self.is_ticking.store(false, Ordering::SeqCst);
+        }
+        self.tick_cells(moment);
+    }
+
+    /// The same without a look at the entities whose messages come here.
+    pub(super) fn tick_cells(&self, moment: Moment) {
+        for (index, cell) in self.cells() {
+            if !self.shard(index).health().serves() {
+                continue;
+            }
+            if cell.has_due(moment.now) {
+                // As if they were sent now (B-235).
+                self.touch(moment.now);
+            }
+            if self.is_topic() {
+                self.activate_due(index, cell, moment.now);
+            }
+            let ended = cell.tick(moment, self.rules());
+            self.announce(index, ended);
+        }
+        self.forward_ready();
+    }
+
+    /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
+    /// not overtake.
+    #[inline]
+    pub fn announce(&self, index: usize, ended: Ended) {
+        for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
+            if ready > 0 {
+                self.publish(sub_queue, index, ready);
+                self.recall(sub_queue, index);
+            }
+        }
+        if ended.sessions > 0 {
+            self.main.publish(index, ended.sessions);
+        }
+    }
+
+    /// Tells that so many messages are ready in a cell.
+    #[inline]
+    pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize) {
+        if self.is_forwarding(sub_queue) {
+            self.forward(sub_queue, index);
+        } else if self.features.requires_session && sub_queue == SubQueue::Main {
+            self.sort_sessions(index);
+        } else {
+            self.receivable(sub_queue).publish(index, ready);
+        }
+    }
+
+    #[cold]
+    fn recall(&self, sub_queue: SubQueue, index: usize) {
+        for cache in self.receivable(sub_queue).caches() {
+            send_back(self, sub_queue, cache.recall_cell(index));
+        }
+    }
+
+    /// Takes what stands in the caches of receivers, prefetched or not, back to its cells.
+    pub(super) fn recall_all(&self, sub_queue: SubQueue) {
+        for cache in self.receivable(sub_queue).caches() {
+            send_back(self, sub_queue, cache.recall(usize::MAX));
+        }
+    }
+
+    /// Tells who waits of everything that is ready: it is not forwarded any more.
+    pub(crate) fn announce_ready(&self) {
+        for (index, cell) in self.cells() {
+            self.publish_all(index, cell);
+        }
+    }
+
+    /// Tells that all that a cell has ready is ready.
+    fn publish_all(&self, index: usize, cell: &Cell) {
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            if cell.store(sub_queue).has_ready() {
+                self.publish(sub_queue, index, usize::from(u16::MAX));
+            }
+        }
+    }
+
+    /// Looks at every cell of a partition again: its shard was healed.
+    pub(crate) fn revive(&self, partition: PartitionId) {
+        // Locks may have ended there, and schedules come due, at a tick that is over for the other partitions.
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            self.receivable(sub_queue).sweep_again();
+        }
+        for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
+            self.publish_all(index, cell);
+            if cell.sessions().is_some_and(Sessions::has_available) {
+                self.main.publish(index, usize::from(u16::MAX));
+            }
+        }
+        self.forward_anew();
+        self.wake_all();
+    }
+}
