@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pytest
 from oxbus import Namespace, ServiceBusClient
-from oxbus.exceptions import MessageSizeExceededError, ServiceBusError
+from oxbus.exceptions import MessageSizeExceededError, ServiceBusError, ServiceBusQuotaExceededError
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark.owned import owned_partition
 from oxbus.testing import heal, inject_fault
@@ -124,6 +124,20 @@ def test_nothing_is_attached_by_a_failed_call(path: Path, fault: str) -> None:
         assert sender._attach_arrow(rows(), "job/0", PARTITION) == {}
     assert attach(path, "job/0") == {}
     assert bodies(path) == KEYS
+
+
+def test_rows_that_are_there_need_no_room(tmp_path: Path) -> None:
+    """A second attempt at what filled its partition finds it done; other rows are refused."""
+    table = pa.table({"body": [b"x" * 200_000] * 4, "partition_key": [KEYS[0]] * 4})
+    with Namespace(tmp_path / "bus", durability="os") as namespace:
+        admin = ServiceBusAdministrationClient(namespace)
+        admin.create_queue("q", enable_partitioning=True, max_size_in_megabytes=1)
+        sender = ServiceBusClient(namespace).get_queue_sender("q")
+        assert sender._attach_arrow(table, "job/0", PARTITION) == {PARTITION: 4}
+        with pytest.raises(ServiceBusQuotaExceededError):
+            sender._attach_arrow(table, "job/1", PARTITION)
+        assert sender._attach_arrow(table, "job/0", PARTITION) == {}
+        assert admin.get_queue_runtime_properties("q").total_message_count == 4
 
 
 def test_copies_are_dropped_and_the_name_is_kept(tmp_path: Path) -> None:

@@ -162,6 +162,8 @@ def test_the_driver_says_what_is_wrong(path: Path, tmp_path: Path) -> None:
         sender(path=path, queue="q", job="")
     with Namespace(path), pytest.raises(NamespaceInUseError):
         sender(path=path, queue="q", job="j", wait_time=0)
+    with Namespace(path, partitions_owned={0}):
+        assert sender(path=path, queue="q", job="j", wait_time=0).partitions == 16
     with pytest.raises(TypeError, match="Rows or dicts"):
         list(sender(path=path, queue="q", job="j")(["text"]))
     with pytest.raises(FileNotFoundError, match="create it"):

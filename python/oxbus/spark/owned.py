@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,9 +21,6 @@ _CATALOG = "catalog"
 
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.5
-
-PARTITIONS_MAX = 64
-"""Most partitions of a namespace."""
 
 
 @contextlib.contextmanager
@@ -65,18 +63,20 @@ def partitions_of(path: str, queue: str, wait_time: float) -> int:
         raise FileNotFoundError(f"the directory is no namespace; create it with oxbus.Namespace first: `{path}`")
     deadline = time.monotonic() + wait_time
     while True:
+        in_use: NamespaceInUseError | None = None
         # Any partition will do.
-        for partition in range(PARTITIONS_MAX):
+        for partition in itertools.count():
             try:
                 with owned_partition(path, partition, 0) as namespace:
                     return _partitions_in(namespace, queue)
-            except NamespaceInUseError:
-                if time.monotonic() > deadline:
-                    raise
+            except NamespaceInUseError as error:
+                in_use = in_use or error
             except ValueError:
                 if partition == 0:
                     raise
                 break  # there are no more
+        if in_use is not None and time.monotonic() > deadline:
+            raise in_use
         time.sleep(_FIRST_PAUSE_SECONDS)
 
 

@@ -19,14 +19,16 @@ impl Sender {
     pub fn attach_rows(&self, partition: PartitionId, name: &str, rows: Vec<Row>) -> Result<bool> {
         self.check_sends()?;
         let index = usize::from(partition.0);
-        let bytes = rows.iter().map(Row::bytes).sum();
+        let bytes: usize = rows.iter().map(Row::bytes).sum();
         if bytes > ATTACHED_BYTES_MAX {
             let detail = format!(
                 "too much for one partition at once; use more tasks: size={bytes} bytes, limit={ATTACHED_BYTES_MAX} bytes"
             );
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
         }
-        let cell = self.admit_to(index, bytes, rows.len())?;
+        self.queue.shard(index).health().check_serves(partition)?;
+        // Whether there is room is asked by the commit: rows that are here already need none.
+        let cell = self.queue.cell_for_append(index);
         let core = self.queue.core();
         let name = core.identity_key().identity(None, name);
         let admission = cell.attached().admit(&[Some(name)], core.clock().now(), ATTACHED_MS)?;
