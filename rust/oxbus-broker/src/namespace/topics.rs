@@ -9,7 +9,8 @@ use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
 use oxbus_model::{Error, ErrorKind, Result};
 
-use super::{Namespace, check_all_serve};
+use super::Namespace;
+use super::entities::check_all_serve;
 use crate::durable::EntityRole;
 use crate::entity::Queue;
 use crate::entity::role::CompiledRule;

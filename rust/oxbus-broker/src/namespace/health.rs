@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How the partitions of a namespace are: what tests break, and what heals.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_model::caps::STORE_SUSPECT_MS;
+use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_store::injected::DiskFault;
+
+use super::Namespace;
+use crate::clock::Alarm;
+use crate::shard::{Fault, Injected, Shard};
+
+/// Health of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionHealth {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// What is wrong with it; `None` when it is healthy.
+    pub fault: Option<Fault>,
+    /// The same for people.
+    pub reason: Option<String>,
+}
+
+impl Namespace {
+    /// Health of every partition.
+    pub fn partition_health(&self) -> Vec<PartitionHealth> {
+        self.inner
+            .shards
+            .iter()
+            .map(|shard| PartitionHealth {
+                partition: shard.id(),
+                fault: shard.health().fault(),
+                reason: shard.health().reason(),
+            })
+            .collect()
+    }
+
+    /// Makes a partition fail after that many operations on it, or calls of its disk. For tests.
+    pub fn inject_fault(&self, partition: PartitionId, fault: Injected, after: u64) -> Result<()> {
+        let shard = self.shard(partition)?;
+        if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
+            return Err(cannot_heal(shard, fault));
+        }
+        match fault {
+            Injected::Shard(fault) => shard.health().inject(fault, after),
+            Injected::Disk(DiskFault::Stall) if self.stores().is_none() => {
+                self.inner.core.let_wait();
+                shard.health().inject(Fault::Stalled, after);
+            }
+            Injected::Disk(fault) => {
+                let store = self.stores().and_then(|stores| stores.shard(partition.0));
+                let store = store.ok_or_else(|| {
+                    let detail = "the fault needs a disk; open the namespace with a path, or use `unavailable`, `busy`, `enospc` or `stall`";
+                    Error::new(ErrorKind::InvalidOperation, detail)
+                })?;
+                store.injection().begin(fault, after);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the fault of a partition; one whose store failed is written anew.
+    pub fn heal(&self, partition: PartitionId) -> Result<()> {
+        let shard = self.shard(partition)?;
+        if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
+            return Err(cannot_heal(shard, fault));
+        }
+        if let Some(store) = self.stores().and_then(|stores| stores.shard(partition.0)) {
+            store.injection().end();
+            // A call that hung comes back now. Until it has, the disk would seem to hang still.
+            let patience = Alarm::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
+            while store.log().is_at_disk() && !patience.is_over() {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        }
+        self.inner.heal(shard)
+    }
+
+    fn shard(&self, partition: PartitionId) -> Result<&Arc<Shard>> {
+        self.inner.core.check_open()?;
+        self.inner.shards.get(usize::from(partition.0)).ok_or_else(|| {
+            let detail = format!(
+                "partition_id is out of range; use 0 to {}: {partition}",
+                self.partitions() - 1
+            );
+            Error::new(ErrorKind::InvalidArgument, detail)
+        })
+    }
+}
+
+fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
+    let reason = shard.health().reason().unwrap_or_default();
+    let advice = if fault == Fault::Elsewhere {
+        "heal it in the process that owns it"
+    } else {
+        "salvage or restore it and open the namespace again"
+    };
+    let detail = format!("the partition is offline: {reason}; {advice}: partition={}", shard.id());
+    Error::new(ErrorKind::PartitionUnavailable, detail)
+}
