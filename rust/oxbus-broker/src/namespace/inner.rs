@@ -356,6 +356,9 @@ impl Inner {
                 }
             }
             self.note_uses(|_| true);
+            for shard in &*self.shards {
+                shard.close();
+            }
             stores.close();
         }
         let queues = std::mem::take(&mut *self.core.queues_for_change());
@@ -461,3 +464,6 @@ impl Drop for Inner {
         self.close(false);
     }
 }
+
+#[cfg(test)]
+mod tests;

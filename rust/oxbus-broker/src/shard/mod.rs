@@ -28,7 +28,7 @@ mod snapshot;
 mod spill;
 mod unit;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use oxbus_model::options::Durability;
@@ -61,6 +61,8 @@ pub struct Shard {
     journal: Option<Journal>,
     /// Held by whoever writes a snapshot.
     saving: Mutex<()>,
+    /// No snapshot is written any more.
+    closed: AtomicBool,
     /// Shared by units of work that are written and have not had their effect; a snapshot takes it alone for a moment.
     units: RwLock<()>,
     /// Whether what comes in stays on disk.
@@ -110,6 +112,7 @@ impl Shard {
             cells: Mutex::default(),
             journal,
             saving: Mutex::default(),
+            closed: AtomicBool::new(false),
             units: RwLock::default(),
             memory: Arc::default(),
             has_buried: AtomicBool::new(false),
@@ -129,6 +132,19 @@ impl Shard {
     /// Notes that somebody waited for the store as long as anybody does: from now on nobody does.
     pub fn give_up_waiting(&self) {
         self.health.give_up_waiting(self.journal.is_some());
+    }
+
+    /// Lets no snapshot be written from now on: the cells are about to go, and the directory may get another owner. Waits
+    /// for one that is being written, unless the store is out of service: that one gives up before it counts.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        if self.health.serves() {
+            let _saved = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Its journal, in a durable namespace.

@@ -49,6 +49,9 @@ impl Shard {
     pub fn save<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_closed() {
+            return Ok(());
+        }
         let unsaved = journal.unsaved_bytes();
         // No unit of work is half-way: what the noted entry says is in the stores.
         let units = self.units.write().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +64,7 @@ impl Shard {
         until_settled(&noted);
         let mut chunks = Walk::over(&noted);
         // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.
-        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| sync_all(&*log).err().map(Err)));
+        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_ends(&*log).err().map(Err)));
         let saved = log
             .put_snapshot(at, &mut with_end)
             .and_then(|()| log.truncate_before(at.next()));
@@ -81,7 +84,7 @@ impl Shard {
     ) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_needed() {
+        if self.is_closed() || !is_needed() {
             return Ok(());
         }
         let reason = self.health.reason().unwrap_or_default();
@@ -106,6 +109,15 @@ impl Shard {
                 Err(error)
             }
         }
+    }
+
+    /// What must hold before a snapshot that is written counts.
+    fn check_ends(&self, log: &dyn ShardLog) -> io::Result<()> {
+        sync_all(log)?;
+        if self.is_closed() {
+            return Err(io::Error::other("the namespace was closed meanwhile"));
+        }
+        Ok(())
     }
 
     fn not_saved(&self, error: &io::Error) -> Error {

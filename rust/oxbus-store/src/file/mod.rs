@@ -374,6 +374,11 @@ impl ShardLog for FileLog {
     }
 
     fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()> {
+        if self.has_ended() {
+            return Err(io::Error::other(
+                "the log has ended; its directory may have another owner",
+            ));
+        }
         // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
         self.commit(at, Level::Synced)
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
