@@ -29,6 +29,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SEED ?=
 # Steps that `make sim` takes beside the reference model.
 STEPS ?= 10000000
+# The one run that `make sim` makes again, as a failure tells it; empty means all.
+RUN ?=
 # Seconds that `make fuzz` gives each target, and which; empty means all.
 FUZZ_SECONDS ?= 60
 KILL_CYCLES ?= 500
@@ -153,9 +155,9 @@ $(TARGET)/tools/bin/cargo-fuzz:
 	cargo install --locked --root $(TARGET)/tools --version $(CARGO_FUZZ_VERSION) cargo-fuzz
 
 .PHONY: sim
-sim: ## Simulate against the reference model (STEPS=10000000, SEED=...)
+sim: ## Simulate against the reference model (STEPS=10000000, SEED=..., RUN=... for one run again)
 	@seed="$(or $(SEED),$$RANDOM$$RANDOM)"; echo "seed $$seed; run it again: make sim SEED=$$seed STEPS=$(STEPS)"; \
-		OXBUS_SIM_STEPS=$(STEPS) PROPTEST_RNG_SEED=$$seed cargo test $(CARGO_FLAGS) -p oxbus-sim --release
+		OXBUS_SIM_STEPS=$(STEPS) OXBUS_SIM_RUN=$(RUN) PROPTEST_RNG_SEED=$$seed cargo test $(CARGO_FLAGS) -p oxbus-sim --release
 
 .PHONY: audit
 audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what we depend on

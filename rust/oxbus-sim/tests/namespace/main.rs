@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A whole namespace beside the model of it, under a clock moved by hand: random steps, compared after each.
 //!
-//! `OXBUS_SIM_STEPS` says how many steps to take, `PROPTEST_RNG_SEED` which. A failure shrinks to a short list of steps.
+//! `OXBUS_SIM_STEPS` says how many steps to take, `PROPTEST_RNG_SEED` which. A failure shrinks to a short list of steps, and
+//! tells its run, which `OXBUS_SIM_RUN` makes again at once.
 
 mod bus;
 mod management;
@@ -11,17 +12,20 @@ mod settles;
 mod step;
 mod transactions;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::Once;
 
 use bus::Bus;
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestError, TestRunner};
+use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use step::{End, Step, creation};
 
 /// Steps that a plain `cargo test` takes in each of the two tests.
 const STEPS: [u64; 2] = [180_000, 40_000];
 /// Steps of one run, about.
 const RUN: u64 = 100;
+/// A test ends after so many runs that fail: one bug may be behind many of them.
+const FAILURES_MAX: usize = 8;
 /// After so many steps everything is compared.
 const COMPARE_EVERY: usize = 5;
 
@@ -125,46 +129,82 @@ fn creations() -> impl Strategy<Value = Vec<Step>> {
         .collect::<Vec<_>>()
 }
 
-/// Takes so many steps in runs of a bus each.
+/// Takes so many steps in runs of a bus each. A run has its own seed, so that it can be made again without those before it.
 fn play(is_durable: bool, steps: u64) {
-    let asked = std::env::var("OXBUS_SIM_STEPS")
-        .ok()
-        .and_then(|text| text.parse::<u64>().ok());
     // The two tests share what is asked for as they share what is usual.
-    let steps = asked.map_or(steps, |asked| asked * steps / (STEPS[0] + STEPS[1]));
-    let mut config = ProptestConfig {
-        cases: u32::try_from(steps / RUN + 1).unwrap_or(u32::MAX),
-        failure_persistence: None,
-        max_shrink_time: 30_000,
-        ..ProptestConfig::default()
-    };
-    if config.rng_seed == RngSeed::Random {
-        // Without a seed the same runs each time: a change is not refused for what it did not do.
-        config.rng_seed = RngSeed::Fixed(0);
-    }
-    let seed = config.rng_seed;
-    let taken = AtomicU64::new(0);
-    let runs = (
+    let steps = number("OXBUS_SIM_STEPS").map_or(steps, |asked| asked * steps / (STEPS[0] + STEPS[1]));
+    // Without a seed the same runs each time: a change is not refused for what it did not do.
+    let seed = number("PROPTEST_RNG_SEED").unwrap_or(0);
+    let all = (
         1u16..7,
         creations(),
         prop::collection::vec(step::step(is_durable), 1..RUN as usize * 2),
     );
-    let result = TestRunner::new(config).run(&runs, |(partitions, creations, steps)| {
-        let mut bus = Bus::new(partitions, is_durable);
-        for (position, step) in creations.iter().chain(&steps).enumerate() {
-            bus.take(step);
-            if position % COMPARE_EVERY == 0 {
-                bus.compare();
-            }
+    let config = ProptestConfig {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_time: 30_000,
+        ..ProptestConfig::default()
+    };
+    quietly();
+    let only = number("OXBUS_SIM_RUN");
+    let mut failures = 0;
+    for run in only.map_or(0..=steps / RUN, |only| only..=only) {
+        let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, run));
+        let result = runner.run(&all, |(partitions, creations, steps)| {
+            IS_SHRINKING.set(true);
+            one(partitions, is_durable, creations.iter().chain(&steps));
+            Ok(())
+        });
+        IS_SHRINKING.set(false);
+        if let Err(failure) = result {
+            eprintln!("OXBUS_SIM_RUN={run} PROPTEST_RNG_SEED={seed}: {}", told(&failure));
+            failures += 1;
         }
-        bus.compare();
-        taken.fetch_add(steps.len() as u64, Ordering::Relaxed);
-        Ok(())
-    });
-    let taken = taken.into_inner();
-    if let Err(failure) = result {
-        panic!("{seed:?}, after {taken} steps: {}", told(&failure));
+        assert!(failures < FAILURES_MAX, "{failures} runs up to number {run} failed");
     }
+    assert_eq!(failures, 0, "runs failed");
+}
+
+/// Takes steps on a bus of its own, and compares.
+fn one<'a>(partitions: u16, is_durable: bool, steps: impl Iterator<Item = &'a Step>) {
+    let mut bus = Bus::new(partitions, is_durable);
+    for (position, step) in steps.enumerate() {
+        bus.take(step);
+        if position % COMPARE_EVERY == 0 {
+            bus.compare();
+        }
+    }
+    bus.compare();
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn rng(seed: u64, run: u64) -> TestRng {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..16].copy_from_slice(&run.to_le_bytes());
+    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+}
+
+thread_local! {
+    /// A run fails many times while it shrinks, and is told once.
+    static IS_SHRINKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps the panics of runs to themselves.
+fn quietly() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_SHRINKING.get() {
+                tell(panic);
+            }
+        }));
+    });
 }
 
 /// The shortest run that fails, a step a line.
