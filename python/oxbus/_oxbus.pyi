@@ -180,6 +180,10 @@ class Recovery:
         """Ids of the partitions that could not be opened; `partition_health` says why."""
 
     @property
+    def waiting_loads(self) -> list[str]:
+        """Bulk loads whose rows could not be taken over: why, and in which file they are. The next open tries again."""
+
+    @property
     def seconds(self) -> float:
         """How long opening took, in seconds."""
 
@@ -706,7 +710,6 @@ class ServiceBusSender:
         Source: docs/compat.md#arrow.
         """
 
-    def _attach_arrow(self, data: _ArrowStream | _ArrowArray, name: str, keyless: int) -> dict[int, int]: ...
 
 @final
 class ServiceBusSession:
@@ -1070,3 +1073,19 @@ class _Transaction:
     def is_open(self) -> bool: ...
     @staticmethod
     def count_scope(entered: bool) -> None: ...
+
+@final
+class _BulkLoad:
+    def __new__(
+        cls,
+        path: str | PathLike[str],
+        queue: str,
+        name: str,
+        *,
+        keyless: int = 0,
+        durability: Literal["fsync", "os"] | None = None,
+    ) -> _BulkLoad: ...
+    @property
+    def partitions(self) -> int: ...
+    def push(self, data: _ArrowStream | _ArrowArray) -> None: ...
+    def finish(self, wait_time: float) -> list[tuple[int, int, bool]]: ...

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import oxbus
-from oxbus.exceptions import InvalidOperationError, NamespaceInUseError
-from oxbus.management import ServiceBusAdministrationClient
+from oxbus.exceptions import NamespaceInUseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,40 +48,11 @@ def owned_partition(
         namespace._close_as_it_is()
 
 
-def partitions_of(path: str, queue: str, wait_time: float) -> int:
-    """Return how many partitions a queue has.
+def check_namespace(path: str) -> None:
+    """Refuse a directory that is no namespace.
 
     Raises:
-        FileNotFoundError: The directory is no namespace; tasks make none.
-        MessagingEntityNotFoundError: The namespace has no such queue.
-        NamespaceInUseError: Another process has had all its partitions for `wait_time` seconds.
-        InvalidOperationError: The queue has no partitions.
+        FileNotFoundError: It is none; tasks make none.
     """
     if not Path(path, _CATALOG).exists():
         raise FileNotFoundError(f"the directory is no namespace; create it with oxbus.Namespace first: `{path}`")
-    deadline = time.monotonic() + wait_time
-    while True:
-        in_use: NamespaceInUseError | None = None
-        # Any partition will do.
-        for partition in itertools.count():
-            try:
-                with owned_partition(path, partition, 0) as namespace:
-                    return _partitions_in(namespace, queue)
-            except NamespaceInUseError as error:
-                in_use = in_use or error
-            except ValueError:
-                if partition == 0:
-                    raise
-                break  # there are no more
-        if in_use is not None and time.monotonic() > deadline:
-            raise in_use
-        time.sleep(_FIRST_PAUSE_SECONDS)
-
-
-def _partitions_in(namespace: oxbus.Namespace, queue: str) -> int:
-    if ServiceBusAdministrationClient(namespace).get_queue(queue).enable_partitioning:
-        return namespace.partitions
-    raise InvalidOperationError(
-        "the queue has no partitions, so only one task could have it; create it with enable_partitioning=True: "
-        f"`{queue}`"
-    )

@@ -4,6 +4,7 @@
 //! Knows no Python and no socket. What is wrong with a table is an error of kind invalid argument that names the column.
 
 mod column;
+mod load;
 mod rows;
 mod send;
 mod table;
@@ -13,6 +14,7 @@ use arrow_schema::ArrowError;
 use oxbus_model::{Error, ErrorKind};
 
 pub use column::{Bytes, Kind};
+pub use load::load;
 pub use rows::Columns;
 pub use send::{NewId, NotSent, Outgoing, Sent};
 pub use table::{TableBuilder, table};

@@ -90,12 +90,6 @@ impl<'a> Outgoing<'a> {
         Ok(Self::with_keyless(sender, new_id, keyless))
     }
 
-    /// The same; rows without a key go to one partition.
-    pub fn to(sender: &'a Sender, new_id: NewId, keyless: PartitionId) -> Result<Self> {
-        sender.check_sends()?;
-        Ok(Self::with_keyless(sender, new_id, vec![keyless]))
-    }
-
     fn with_keyless(sender: &'a Sender, new_id: NewId, keyless: Vec<PartitionId>) -> Self {
         Self {
             sender,
@@ -148,18 +142,6 @@ impl<'a> Outgoing<'a> {
     /// Stores the rows.
     pub fn send(self) -> Sent {
         store(self.sender, self.groups)
-    }
-
-    /// Attaches the rows under a name, which its partitions take once. Partition id → rows that were attached now.
-    pub fn attach(self, name: &str) -> Result<BTreeMap<u16, usize>> {
-        let mut attached = BTreeMap::new();
-        for (index, group) in self.groups.into_iter().enumerate() {
-            let (partition, rows) = (index as u16, group.rows.len());
-            if rows > 0 && self.sender.attach_rows(PartitionId(partition), name, group.rows)? {
-                attached.insert(partition, rows);
-            }
-        }
-        Ok(attached)
     }
 }
 

@@ -5,6 +5,7 @@
 //! `namespace` (the front door), `durable` (its directory), `entity::queue`, `shard`, `client::receiver`.
 //! Knows no socket, no Python and no async runtime. Time and randomness enter through `clock`.
 
+pub mod bulk_load;
 pub mod client;
 pub mod clock;
 pub mod durable;
@@ -17,6 +18,7 @@ pub mod routing;
 pub mod shard;
 pub mod stage;
 
+pub use bulk_load::{BulkLoad, Loaded};
 pub use client::{Receiver, ReceiverOptions, Sender};
 pub use clock::{ManualClock, SystemClock};
 pub use namespace::{Namespace, NamespaceOptions};

@@ -92,6 +92,10 @@ pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
 /// again later than that is another job.
 pub const ATTACHED_MS: u64 = 7 * 86_400_000;
 
+/// How long a task of a bulk load may write before it attaches its rows, in milliseconds. Ours: what an unfinished file of a
+/// task that died takes is free again after it.
+pub const ATTACHING_MS: u64 = 86_400_000;
+
 /// Most bytes of rows that are attached to a partition at once. Ours: they are one entry of a journal, which has to be in
 /// memory as a whole.
 pub const ATTACHED_BYTES_MAX: usize = 1 << 30;

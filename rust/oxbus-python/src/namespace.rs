@@ -47,6 +47,7 @@ pub(crate) struct Recovery {
     frames: u64,
     truncated_bytes: u64,
     corrupt_partitions: Vec<u16>,
+    waiting_loads: Vec<String>,
     seconds: f64,
 }
 
@@ -193,11 +194,12 @@ impl Namespace {
     #[getter]
     fn recovery(&self) -> PyResult<Option<Recovery>> {
         // Nothing is recovered in memory.
-        let found = self.namespace.get()?.recovery().cloned();
+        let found = self.namespace.get()?.recovery();
         Ok(found.map(|found| Recovery {
             frames: found.frames,
             truncated_bytes: found.truncated_bytes,
             corrupt_partitions: found.corrupt_partitions,
+            waiting_loads: found.waiting_loads,
             seconds: found.seconds,
         }))
     }

@@ -232,11 +232,6 @@ impl ServiceBusSender {
         arrow::send(self.open()?, data)
     }
 
-    /// See `oxbus.spark.bulk`.
-    fn _attach_arrow<'py>(&self, data: &Bound<'py, PyAny>, name: &str, keyless: u16) -> PyResult<Bound<'py, PyDict>> {
-        arrow::attach(self.open()?, data, name, keyless)
-    }
-
     fn close(&self) {
         if let Some(sender) = self.sender.if_ours().and_then(OnceLock::get) {
             sender.close();

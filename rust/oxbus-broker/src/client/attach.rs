@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use oxbus_model::caps::{ATTACHED_BYTES_MAX, ATTACHED_MS};
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 
 use super::commit::{Attached, commit};
@@ -27,17 +28,35 @@ impl Sender {
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
         }
         self.queue.shard(index).health().check_serves(partition)?;
+        self.attach(partition, name, rows, true)
+    }
+
+    /// The same for rows that were accepted before: what holds for new messages was asked then. They are as safe as the
+    /// system keeps them; [`Sender::sync`] makes them durable.
+    pub(crate) fn take_rows_over(&self, partition: PartitionId, name: &str, rows: Vec<Row>) -> Result<bool> {
+        self.attach(partition, name, rows, false)
+    }
+
+    /// Makes what is in a partition durable.
+    pub(crate) fn sync(&self, partition: PartitionId) -> Result<()> {
+        let cell = self.queue.cell_for_append(usize::from(partition.0));
+        cell.wait_for_earlier(Durability::Fsync)
+    }
+
+    fn attach(&self, partition: PartitionId, name: &str, rows: Vec<Row>, is_new: bool) -> Result<bool> {
+        let index = usize::from(partition.0);
         // Whether there is room is asked by the commit: rows that are here already need none.
         let cell = self.queue.cell_for_append(index);
         let core = self.queue.core();
         let name = core.identity_key().identity(None, name);
         let admission = cell.attached().admit(&[Some(name)], core.clock().now(), ATTACHED_MS)?;
-        let durability = cell.durability(None);
+        let durability = cell.durability((!is_new).then_some(Durability::Os));
         if admission.identities().is_empty() {
             cell.wait_for_earlier(durability)?;
             return Ok(false);
         }
         let mut work = Work::new(&self.queue, partition, core.clock().ticks());
+        work.durability = durability;
         work.sends.push(Sent {
             entity: Arc::clone(&self.queue),
             index,
@@ -47,6 +66,7 @@ impl Sender {
         let attached = Attached {
             cell,
             admission: &admission,
+            is_new,
         };
         commit(work, Some(&attached))?;
         self.reach(durability);

@@ -68,6 +68,8 @@ impl<'a> Asked<'a> {
 pub(super) struct Attached<'a> {
     pub(super) cell: &'a Cell,
     pub(super) admission: &'a Admission<'a>,
+    /// They are accepted by this, and may be refused.
+    pub(super) is_new: bool,
 }
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
@@ -138,7 +140,8 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for set in &work.states {
         check_session(set, moment)?;
     }
-    let mut admitted = admit_all(&work.sends, moment)?;
+    let is_new = attached.is_none_or(|it| it.is_new);
+    let mut admitted = admit_all(&work.sends, is_new, moment)?;
     let mut departure = Departure::new(moment.now);
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
@@ -153,7 +156,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for it in admitted.values() {
         it.cell.push_seen(Some(&it.admission), &mut sends.events);
     }
-    if let Some(Attached { cell, admission }) = attached {
+    if let Some(Attached { cell, admission, .. }) = attached {
         sends.exact_numbers = true;
         cell.push_attached(admission, &mut sends.events);
     }
@@ -226,7 +229,7 @@ fn cell_of(entity: &Queue, index: usize) -> Result<&Cell> {
 
 /// Checks what may refuse the messages, and tells which are new. Entities are asked in the order of their numbers, so that no
 /// two transactions wait for each other.
-fn admit_all(sends: &[Sent], moment: Moment) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
+fn admit_all(sends: &[Sent], are_new: bool, moment: Moment) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
     let mut asked: BTreeMap<EntityId, Asked<'_>> = BTreeMap::new();
     for sent in sends {
         let all = asked.entry(sent.entity.id()).or_insert_with(|| Asked::new(sent));
@@ -238,7 +241,7 @@ fn admit_all(sends: &[Sent], moment: Moment) -> Result<BTreeMap<EntityId, Admitt
             }
         }
     }
-    for asked in asked.values() {
+    for asked in asked.values().filter(|_| are_new) {
         asked.entity.check_sends()?;
         // All at once: what fits one by one may be too much together.
         asked.entity.admit(asked.index, asked.bytes, asked.messages)?;

@@ -393,6 +393,17 @@ impl Row {
         self.0.record.len()
     }
 
+    /// A message in its stored form.
+    pub(crate) fn of_record(record: Record) -> Result<Self> {
+        let fields = Fields::decode(&record)?;
+        let (time_to_live_ms, due) = (fields.time_to_live_ms, fields.scheduled_enqueue_time);
+        Ok(Self(Entry {
+            record,
+            time_to_live_ms,
+            due,
+        }))
+    }
+
     pub(super) fn into_entry(self) -> Entry {
         self.0
     }

@@ -19,6 +19,7 @@ mod watch;
 
 pub use contents::{Contents, EntityEntry, EntityRole};
 pub use open::{Opened, StoreOptions, open};
+pub(crate) use open::{shard_dir, storage};
 pub use salvage::{SalvagedPartition, salvage};
 pub use store::{ShardStore, Stores};
 pub use upkeep::{Kept, Upkeep};
@@ -32,6 +33,8 @@ pub struct Recovery {
     pub truncated_bytes: u64,
     /// Partitions that could not be opened because their stores are damaged.
     pub corrupt_partitions: Vec<u16>,
+    /// Bulk loads whose rows could not be taken over: which, why and where they are.
+    pub waiting_loads: Vec<String>,
     /// How long it took.
     pub seconds: f64,
 }

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use oxbus_model::caps::OS_SYNC_INTERVAL_MS;
@@ -39,7 +39,7 @@ pub struct StoreOptions {
     pub path: PathBuf,
     /// What a call gets that asks for nothing: `Os` or `Fsync`.
     pub durability: Durability,
-    /// Partitions to own, one bit each; `None` for all.
+    /// Partitions to own, one bit each; `None` for all. Without any it is only known what there is.
     pub owned: Option<u64>,
     /// Another file system than the machine's, for tests: nobody owns anything there.
     pub disk: Option<Arc<dyn Disk>>,
@@ -148,7 +148,10 @@ pub fn open(
             shards: stores,
             owners: Mutex::new(owners),
             owns_all: options.owned.is_none(),
+            is_local,
+            durability: options.durability,
             recovery,
+            waiting_loads: OnceLock::new(),
         },
         shards,
         images,
@@ -160,7 +163,7 @@ fn owned_mask(owned: Option<u64>, partitions: u16) -> Result<u64> {
     let all = u64::MAX >> (64 - u32::from(partitions));
     match owned {
         None => Ok(all),
-        Some(owned) if owned != 0 && owned & !all == 0 => Ok(owned),
+        Some(owned) if owned & !all == 0 => Ok(owned),
         Some(_) => {
             let detail = format!("partitions_owned is out of range; use some of 0 to {}", partitions - 1);
             Err(Error::new(ErrorKind::InvalidArgument, detail))
@@ -169,7 +172,7 @@ fn owned_mask(owned: Option<u64>, partitions: u16) -> Result<u64> {
 }
 
 /// The directory of a shard.
-pub(super) fn shard_dir(dir: &Path, partition: u16) -> PathBuf {
+pub(crate) fn shard_dir(dir: &Path, partition: u16) -> PathBuf {
     dir.join(format!("shard-{partition:02}"))
 }
 
@@ -223,7 +226,7 @@ fn not_a_namespace(dir: &Path, why: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-pub(super) fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
+pub(crate) fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
     let detail = format!(
         "the namespace could not be {what} ({error}); see to the disk and its permissions: `{}`",
         path.display()
@@ -231,7 +234,7 @@ pub(super) fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
     Error::new(ErrorKind::Storage, detail)
 }
 
-pub(super) fn own(dir: &Path) -> Result<Owner> {
+pub(crate) fn own(dir: &Path) -> Result<Owner> {
     Owner::take(dir).map_err(|error| match error {
         OwnError::InUse { pid, path } => {
             let who = pid.map_or_else(

@@ -3,8 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
@@ -12,6 +13,7 @@ use oxbus_store::injected::Injection;
 use oxbus_store::shard_log::{Chunks, ShardLog};
 
 use super::contents::FencedEntry;
+use super::open::{own, shard_dir};
 use super::{Contents, Recovery};
 use crate::shard::Late;
 
@@ -34,7 +36,11 @@ pub struct Stores {
     /// Dropped when the namespace closes, so that others may own it.
     pub(super) owners: Mutex<Vec<Owner>>,
     pub(super) owns_all: bool,
+    /// Somebody may own its directories.
+    pub(super) is_local: bool,
+    pub(super) durability: Durability,
     pub(super) recovery: Recovery,
+    pub(super) waiting_loads: OnceLock<Vec<String>>,
 }
 
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,9 +74,38 @@ impl Stores {
         &self.dir
     }
 
+    /// The file system that it is on.
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    /// What tells its files from those of other namespaces.
+    pub fn id(&self) -> [u8; 16] {
+        guard(&self.catalog).0.store
+    }
+
+    /// Owns a partition that is not open here, until what it gives is dropped.
+    pub(crate) fn own(&self, partition: u16) -> Result<Option<Owner>> {
+        let dir = shard_dir(&self.dir, partition);
+        self.is_local.then(|| own(&dir)).transpose()
+    }
+
+    /// What a call gets that asks for nothing.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
     /// What opening it found.
-    pub fn recovery(&self) -> &Recovery {
-        &self.recovery
+    pub fn recovery(&self) -> Recovery {
+        Recovery {
+            waiting_loads: self.waiting_loads.get().cloned().unwrap_or_default(),
+            ..self.recovery.clone()
+        }
+    }
+
+    /// Notes the bulk loads whose rows could not be taken over, once.
+    pub(crate) fn note_waiting(&self, loads: Vec<String>) {
+        let _ = self.waiting_loads.set(loads);
     }
 
     /// The files of a partition, when they are open here.

@@ -13,6 +13,7 @@ use oxbus_store::file::FileLog;
 
 use super::NamespaceOptions;
 use super::core::Core;
+use crate::bulk_load;
 use crate::clock::{ManualClock, SystemClock};
 use crate::durable::{self, Contents, EntityEntry, EntityRole, Stores, Upkeep};
 use crate::entity::Queue;
@@ -130,6 +131,7 @@ impl Inner {
                 stores.map_or(Ok(()), |stores| stores.fence(partition.0, late))
             }));
             inner.restore(&contents, images)?;
+            inner.take_loads_over();
             inner.start_upkeep()?;
         }
         Ok(inner)
@@ -196,6 +198,26 @@ impl Inner {
         }
         forget_arrivals(&entities);
         Ok(())
+    }
+
+    /// Stores what bulk loads attached to the partitions that are open here.
+    fn take_loads_over(&self) {
+        let Some(stores) = &self.stores else { return };
+        let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
+        let serving: Vec<_> = self.shards.iter().filter(|shard| shard.health().serves()).collect();
+        let take = |shard: &&Arc<Shard>| bulk_load::take_over(stores, shard.id(), entity, self.opened_at);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let left: Vec<String> = std::thread::scope(|scope| {
+            let chunks = serving.chunks(serving.len().div_ceil(threads).max(1));
+            let running: Vec<_> = chunks
+                .map(|shards| scope.spawn(move || shards.iter().flat_map(take).collect::<Vec<_>>()))
+                .collect();
+            let done = running.into_iter();
+            done.flat_map(|thread| thread.join().expect("taking rows over does not panic"))
+                .collect()
+        });
+        stores.note_waiting(left);
     }
 
     fn start_upkeep(self: &Arc<Self>) -> Result<()> {

@@ -122,7 +122,7 @@ impl Namespace {
     }
 
     /// What opening a durable namespace found.
-    pub fn recovery(&self) -> Option<&Recovery> {
+    pub fn recovery(&self) -> Option<Recovery> {
         self.stores().map(Stores::recovery)
     }
 

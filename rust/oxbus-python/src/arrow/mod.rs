@@ -8,5 +8,5 @@ mod table;
 
 pub(crate) use capsule::{ArrowArray, ArrowTable};
 pub(crate) use ids::{keys, partition_ids};
-pub(crate) use send::{attach, not_sent, send};
+pub(crate) use send::{not_sent, read, send};
 pub(crate) use table::{lock_tokens, table};

@@ -5,7 +5,7 @@ use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
 use oxbus_arrow::{Columns, NotSent, Outgoing};
 use oxbus_broker::Sender;
-use oxbus_model::{PartitionId, Result};
+use oxbus_model::Result;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
@@ -16,7 +16,7 @@ use crate::ids;
 use crate::waiting;
 
 /// The columns of an Arrow object.
-fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<Columns>> {
+pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<Columns>> {
     let Some(imported) = import(data)? else {
         let name = data.get_type().name()?;
         return Err(pyo3::exceptions::PyTypeError::new_err(format!(
@@ -65,20 +65,4 @@ fn encode<'a>(mut outgoing: Outgoing<'a>, chunks: &[Columns]) -> Result<Outgoing
         outgoing.push(chunk)?;
     }
     Ok(outgoing)
-}
-
-/// Attaches the rows of an Arrow object under a name, which its partitions take once. Partition id → rows that were attached
-/// now; rows without a key go to partition `keyless`.
-pub(crate) fn attach<'py>(
-    sender: &Sender,
-    data: &Bound<'py, PyAny>,
-    name: &str,
-    keyless: u16,
-) -> PyResult<Bound<'py, PyDict>> {
-    let py = data.py();
-    let chunks = read(data)?;
-    let attached = waiting::outside(py, || {
-        encode(Outgoing::to(sender, ids::next, PartitionId(keyless))?, &chunks)?.attach(name)
-    });
-    attached?.or_raise()?.into_py_dict(py)
 }

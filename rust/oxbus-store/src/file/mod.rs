@@ -37,7 +37,7 @@ pub use owner::{OwnError, Owner, held_files};
 pub use read_only::ReadOnlyDisk;
 pub use recovery::{OpenError, Replayed};
 pub use salvage::{Salvaged, SalvagedFile, salvage};
-pub use stage::{Run, StageError, StageFile, StageHead, StageNames, StageWriter, stage_path};
+pub use stage::{Run, SealedStage, StageError, StageFile, StageHead, StageNames, StageWriter, stage_path};
 
 use crate::disk::Disk;
 use crate::extent::Place;

@@ -24,7 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use reader::StageFile;
-pub use writer::StageWriter;
+pub use writer::{SealedStage, StageWriter};
 
 use super::header::VERSION;
 use crate::disk::Disk;

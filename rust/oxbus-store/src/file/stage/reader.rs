@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    END_BYTES, END_MAGIC, HEADER_BYTES, HEADER_CRC_AT, INDEX_BYTES, MAGIC, RUN_HEADER_BYTES, Run, StageError, StageHead,
-    VERSION, stage_path,
+    END_BYTES, END_MAGIC, HEADER_BYTES, HEADER_CRC_AT, INDEX_BYTES, MAGIC, RUN_HEADER_BYTES, Run, StageError,
+    StageHead, VERSION, stage_path,
 };
 use crate::disk::{Disk, DiskFile};
 
@@ -146,8 +146,12 @@ fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) ->
     }
     let count = u32_at(&end, 16) as usize;
     let wrong = || damaged(end_at, "the index fails its check");
-    let index_at = count.checked_mul(INDEX_BYTES).and_then(|bytes| end_at.checked_sub(bytes));
-    let index_at = index_at.filter(|at| *at >= first && *at as u64 == u64_at(&end, 0)).ok_or_else(wrong)?;
+    let index_at = count
+        .checked_mul(INDEX_BYTES)
+        .and_then(|bytes| end_at.checked_sub(bytes));
+    let index_at = index_at
+        .filter(|at| *at >= first && *at as u64 == u64_at(&end, 0))
+        .ok_or_else(wrong)?;
     let mut index = vec![0; end_at - index_at];
     let read = read_full(file, &mut index, index_at as u64)?;
     let crc = crc32c::crc32c_append(crc32c::crc32c_append(header_crc, &index[..read]), &end[..20]);

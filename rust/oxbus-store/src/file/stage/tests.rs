@@ -48,7 +48,10 @@ fn read(disk: &FaultDisk) -> Result<Vec<(u16, u32, Vec<u8>)>, StageError> {
 }
 
 fn is_whole(found: &[(u16, u32, Vec<u8>)]) -> bool {
-    found.iter().map(|(partition, rows, payload)| (*partition, *rows, &payload[..])).eq(RUNS)
+    found
+        .iter()
+        .map(|(partition, rows, payload)| (*partition, *rows, &payload[..]))
+        .eq(RUNS)
 }
 
 #[test]

@@ -66,7 +66,12 @@ impl StageWriter {
     }
 
     /// Ends the stage and gives it its name; durable when this returns, if it is to be `synced`.
-    pub fn finish(mut self, synced: bool) -> io::Result<StageFile> {
+    pub fn finish(self, synced: bool) -> io::Result<StageFile> {
+        self.seal(synced)?.publish()
+    }
+
+    /// Ends the stage without giving it its name.
+    pub fn seal(mut self, synced: bool) -> io::Result<SealedStage> {
         let index_at = self.end();
         let mut tail = Vec::with_capacity(self.runs.len() * INDEX_BYTES + super::END_BYTES);
         for run in &self.runs {
@@ -83,15 +88,7 @@ impl StageWriter {
         if synced {
             self.file.sync()?;
         }
-        let path = stage_path(&self.dir, self.head.number);
-        self.disk.rename(&temporary_path(&self.dir, self.head.number), &path)?;
-        self.is_done = true;
-        if synced && let Err(error) = self.disk.sync_dir(&self.dir) {
-            // Nobody may find what its task was not told of.
-            let _ = self.disk.remove(&path);
-            return Err(error);
-        }
-        Ok(StageFile::written(self.head.clone(), path, self.crc, std::mem::take(&mut self.runs)))
+        Ok(SealedStage { writer: self, synced })
     }
 
     /// Bytes so far.
@@ -108,6 +105,36 @@ impl StageWriter {
         self.position += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
+    }
+}
+
+/// A stage that is written and has no name yet. Dropped, its file is removed.
+#[derive(Debug)]
+pub struct SealedStage {
+    writer: StageWriter,
+    synced: bool,
+}
+
+impl SealedStage {
+    /// Gives the stage its name; that is durable when this returns, if the stage is synced.
+    pub fn publish(self) -> io::Result<StageFile> {
+        let Self { mut writer, synced } = self;
+        let path = stage_path(&writer.dir, writer.head.number);
+        writer
+            .disk
+            .rename(&temporary_path(&writer.dir, writer.head.number), &path)?;
+        writer.is_done = true;
+        if synced && let Err(error) = writer.disk.sync_dir(&writer.dir) {
+            // Nobody may find what its task was not told of.
+            let _ = writer.disk.remove(&path);
+            return Err(error);
+        }
+        Ok(StageFile::written(
+            writer.head.clone(),
+            path,
+            writer.crc,
+            std::mem::take(&mut writer.runs),
+        ))
     }
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows of a table as rows of a bulk load.
+
+use oxbus_broker::BulkLoad;
+use oxbus_model::message::{MessageId, PropertiesBuilder};
+use oxbus_model::{Error, PartitionId, Result};
+
+use crate::rows::Columns;
+use crate::send::NewId;
+
+/// Adds the rows of a chunk to a bulk load; those without a key go to one partition. `first` is the number of the first row,
+/// for errors.
+pub fn load(load: &mut BulkLoad, chunk: &Columns, first: u64, new_id: NewId, keyless: PartitionId) -> Result<()> {
+    let mut properties = PropertiesBuilder::default();
+    for row in 0..chunk.rows() {
+        let pushed = chunk.with_row(row, &mut properties, |fields| {
+            if fields.message_id.is_none() {
+                fields.message_id = Some(MessageId::Assigned(new_id()));
+            }
+            load.push(fields, keyless)
+        });
+        pushed.map_err(|error| {
+            let number = first + row as u64;
+            Error::new(error.kind(), format!("row {number}: {}", error.detail()))
+        })?;
+    }
+    Ok(())
+}

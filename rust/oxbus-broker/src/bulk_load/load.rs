@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writing the rows of one task, and attaching them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_model::caps::ATTACHED_BYTES_MAX;
+use oxbus_model::message::Fields;
+use oxbus_model::options::Durability;
+use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp, varint};
+use oxbus_store::disk::Disk;
+use oxbus_store::file::{StageHead, StageWriter};
+use oxbus_store::leave;
+
+use super::{attached_dir, name_file, name_prefix, new_number};
+use crate::client::Sender;
+use crate::clock::Alarm;
+use crate::durable::{Stores, storage};
+use crate::namespace::Namespace;
+use crate::routing::Route;
+
+/// Bytes of rows that become one run of a file.
+const RUN_BYTES: usize = 256 << 10;
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Rows of one task on their way into the partitions of a queue. Nothing of them is there before [`BulkLoad::finish`].
+pub struct BulkLoad {
+    sender: Sender,
+    /// Kept for its directory; it owns no partition.
+    namespace: Namespace,
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    name: String,
+    now: Timestamp,
+    is_synced: bool,
+    parts: BTreeMap<u16, Part>,
+}
+
+/// The rows for one partition.
+struct Part {
+    writer: StageWriter,
+    run: Vec<u8>,
+    run_rows: u32,
+    rows: u64,
+}
+
+/// What became of the rows for one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loaded {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Rows that the task had for it.
+    pub rows: u64,
+    /// They were attached now; otherwise rows of that name had been attached before.
+    pub is_attached: bool,
+}
+
+impl BulkLoad {
+    /// No rows yet. `name` tells these rows from those of other tasks and jobs, and an attempt not from another attempt.
+    /// With `durability` at fsync they survive a loss of power once they are attached.
+    pub fn begin(namespace: &Namespace, queue: &str, name: &str, durability: Option<Durability>) -> Result<Self> {
+        let sender = namespace.sender(queue)?;
+        sender.check_sends()?;
+        let Some(stores) = namespace.stores() else {
+            let detail = "the namespace is in memory; open it with a path to load rows into it";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        };
+        if !sender.queue().is_partitioned() || sender.queue().is_topic() {
+            let detail = format!("only a partitioned queue can be bulk-loaded; send to this entity instead: `{queue}`");
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        Ok(Self {
+            sender,
+            namespace: namespace.clone(),
+            disk: stores.disk(),
+            dir: stores.dir().to_owned(),
+            name: name.to_owned(),
+            now: namespace.clock().now(),
+            is_synced: durability.unwrap_or(stores.durability()) >= Durability::Fsync,
+            parts: BTreeMap::new(),
+        })
+    }
+
+    /// Adds a row: to the partition of its key, or without one to `keyless`.
+    pub fn push(&mut self, fields: &Fields<'_>, keyless: PartitionId) -> Result<()> {
+        fields.check()?;
+        let partition = match self.sender.route(fields)? {
+            Route::Keyed(partition) => partition,
+            Route::Keyless => keyless,
+        };
+        let (len, max) = (fields.encoded_len(), self.sender.queue().message_size_bytes_max());
+        if len > max {
+            let detail = format!("the message is too large; send less: size={len} bytes, limit={max} bytes");
+            return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
+        }
+        if !self.parts.contains_key(&partition.0) {
+            let part = self.part(partition.0)?;
+            self.parts.insert(partition.0, part);
+        }
+        let part = self.parts.get_mut(&partition.0).expect("it was made just now");
+        varint::push(&mut part.run, len as u64);
+        let at = part.run.len();
+        part.run.resize(at + len, 0);
+        fields.encode(&mut part.run[at..]);
+        part.run_rows += 1;
+        if part.run.len() >= RUN_BYTES {
+            part.put(partition.0)
+                .map_err(|error| self.failed(partition.0, &error))?;
+        }
+        Ok(())
+    }
+
+    fn part(&self, partition: u16) -> Result<Part> {
+        if partition >= self.sender.queue().partitions() {
+            let detail = format!(
+                "the queue has no such partition; use 0 to {}: {partition}",
+                self.sender.queue().partitions() - 1
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        let dir = attached_dir(&self.dir, partition);
+        let head = StageHead {
+            store: self.stores().id(),
+            entity: self.sender.queue().id().0,
+            created_at_ms: self.now.0,
+            number: new_number(self.now)?,
+            id: self.name.clone(),
+        };
+        let begun = self
+            .disk
+            .create_dir(&dir)
+            .and_then(|()| StageWriter::create(&self.disk, &dir, head));
+        Ok(Part {
+            writer: begun.map_err(|error| self.failed(partition, &error))?,
+            run: Vec::with_capacity(RUN_BYTES + (64 << 10)),
+            run_rows: 0,
+            rows: 0,
+        })
+    }
+
+    /// Attaches the rows, partition by partition. Waits up to `wait` for each that somebody has; an error leaves what was
+    /// attached until then, and the same name goes on from there.
+    pub fn finish(mut self, wait: Duration) -> Result<Vec<Loaded>> {
+        let parts = std::mem::take(&mut self.parts);
+        for (partition, part) in &parts {
+            let bytes = part.writer.bytes() + part.run.len() as u64;
+            if bytes > ATTACHED_BYTES_MAX as u64 {
+                let detail = format!(
+                    "too much for one partition at once; use more tasks: size={bytes} bytes, limit={ATTACHED_BYTES_MAX} bytes, partition={partition}"
+                );
+                return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
+            }
+        }
+        let attach = |(partition, part)| self.attach(partition, part, wait);
+        parts.into_iter().map(attach).collect()
+    }
+
+    fn attach(&self, partition: u16, mut part: Part, wait: Duration) -> Result<Loaded> {
+        let failed = |error: io::Error| self.failed(partition, &error);
+        part.put(partition).map_err(failed)?;
+        let rows = part.rows;
+        let sealed = part.writer.seal(self.is_synced).map_err(failed)?;
+        let alarm = Alarm::after(Some(wait));
+        let mut pause = FIRST_PAUSE;
+        let owner = loop {
+            match self.stores().own(partition) {
+                Ok(owner) => break owner,
+                Err(error) if error.kind() != ErrorKind::NamespaceInUse => return Err(error),
+                Err(error) if alarm.remaining().is_some_and(|left| left < pause) => return Err(error),
+                Err(error) if leave::is_due() => return Err(error),
+                Err(_) => std::thread::park_timeout(pause),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        };
+        let dir = attached_dir(&self.dir, partition);
+        let entity = self.sender.queue().id().0;
+        let identity = self.sender.queue().core().identity_key().identity(None, &self.name);
+        let prefix = name_prefix(entity, identity);
+        let names = self.disk.list(&dir).map_err(failed)?;
+        let is_attached = !names.iter().any(|name| name.starts_with(&prefix));
+        if is_attached {
+            sealed.publish().map_err(failed)?;
+            // Should there be a crash before it: the name is also in the file, and whoever takes over takes it once.
+            let name = dir.join(name_file(entity, identity, self.now));
+            self.disk.create(&name).map_err(failed)?;
+        }
+        drop(owner);
+        Ok(Loaded {
+            partition: PartitionId(partition),
+            rows,
+            is_attached,
+        })
+    }
+
+    fn stores(&self) -> &Stores {
+        self.namespace
+            .stores()
+            .expect("only a namespace in a directory is loaded into")
+    }
+
+    fn failed(&self, partition: u16, error: &io::Error) -> Error {
+        storage(&attached_dir(&self.dir, partition), "loaded", error)
+    }
+}
+
+impl Part {
+    /// Writes the rows that are collected.
+    fn put(&mut self, partition: u16) -> io::Result<()> {
+        if self.run_rows > 0 {
+            self.writer.put(partition, self.run_rows, &self.run)?;
+            self.rows += u64::from(self.run_rows);
+            self.run_rows = 0;
+            self.run.clear();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking over the rows that were attached to a partition since it was open last.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use oxbus_model::caps::{ATTACHED_MS, ATTACHING_MS};
+use oxbus_model::message::Fields;
+use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp, varint};
+use oxbus_store::Record;
+use oxbus_store::disk::Disk;
+use oxbus_store::file::{Run, StageError, StageFile, StageNames, stage_path};
+
+use super::{attached_at, attached_dir, begun_at};
+use crate::client::{Row, Sender};
+use crate::durable::Stores;
+use crate::entity::Queue;
+
+/// Why rows were not taken over; they stay where they are.
+#[derive(Debug)]
+enum Left {
+    /// Their file.
+    Stage(StageError),
+    /// The partition.
+    Broker(Error),
+}
+
+impl From<StageError> for Left {
+    fn from(error: StageError) -> Self {
+        Self::Stage(error)
+    }
+}
+
+impl From<Error> for Left {
+    fn from(error: Error) -> Self {
+        Self::Broker(error)
+    }
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stage(error) => write!(f, "{error}"),
+            Self::Broker(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+/// Stores the rows that were attached to a partition, in the order in which their tasks began; what could not be, and why.
+pub(crate) fn take_over(
+    stores: &Stores,
+    partition: PartitionId,
+    entity: impl Fn(u64) -> Option<Arc<Queue>>,
+    now: Timestamp,
+) -> Vec<String> {
+    let (disk, dir) = (stores.disk(), attached_dir(stores.dir(), partition.0));
+    let names = match StageNames::of(&*disk, &dir) {
+        Ok(names) => names,
+        Err(error) => return vec![told(partition, &dir, &error.to_string())],
+    };
+    let mut taking = Taking {
+        stores,
+        disk: &*disk,
+        dir: &dir,
+        partition,
+        taken: Vec::new(),
+        into: None,
+    };
+    let mut left = Vec::new();
+    for number in names.finished {
+        if let Err(error) = taking.take(number, &entity) {
+            left.push(told(partition, &stage_path(&dir, number), &error.to_string()));
+        }
+    }
+    if let Err(error) = taking.finish() {
+        left.push(told(partition, &dir, &error.to_string()));
+    }
+    // What cannot be tidied now is tidied by a later open.
+    let _ = tidy(&*disk, &dir, names.unfinished.iter().map(PathBuf::as_path), now);
+    left
+}
+
+fn told(partition: PartitionId, path: &Path, why: &str) -> String {
+    format!(
+        "rows that were loaded into partition {partition} could not be taken over ({why}); they are in `{}`",
+        path.display()
+    )
+}
+
+/// What is taken over from the files of one partition.
+struct Taking<'a> {
+    stores: &'a Stores,
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    partition: PartitionId,
+    /// Files whose rows are in the journal now.
+    taken: Vec<PathBuf>,
+    /// Who stored the last of them.
+    into: Option<Sender>,
+}
+
+impl Taking<'_> {
+    fn take(&mut self, number: u64, entity: &impl Fn(u64) -> Option<Arc<Queue>>) -> std::result::Result<(), Left> {
+        let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
+        // What was loaded into a queue that is deleted goes with it.
+        if let Some(queue) = entity(file.head().entity) {
+            let mut rows = Vec::new();
+            file.read::<Left>(
+                self.disk,
+                |_| true,
+                |run, payload| Ok(read_rows(run, payload, &mut rows)?),
+            )?;
+            let sender = Sender::new(queue);
+            sender.take_rows_over(self.partition, &file.head().id, rows)?;
+            self.into = Some(sender);
+        }
+        self.taken.push(file.path().to_owned());
+        Ok(())
+    }
+
+    /// Makes the rows durable, and only then removes their files.
+    fn finish(self) -> std::result::Result<(), Left> {
+        if let Some(sender) = &self.into {
+            sender.sync(self.partition)?;
+        }
+        for path in &self.taken {
+            self.disk.remove(path).map_err(StageError::Io)?;
+        }
+        Ok(())
+    }
+}
+
+fn read_rows(run: &Run, payload: &[u8], rows: &mut Vec<Row>) -> Result<()> {
+    let wrong = || Error::new(ErrorKind::Corrupt, "the file holds something that is no message");
+    let mut reader = varint::Reader(payload);
+    for _ in 0..run.rows {
+        let record = reader.bytes().ok_or_else(wrong)?;
+        let record = Record::from_slice(record);
+        // Checked here, not when it is received.
+        Fields::decode(&record)?;
+        rows.push(Row::of_record(record)?);
+    }
+    if reader.0.is_empty() { Ok(()) } else { Err(wrong()) }
+}
+
+/// Removes what tasks left that died, and the names that nobody asks for any more.
+fn tidy<'a>(disk: &dyn Disk, dir: &Path, unfinished: impl Iterator<Item = &'a Path>, now: Timestamp) -> io::Result<()> {
+    let is_over = |at: Timestamp, ms: u64| now.0.saturating_sub(at.0) > ms;
+    for path in unfinished {
+        let number = path
+            .file_stem()
+            .and_then(|stem| u64::from_str_radix(stem.to_str()?, 16).ok());
+        if number.is_some_and(|number| is_over(begun_at(number), ATTACHING_MS)) {
+            disk.remove(path)?;
+        }
+    }
+    let names = match disk.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        names => names?,
+    };
+    for name in names {
+        if attached_at(&name).is_some_and(|at| is_over(at, ATTACHED_MS)) {
+            disk.remove(&dir.join(name))?;
+        }
+    }
+    Ok(())
+}

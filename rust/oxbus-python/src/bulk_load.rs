@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `_BulkLoad`: rows of one task on their way into a namespace that nobody has open.
+
+use std::sync::{Mutex, PoisonError};
+
+use oxbus_broker::{BulkLoad, Namespace, NamespaceOptions};
+use oxbus_model::{Error, ErrorKind, PartitionId};
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+use crate::fork::Owned;
+use crate::{arrow, blocking, convert, ids, options, waiting};
+
+/// A load that is under way, and how many rows it has.
+struct Loading {
+    load: BulkLoad,
+    rows: u64,
+}
+
+/// See `oxbus.spark.bulk_load`.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct _BulkLoad {
+    partitions: u16,
+    keyless: PartitionId,
+    /// `None` once it has ended.
+    loading: Owned<Mutex<Option<Loading>>>,
+}
+
+impl _BulkLoad {
+    fn take(&self) -> PyResult<Loading> {
+        let mut loading = self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = || Error::new(ErrorKind::InvalidOperation, "the load has ended; begin another");
+        loading.take().ok_or_else(ended).or_raise()
+    }
+}
+
+#[pymethods]
+impl _BulkLoad {
+    /// Begins a load of the queue of a namespace in a directory; `keyless` names the partition for rows without a key.
+    #[new]
+    #[pyo3(signature = (path, queue, name, *, keyless=0, durability=None))]
+    fn new(
+        py: Python<'_>,
+        path: &Bound<'_, PyAny>,
+        queue: &str,
+        name: &str,
+        keyless: u16,
+        durability: Option<&str>,
+    ) -> PyResult<Self> {
+        let mut store = options::store(Some(path), durability, None)?;
+        let durability = store
+            .as_ref()
+            .map(|store| store.durability)
+            .filter(|_| durability.is_some());
+        if let Some(store) = &mut store {
+            store.owned = Some(0);
+        }
+        let options = NamespaceOptions {
+            store,
+            ..NamespaceOptions::default()
+        };
+        let begin = || {
+            let namespace = Namespace::open(options)?;
+            let load = BulkLoad::begin(&namespace, queue, name, durability)?;
+            Ok((namespace.partitions(), load))
+        };
+        let (partitions, load) = waiting::outside(py, begin)?.or_raise()?;
+        Ok(Self {
+            partitions,
+            keyless: PartitionId(keyless % partitions),
+            loading: Owned::new(Mutex::new(Some(Loading { load, rows: 0 }))),
+        })
+    }
+
+    /// Adds the rows of an Arrow object. After an error the load has ended and nothing of it is stored.
+    fn push(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let chunks = arrow::read(data)?;
+        let mut loading = self.take()?;
+        let pushed = blocking::run_for(data.py(), true, None, || {
+            for chunk in &chunks {
+                oxbus_arrow::load(&mut loading.load, chunk, loading.rows, ids::next, self.keyless)?;
+                loading.rows += chunk.rows() as u64;
+            }
+            Ok(loading)
+        });
+        let loading = pushed?.or_raise()?;
+        *self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner) = Some(loading);
+        Ok(())
+    }
+
+    /// Attaches the rows: partition, rows, and whether they were attached now, for each partition.
+    fn finish(&self, py: Python<'_>, wait_time: f64) -> PyResult<Vec<(u16, u64, bool)>> {
+        let wait = convert::wait("wait_time", wait_time)?;
+        let loading = self.take()?;
+        let loaded = blocking::run_for(py, true, None, || loading.load.finish(wait))?.or_raise()?;
+        Ok(loaded
+            .into_iter()
+            .map(|it| (it.partition.0, it.rows, it.is_attached))
+            .collect())
+    }
+
+    /// Partitions of the queue.
+    #[getter]
+    fn partitions(&self) -> u16 {
+        self.partitions
+    }
+}
