@@ -163,7 +163,7 @@ def test_the_driver_says_what_is_wrong(path: Path, tmp_path: Path) -> None:
     with Namespace(path), pytest.raises(NamespaceInUseError):
         sender(path=path, queue="q", job="j", wait_time=0)
     with Namespace(path, partitions_owned={0}):
-        assert sender(path=path, queue="q", job="j", wait_time=0).partitions == 16
+        assert sender(path=path, queue="q", job="j", wait_time=0).queue == "q"
     with pytest.raises(TypeError, match="Rows or dicts"):
         list(sender(path=path, queue="q", job="j")(["text"]))
     with pytest.raises(FileNotFoundError, match="create it"):

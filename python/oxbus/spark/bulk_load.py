@@ -74,7 +74,8 @@ def sender(
         queue: A partitioned queue.
         job: Names this load. A task that is tried again under the same name stores nothing twice, for seven days.
             Another load needs another name; what has the name of an earlier one counts as stored by that.
-        wait_time: Seconds that a task waits at its end for a partition that another process has.
+        wait_time: Seconds to wait for a partition that another process has open: a task at its end, and this call for
+            any of them.
         durability: What the rows are safe from when their task ends, ``"fsync"`` or ``"os"``; ``None`` for the usual.
 
     Returns:
@@ -84,19 +85,19 @@ def sender(
     Raises:
         FileNotFoundError: The directory is no namespace.
         MessagingEntityNotFoundError: The namespace has no such queue.
+        NamespaceInUseError: Another process has all partitions open; here, or in a task that waited for one of them.
         InvalidOperationError: The queue has no partitions.
         ValueError: `job` is empty.
 
     In a task, a row that is no message is a ValueError that names the column or the row; then nothing of the task is
-    stored. A process that has the namespace open has its partitions: a task that waited for one raises a
-    NamespaceInUseError, which names that process.
+    stored.
     """
     if not job:
         raise ValueError("job is empty; name the load, and use another name for another load")
     where = os.fspath(path)
     # What is wrong with the namespace or the queue is said here, and nothing is left behind: no row was added.
     check_namespace(where)
-    _BulkLoad(where, queue, job, durability=durability)
+    _BulkLoad(where, queue, job, durability=durability).check_free(wait_time)
     return Sender(path=where, queue=queue, job=job, wait_time=wait_time, durability=durability)
 
 

@@ -72,6 +72,15 @@ impl _BulkLoad {
         })
     }
 
+    /// Waits until some partition could be attached to.
+    fn check_free(&self, py: Python<'_>, wait_time: f64) -> PyResult<()> {
+        let wait = convert::wait("wait_time", wait_time)?;
+        let loading = self.take()?;
+        let checked = blocking::run_for(py, true, None, || loading.load.check_free(wait))?;
+        *self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner) = Some(loading);
+        checked.or_raise()
+    }
+
     /// Adds the rows of an Arrow object. After an error the load has ended and nothing of it is stored.
     fn push(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let chunks = arrow::read(data)?;

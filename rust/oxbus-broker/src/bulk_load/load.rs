@@ -70,7 +70,9 @@ impl BulkLoad {
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         };
         if !sender.queue().is_partitioned() || sender.queue().is_topic() {
-            let detail = format!("only a partitioned queue can be bulk-loaded; send to this entity instead: `{queue}`");
+            let detail = format!(
+                "only a partitioned queue can be bulk-loaded; create it with enable_partitioning=True, or send to it instead: `{queue}`"
+            );
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         Ok(Self {
@@ -83,6 +85,22 @@ impl BulkLoad {
             is_synced: durability.unwrap_or(stores.durability()) >= Durability::Fsync,
             parts: BTreeMap::new(),
         })
+    }
+
+    /// Waits up to `wait` until some partition could be attached to; the error says who has them all.
+    pub fn check_free(&self, wait: Duration) -> Result<()> {
+        let any_free = || {
+            let tried = (0..self.sender.queue().partitions()).map(|partition| self.stores().own(partition));
+            let mut refused = None;
+            for owned in tried {
+                match owned {
+                    Ok(_) => return Ok(()),
+                    Err(error) => refused = refused.or(Some(error)),
+                }
+            }
+            refused.map_or(Ok(()), Err)
+        };
+        wait_for(wait, any_free)
     }
 
     /// Adds a row: to the partition of its key, or without one to `keyless`.
@@ -164,18 +182,7 @@ impl BulkLoad {
         part.put(partition).map_err(failed)?;
         let rows = part.rows;
         let sealed = part.writer.seal(self.is_synced).map_err(failed)?;
-        let alarm = Alarm::after(Some(wait));
-        let mut pause = FIRST_PAUSE;
-        let owner = loop {
-            match self.stores().own(partition) {
-                Ok(owner) => break owner,
-                Err(error) if error.kind() != ErrorKind::NamespaceInUse => return Err(error),
-                Err(error) if alarm.remaining().is_some_and(|left| left < pause) => return Err(error),
-                Err(error) if leave::is_due() => return Err(error),
-                Err(_) => std::thread::park_timeout(pause),
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        };
+        let owner = wait_for(wait, || self.stores().own(partition))?;
         let dir = attached_dir(&self.dir, partition);
         let entity = self.sender.queue().id().0;
         let identity = self.sender.queue().core().identity_key().identity(None, &self.name);
@@ -204,6 +211,24 @@ impl BulkLoad {
 
     fn failed(&self, partition: u16, error: &io::Error) -> Error {
         storage(&attached_dir(&self.dir, partition), "loaded", error)
+    }
+}
+
+/// Tries again and again while what is asked for is in use, up to `wait`.
+fn wait_for<T>(wait: Duration, ask: impl Fn() -> Result<T>) -> Result<T> {
+    let alarm = Alarm::after(Some(wait));
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match ask() {
+            Err(error) if error.kind() == ErrorKind::NamespaceInUse => {
+                if leave::is_due() || alarm.remaining().is_some_and(|left| left < pause) {
+                    return Err(error);
+                }
+            }
+            answer => return answer,
+        }
+        std::thread::park_timeout(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
