@@ -6,6 +6,7 @@
 mod column;
 mod rows;
 mod send;
+pub mod stream;
 mod table;
 mod tokens;
 

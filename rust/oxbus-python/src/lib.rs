@@ -14,6 +14,7 @@ mod arrow;
 mod batch;
 mod blocking;
 mod buffer;
+mod bulk;
 mod clock;
 mod convert;
 mod error;
@@ -50,6 +51,8 @@ mod _oxbus {
     use super::arrow::ArrowTable;
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
+    #[pymodule_export]
+    use super::bulk::{BulkClient, BulkServer};
     #[pymodule_export]
     use super::clock::ManualClock;
     #[pymodule_export]
