@@ -24,7 +24,9 @@ MAY_KNOW = {
     "oxbus-store": {"oxbus-model"},
     "oxbus-broker": {"oxbus-model", "oxbus-store"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
-    "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow"},
+    "oxbus-wire": {"oxbus-model"},
+    "oxbus-server": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire"},
+    "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire", "oxbus-server"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-broker"},
 }

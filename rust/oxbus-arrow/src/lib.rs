@@ -7,6 +7,7 @@ mod column;
 mod load;
 mod rows;
 mod send;
+pub mod stream;
 mod table;
 mod tokens;
 

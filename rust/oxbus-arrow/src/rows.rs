@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rows of a table, read in place as the fields of messages.
 
-use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int16Type, Int32Type};
+use arrow_array::{Array, ArrayRef, Int32Array, StructArray};
 use arrow_schema::{ArrowError, DataType};
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
-use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 
 use crate::column::{Bytes, Kind, TextMap, Times, wrong_type};
 use crate::unreadable;
@@ -25,11 +27,22 @@ pub struct Columns {
     application_properties: Option<TextMap>,
     scheduled_enqueue_time_utc: Option<Times>,
     time_to_live: Option<Times>,
+    /// Where rows without a key are to go.
+    partition_id: Option<Int32Array>,
 }
 
 impl Columns {
     /// The columns of a chunk; refuses names and types that no message has.
     pub fn read(chunk: &StructArray) -> Result<Self> {
+        Self::read_but(chunk, None)
+    }
+
+    /// The same, with a column `partition_id` for where rows without a key are to go; a null there leaves it open.
+    pub fn read_with_partitions(chunk: &StructArray) -> Result<Self> {
+        Self::read_but(chunk, Some("partition_id"))
+    }
+
+    fn read_but(chunk: &StructArray, partition_column: Option<&str>) -> Result<Self> {
         if chunk.null_count() > 0 {
             let detail = "a row of the table is null; drop it".to_owned();
             return Err(unreadable(&ArrowError::CDataInterface(detail)));
@@ -40,7 +53,11 @@ impl Columns {
         };
         let fields = chunk.fields();
         for (field, array) in fields.iter().zip(chunk.columns()) {
-            columns.set(field.name(), array)?;
+            if partition_column == Some(field.name().as_str()) {
+                columns.partition_id = partitions(array)?;
+            } else {
+                columns.set(field.name(), array)?;
+            }
         }
         Ok(columns)
     }
@@ -48,6 +65,23 @@ impl Columns {
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The partition that a row names.
+    pub(crate) fn partition(&self, row: usize, count: u16) -> Result<Option<PartitionId>> {
+        let Some(column) = self.partition_id.as_ref().filter(|column| column.is_valid(row)) else {
+            return Ok(None);
+        };
+        let value = column.value(row);
+        let partition = u16::try_from(value)
+            .ok()
+            .filter(|partition| *partition < count)
+            .map(PartitionId);
+        partition.map(Some).ok_or_else(|| {
+            let detail =
+                format!("partition_id is out of range; the entity has {count} partitions, counted from 0: {value}");
+            Error::new(ErrorKind::InvalidArgument, detail)
+        })
     }
 
     fn set(&mut self, name: &str, array: &ArrayRef) -> Result<()> {
@@ -153,6 +187,16 @@ impl Columns {
         }
         run(&mut fields)
     }
+}
+
+/// A column of partition ids, of any whole type that has room for them.
+fn partitions(array: &ArrayRef) -> Result<Option<Int32Array>> {
+    Ok(match array.data_type() {
+        DataType::Null => None,
+        DataType::Int16 => Some(array.as_primitive::<Int16Type>().unary(i32::from)),
+        DataType::Int32 => Some(array.as_primitive::<Int32Type>().clone()),
+        other => return Err(wrong_type("partition_id", "int16 or int32", other)),
+    })
 }
 
 fn positive(name: &str, ms: i64) -> Result<u64> {

@@ -4,6 +4,7 @@
 //! All rows are checked and encoded before the first is stored. Each group is stored whole and in row order; a group
 //! that its partition refuses keeps its keyed rows unstored and passes its keyless rows on.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use oxbus_broker::Sender;
@@ -70,8 +71,8 @@ impl Sent {
 }
 
 /// Rows on their way: checked and encoded, in groups for their partitions.
-pub struct Outgoing<'a> {
-    sender: &'a Sender,
+pub struct Outgoing<S> {
+    sender: S,
     new_id: NewId,
     groups: Vec<Group>,
     /// Where rows without a key go, in turn.
@@ -81,24 +82,27 @@ pub struct Outgoing<'a> {
     properties: PropertiesBuilder,
 }
 
-impl<'a> Outgoing<'a> {
+impl<S: Borrow<Sender>> Outgoing<S> {
     /// No rows yet. Those without a key go to the partitions that work now, in turn.
-    pub fn new(sender: &'a Sender, new_id: NewId) -> Result<Self> {
-        sender.check_sends()?;
-        let serves = |it: &PartitionId| sender.queue().shard(usize::from(it.0)).health().fault().is_none();
-        let keyless = sender.turn().filter(serves).collect();
+    pub fn new(sender: S, new_id: NewId) -> Result<Self> {
+        let to = sender.borrow();
+        to.check_sends()?;
+        let serves = |it: &PartitionId| to.queue().shard(usize::from(it.0)).health().fault().is_none();
+        let keyless = to.turn().filter(serves).collect();
         Ok(Self::with_keyless(sender, new_id, keyless))
     }
 
-    fn with_keyless(sender: &'a Sender, new_id: NewId, keyless: Vec<PartitionId>) -> Self {
+    fn with_keyless(sender: S, new_id: NewId, keyless: Vec<PartitionId>) -> Self {
         Self {
-            sender,
             new_id,
-            groups: (0..sender.queue().partitions()).map(|_| Group::default()).collect(),
+            groups: (0..sender.borrow().queue().partitions())
+                .map(|_| Group::default())
+                .collect(),
             keyless,
             next_keyless: 0,
             number: 0,
             properties: PropertiesBuilder::default(),
+            sender,
         }
     }
 
@@ -109,21 +113,29 @@ impl<'a> Outgoing<'a> {
 
     /// Checks and encodes further rows.
     pub fn push(&mut self, chunk: &Columns) -> Result<()> {
-        let sender = self.sender;
+        let sender = self.sender.borrow();
         let max = sender.queue().message_size_bytes_max();
         for row in 0..chunk.rows() {
             let encoded = chunk.with_row(row, &mut self.properties, |fields| {
                 if fields.message_id.is_none() {
                     fields.message_id = Some(MessageId::Assigned((self.new_id)()));
                 }
-                Ok((sender.route(fields)?, Row::new(fields, max)?))
+                let route = match (
+                    sender.route(fields)?,
+                    chunk.partition(row, sender.queue().partitions())?,
+                ) {
+                    (Route::Keyed(_), Some(wish)) => return Err(has_key(wish)),
+                    (Route::Keyless, Some(wish)) => Route::Keyed(wish),
+                    (route, None) => route,
+                };
+                Ok((route, Row::new(fields, max)?))
             });
             let number = self.number;
             let (route, encoded) =
                 encoded.map_err(|error| Error::new(error.kind(), format!("row {number}: {}", error.detail())))?;
             let (partition, keyed) = match route {
                 Route::Keyed(partition) => (partition, true),
-                Route::Keyless => (self.take_turn(), false),
+                Route::Keyless => (in_turn(&self.keyless, &mut self.next_keyless), false),
             };
             self.groups[usize::from(partition.0)].push(encoded, number, keyed);
             self.number += 1;
@@ -131,17 +143,9 @@ impl<'a> Outgoing<'a> {
         Ok(())
     }
 
-    fn take_turn(&mut self) -> PartitionId {
-        let Some(partition) = self.keyless.get(self.next_keyless) else {
-            return PartitionId(0);
-        };
-        self.next_keyless = (self.next_keyless + 1) % self.keyless.len();
-        *partition
-    }
-
     /// Stores the rows.
     pub fn send(self) -> Sent {
-        store(self.sender, self.groups)
+        store(self.sender.borrow(), self.groups)
     }
 }
 
@@ -180,6 +184,22 @@ impl Group {
         }
         apart
     }
+}
+
+/// The next partition in turn.
+fn in_turn(partitions: &[PartitionId], next: &mut usize) -> PartitionId {
+    let Some(partition) = partitions.get(*next) else {
+        return PartitionId(0);
+    };
+    *next = (*next + 1) % partitions.len();
+    *partition
+}
+
+/// The error of a row that names its partition although its key does so.
+fn has_key(wish: PartitionId) -> Error {
+    let detail =
+        format!("partition_id cannot be set together with a key, which names the partition; set one of them: {wish}");
+    Error::new(ErrorKind::InvalidArgument, detail)
 }
 
 fn store(sender: &Sender, groups: Vec<Group>) -> Sent {

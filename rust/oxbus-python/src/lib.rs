@@ -14,6 +14,7 @@ mod arrow;
 mod batch;
 mod blocking;
 mod buffer;
+mod bulk;
 mod bulk_load;
 mod clock;
 mod convert;
@@ -51,6 +52,8 @@ mod _oxbus {
     use super::arrow::ArrowTable;
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
+    #[pymodule_export]
+    use super::bulk::{BulkClient, BulkServer};
     #[pymodule_export]
     use super::bulk_load::_BulkLoad;
     #[pymodule_export]

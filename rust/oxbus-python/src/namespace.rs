@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Namespace` and `PartitionHealth`.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_broker::client::Wanted;
@@ -12,6 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::bulk::{BulkServer, Wishes};
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::Owned;
@@ -308,6 +310,30 @@ impl Namespace {
             auto_lock_renewer,
             session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
         ))
+    }
+
+    /// See the stub.
+    #[pyo3(signature = (host="127.0.0.1", port=0, *, key=None, key_name=None, certificate=None, private_key=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    fn serve_bulk(
+        &self,
+        py: Python<'_>,
+        host: &str,
+        port: i64,
+        key: Option<String>,
+        key_name: Option<String>,
+        certificate: Option<PathBuf>,
+        private_key: Option<PathBuf>,
+    ) -> PyResult<BulkServer> {
+        let wishes = Wishes {
+            host: host.to_owned(),
+            port,
+            key,
+            key_name,
+            certificate,
+            private_key,
+        };
+        BulkServer::start(py, &self.namespace, wishes)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -25,6 +25,8 @@ use crate::imports;
 
 /// Between two looks for signals in the main thread.
 const SIGNAL_SLICE: Duration = Duration::from_millis(50);
+/// Between two looks whether the interpreter exits, where nothing else ends a wait.
+const EXIT_SLICE: Duration = Duration::from_millis(500);
 /// A wait in one piece; bounded only because a duration is.
 const ONE_PIECE: Duration = Duration::from_secs(3600);
 
@@ -116,6 +118,32 @@ pub(crate) fn outside_until<T: Send>(py: Python<'_>, alarm: Alarm, work: impl Fn
         (done, signal.take())
     });
     signal.map_or(Ok(done), Err)
+}
+
+/// Runs `work`, which waits for the network in slices and leaves when it is told so: in the main thread after a signal, which
+/// comes back with what `work` returned; in every thread when the interpreter exits.
+pub(crate) fn in_network<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(Duration, &dyn Fn() -> bool) -> T + Send,
+) -> PyResult<(T, Option<PyErr>)> {
+    let waiter = waiter(py)?;
+    let slice = if waiter == Waiter::Main {
+        SIGNAL_SLICE
+    } else {
+        EXIT_SLICE
+    };
+    Ok(py.detach(|| {
+        let signal = RefCell::new(None);
+        let wants_to_leave = || {
+            if waiter == Waiter::Main && signal.borrow().is_none() {
+                *signal.borrow_mut() = Python::attach(|py| py.check_signals().err());
+            }
+            is_exiting() || signal.borrow().is_some()
+        };
+        let done = work(slice, &wants_to_leave);
+        stay_out(waiter);
+        (done, signal.into_inner())
+    }))
 }
 
 /// Parks a daemon thread for good when the interpreter exits: touching it then would end the process.

@@ -3,6 +3,7 @@
 
 mod admission;
 mod announce;
+mod bounds;
 pub mod counts;
 pub(crate) mod departure;
 mod forward;

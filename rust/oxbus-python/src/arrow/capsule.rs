@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
-use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, ArrayReader, ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, make_array};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use oxbus_arrow::unreadable;
@@ -24,9 +24,9 @@ const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
 /// Arrays of one type, as they came.
-pub(super) struct Imported {
-    pub(super) data_type: DataType,
-    pub(super) chunks: Vec<ArrayRef>,
+pub(crate) struct Imported {
+    pub(crate) data_type: DataType,
+    pub(crate) chunks: Vec<ArrayRef>,
 }
 
 pub(super) fn failed(error: &ArrowError) -> PyErr {
@@ -34,7 +34,7 @@ pub(super) fn failed(error: &ArrowError) -> PyErr {
 }
 
 /// Takes the arrays out of an object with one of the two interfaces; `None` when it has neither.
-pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     if object.hasattr("__arrow_c_array__")? {
         let pair = object.call_method0("__arrow_c_array__")?;
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
@@ -62,6 +62,19 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         return Ok(Some(Imported { data_type, chunks }));
     }
     Ok(None)
+}
+
+/// Takes the stream out of an object as record batches, unread; `None` when it has none.
+pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatchStreamReader>> {
+    if !object.hasattr("__arrow_c_stream__")? {
+        return Ok(None);
+    }
+    let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
+    let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of this
+    // function; the stream is moved out, so its capsule finds it released.
+    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
+    reader.map(Some).map_err(|error| failed(&error))
 }
 
 /// An Arrow array of partition ids.

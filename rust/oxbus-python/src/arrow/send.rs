@@ -60,7 +60,7 @@ pub(crate) fn not_sent(py: Python<'_>, failed: NotSent) -> PyErr {
     }
 }
 
-fn encode<'a>(mut outgoing: Outgoing<'a>, chunks: &[Columns]) -> Result<Outgoing<'a>> {
+fn encode<'a>(mut outgoing: Outgoing<&'a Sender>, chunks: &[Columns]) -> Result<Outgoing<&'a Sender>> {
     for chunk in chunks {
         outgoing.push(chunk)?;
     }
