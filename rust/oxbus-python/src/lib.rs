@@ -18,6 +18,7 @@ mod bulk;
 mod bulk_load;
 mod clock;
 mod convert;
+mod drain;
 mod error;
 mod fork;
 mod hash;
@@ -58,6 +59,8 @@ mod _oxbus {
     use super::bulk_load::_BulkLoad;
     #[pymodule_export]
     use super::clock::ManualClock;
+    #[pymodule_export]
+    use super::drain::_Drain;
     #[pymodule_export]
     use super::hash::{partition_id, partition_ids};
     #[pymodule_export]

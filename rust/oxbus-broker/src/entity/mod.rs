@@ -6,6 +6,7 @@ mod announce;
 mod bounds;
 pub mod counts;
 pub(crate) mod departure;
+pub mod drain;
 mod forward;
 mod idle;
 mod keys;
@@ -18,6 +19,7 @@ mod sessions;
 pub(crate) mod topic;
 
 pub use counts::{PartitionCounts, QueueCounts};
+pub use drain::{Drained, Waiting};
 pub use purge::Choice;
 pub use queue::{Queue, QueueDescription};
 pub use receivable::Receivable;

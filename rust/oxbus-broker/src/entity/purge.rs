@@ -103,7 +103,7 @@ impl Queue {
     }
 
     /// Refuses as a receive of the sub-queue does, and counts as one (B-383).
-    fn check_takes_from(&self, sub_queue: SubQueue) -> Result<()> {
+    pub(super) fn check_takes_from(&self, sub_queue: SubQueue) -> Result<()> {
         self.check_receivable()?;
         self.check_not_forwarding(sub_queue)?;
         self.check_receives()?;
@@ -220,7 +220,7 @@ impl Queue {
 
     /// Takes hold of those of some messages that nobody has still: ready ones, and those that stand in a cache or in a
     /// session, handed out to nobody. One whose time went by there expires.
-    fn take_hold(
+    pub(super) fn take_hold(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         wanted: Vec<Peeked>,
@@ -271,7 +271,11 @@ impl Queue {
     }
 
     /// Gives messages back; nothing is charged.
-    fn let_go(&self, (sub_queue, index, cell): (SubQueue, usize, &Cell), keys: impl Iterator<Item = LockKey>) {
+    pub(super) fn let_go(
+        &self,
+        (sub_queue, index, cell): (SubQueue, usize, &Cell),
+        keys: impl Iterator<Item = LockKey>,
+    ) {
         let ticks = self.core().clock().ticks();
         let mut ready = 0;
         for key in keys {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Draining a partition: what waits there, page by page, and settling it by number once it is elsewhere.
+//!
+//! Nothing is locked between the two, so looking again gives the same messages until they are settled, and settling again
+//! settles nothing. It is for who has the partition for himself; a message that a receiver takes meanwhile stays with it.
+
+use std::sync::Arc;
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result};
+use oxbus_store::{Claimed, LockKey, Outcome, Peeked, Phase};
+
+use super::Queue;
+use crate::record::with_dead_letter;
+use crate::shard::{Cell, Ended, SettleError};
+
+/// Messages looked at in one call of a store.
+const LOOK_MESSAGES: usize = 256;
+
+/// What becomes of messages that were drained.
+#[derive(Debug, Clone, Copy)]
+pub enum Drained<'a> {
+    /// They are done with.
+    Complete,
+    /// They are fetched by number from now on.
+    Defer,
+    /// They go to the dead-letter queue.
+    DeadLetter {
+        /// Why, in a word.
+        reason: Option<&'a str>,
+        /// Why, in full.
+        description: Option<&'a str>,
+    },
+}
+
+/// Waiting messages of a partition.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The messages, in order.
+    pub messages: Vec<Peeked>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<Counter>,
+}
+
+impl Queue {
+    /// The messages of a partition that wait for a receiver, from a number on: as many as have `bytes_max` bytes together, and
+    /// one at least.
+    pub fn waiting(
+        &self,
+        sub_queue: SubQueue,
+        partition: PartitionId,
+        from: Counter,
+        bytes_max: usize,
+    ) -> Result<Waiting> {
+        let (_, cell) = self.cell_to_drain(sub_queue, partition)?;
+        let now = self.now();
+        let mut waiting = Waiting {
+            messages: Vec::new(),
+            next: None,
+        };
+        let (mut from, mut bytes) = (from, 0);
+        loop {
+            let mut page: Vec<Peeked> = Vec::new();
+            cell.store(sub_queue).peek(from, LOOK_MESSAGES, &mut page);
+            let Some(last) = page.last() else { return Ok(waiting) };
+            from = last.counter.next();
+            for mut message in page.into_iter().filter(|message| is_waiting(message.phase)) {
+                if sub_queue == SubQueue::Main && message.expires_at <= now {
+                    continue;
+                }
+                bytes += message.record.len();
+                if bytes > bytes_max && !waiting.messages.is_empty() {
+                    waiting.next = Some(message.counter);
+                    return Ok(waiting);
+                }
+                cell.load_in_place(&mut message.record)?;
+                waiting.messages.push(message);
+            }
+        }
+    }
+
+    /// Settles waiting messages of a partition; how many there were. `counters` rises. Those that are gone, or that
+    /// somebody has, are left alone.
+    pub fn settle_waiting(
+        self: &Arc<Self>,
+        sub_queue: SubQueue,
+        partition: PartitionId,
+        counters: &[Counter],
+        outcome: Drained<'_>,
+    ) -> Result<usize> {
+        if sub_queue == SubQueue::DeadLetter && matches!(outcome, Drained::DeadLetter { .. }) {
+            let detail = "a message of the dead-letter queue cannot be dead-lettered; complete or defer it";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        let (index, cell) = self.cell_to_drain(sub_queue, partition)?;
+        let mut settled = 0;
+        for counters in counters.chunks(LOOK_MESSAGES * 16) {
+            let held = self.hold_waiting((sub_queue, index, cell), counters);
+            let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
+            let ended = self.end_all((sub_queue, index, cell), held, outcome);
+            // What could not be settled is as it was.
+            self.let_go((sub_queue, index, cell), keys.into_iter());
+            settled += ended?;
+        }
+        Ok(settled)
+    }
+
+    /// The cell of a partition whose messages may be taken, index and cell.
+    fn cell_to_drain(&self, sub_queue: SubQueue, partition: PartitionId) -> Result<(usize, &Cell)> {
+        self.check_takes_from(sub_queue)?;
+        let index = usize::from(partition.0);
+        if partition.0 >= self.partitions() {
+            let detail = format!("no such partition; use 0 to {}: {partition}", self.partitions() - 1);
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        let shard = self.shard(index);
+        shard.health().check_serves(shard.id())?;
+        Ok((index, self.cell_for_append(index)))
+    }
+
+    fn hold_waiting(&self, at: (SubQueue, usize, &Cell), counters: &[Counter]) -> Vec<Claimed> {
+        let (sub_queue, _, cell) = at;
+        let mut held = Vec::with_capacity(counters.len());
+        let mut wanted = counters.iter().copied().peekable();
+        while let Some(&first) = wanted.peek() {
+            let mut page: Vec<Peeked> = Vec::new();
+            cell.store(sub_queue).peek(first, LOOK_MESSAGES, &mut page);
+            let Some(last) = page.last().map(|message| message.counter) else {
+                break;
+            };
+            page.retain(|message| {
+                while wanted.next_if(|counter| *counter < message.counter).is_some() {}
+                wanted.next_if_eq(&message.counter).is_some() && is_waiting(message.phase)
+            });
+            while wanted.next_if(|counter| *counter <= last).is_some() {}
+            self.take_hold(at, page, &mut held);
+        }
+        held
+    }
+
+    fn end_all(
+        &self,
+        (sub_queue, index, cell): (SubQueue, usize, &Cell),
+        held: Vec<Claimed>,
+        outcome: Drained<'_>,
+    ) -> Result<usize> {
+        let ticks = self.core().clock().ticks();
+        let count = held.len();
+        let failed = |error| match error {
+            SettleError::Store(error) => error,
+            SettleError::LockLost => Error::new(
+                ErrorKind::MessageLockLost,
+                "a message was taken by somebody else meanwhile; make the call again",
+            ),
+        };
+        let mut last = None;
+        match outcome {
+            Drained::Complete => {
+                let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
+                last = cell.complete(sub_queue, &keys, ticks, &mut Vec::new())?;
+            }
+            Drained::Defer => {
+                for claimed in held {
+                    let outcome = Outcome::Defer { replacement: None };
+                    let (_, pending): (Ended, _) =
+                        cell.settle(sub_queue, claimed.key, outcome, ticks).map_err(failed)?;
+                    last = pending.or(last);
+                }
+            }
+            Drained::DeadLetter { reason, description } => {
+                for claimed in held {
+                    let record = with_dead_letter(&cell.load(&claimed.record)?, reason, description, &[])?;
+                    let pending = cell.dead_letter(claimed.key, record, ticks).map_err(failed)?;
+                    last = pending.or(last);
+                }
+            }
+        }
+        cell.finish(last.as_ref())?;
+        if let (Drained::DeadLetter { .. }, Some(last)) = (outcome, &last) {
+            cell.leave_buried(last);
+        }
+        let dead_letters = if matches!(outcome, Drained::DeadLetter { .. }) {
+            count
+        } else {
+            0
+        };
+        let ended = Ended {
+            dead_letters,
+            ..Ended::default()
+        };
+        self.announce(index, ended);
+        Ok(count)
+    }
+}
+
+/// True for what a receiver could get.
+fn is_waiting(phase: Phase) -> bool {
+    matches!(phase, Phase::Ready | Phase::Cached)
+}

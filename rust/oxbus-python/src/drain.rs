@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `_Drain`: messages of one partition as columns, settled by number once they are elsewhere.
+
+use std::sync::Arc;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use oxbus_arrow::TableBuilder;
+use oxbus_broker::client::Browsed;
+use oxbus_broker::entity::{Drained, Queue, Waiting};
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrow::{ArrowTable, import};
+use crate::error::OrRaise;
+use crate::fork::Owned;
+use crate::namespace::Namespace;
+use crate::{options, waiting};
+
+/// See `oxbus.spark.bulk_drain`.
+#[pyclass(frozen, module = "oxbus")]
+pub(crate) struct _Drain {
+    entity: Owned<Arc<Queue>>,
+    sub_queue: SubQueue,
+    partition: PartitionId,
+}
+
+fn table_of(queue: &Queue, partition: PartitionId, waiting: Waiting) -> Result<arrow_array::RecordBatch> {
+    let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
+    let mut builder = TableBuilder::new(waiting.messages.len(), bytes);
+    for message in waiting.messages {
+        let index = usize::from(partition.0);
+        builder.push_browsed(queue, &Browsed { index, message }, true)?;
+    }
+    builder.finish()
+}
+
+#[pymethods]
+impl _Drain {
+    #[new]
+    #[pyo3(signature = (namespace, entity_path, sub_queue, partition))]
+    fn new(namespace: &Namespace, entity_path: &str, sub_queue: Option<&str>, partition: u16) -> PyResult<Self> {
+        let opened = namespace.namespace.get()?;
+        Ok(Self {
+            entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
+            sub_queue: options::sub_queue(sub_queue)?,
+            partition: PartitionId(partition),
+        })
+    }
+
+    /// Messages that wait, from a sequence number on (0 for all): at most so many bytes of them, and one at least. With the
+    /// number to go on from.
+    fn page(&self, py: Python<'_>, from: u64, bytes_max: usize) -> PyResult<(ArrowTable, Option<u64>)> {
+        let (queue, partition) = (self.entity.get()?, self.partition);
+        let page = waiting::outside(py, || {
+            let counter = SequenceNumber(from).counter().max(Counter::FIRST);
+            let waiting = queue.waiting(self.sub_queue, partition, counter, bytes_max)?;
+            let next = waiting
+                .next
+                .map(|next| Queue::sequence_number(usize::from(partition.0), next).0);
+            Ok((table_of(queue, partition, waiting)?, next))
+        })?;
+        let (table, next) = page.or_raise()?;
+        Ok((ArrowTable::of(table), next))
+    }
+
+    /// Settles messages by sequence number, given as an Arrow array of int64; how many there were.
+    #[pyo3(signature = (numbers, outcome, reason=None, description=None))]
+    fn settle(
+        &self,
+        numbers: &Bound<'_, PyAny>,
+        outcome: &str,
+        reason: Option<&str>,
+        description: Option<&str>,
+    ) -> PyResult<usize> {
+        let outcome = match outcome {
+            "complete" => Drained::Complete,
+            "defer" => Drained::Defer,
+            "dead_letter" => Drained::DeadLetter { reason, description },
+            _ => {
+                let detail = format!("unknown outcome; use `complete`, `defer` or `dead_letter`: `{outcome}`");
+                return Err(PyValueError::new_err(detail));
+            }
+        };
+        let wrong = || PyValueError::new_err("sequence numbers must be an Arrow array of int64 without nulls");
+        let mut counters = Vec::new();
+        for chunk in import(numbers)?.ok_or_else(wrong)?.chunks {
+            let column = chunk
+                .as_primitive_opt::<Int64Type>()
+                .filter(|it| it.nulls().is_none())
+                .ok_or_else(wrong)?;
+            for number in column.values() {
+                let number = SequenceNumber(*number as u64);
+                if number.partition() != self.partition {
+                    let detail = format!(
+                        "the message is not in partition {}; settle it there: sequence_number={number}",
+                        self.partition
+                    );
+                    return Err(PyValueError::new_err(detail));
+                }
+                counters.push(number.counter());
+            }
+        }
+        counters.sort_unstable();
+        counters.dedup();
+        let queue = self.entity.get()?;
+        waiting::outside(numbers.py(), || {
+            queue.settle_waiting(self.sub_queue, self.partition, &counters, outcome)
+        })?
+        .or_raise()
+    }
+}
