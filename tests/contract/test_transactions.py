@@ -287,6 +287,31 @@ class TestTogether:
                 assert dead_letters.peek_messages() == []
             assert receive_one(dead_letters).dead_letter_reason == "MaxDeliveryCountExceeded"
 
+    def test_the_limit_of_deliveries_is_that_of_the_commit(
+        self,
+        client: ServiceBusClient,
+        admin: ServiceBusAdministrationClient,
+        make_queue: Callable[..., str],
+        receive_one: Callable[..., ServiceBusReceivedMessage],
+    ) -> None:
+        """An abandoned message counts by the settings that the queue has when it comes back (B-178, B-307).
+
+        The model found it: a limit that was lowered before the commit was not heeded.
+        """
+        name = make_queue(max_delivery_count=3)
+        with (
+            client.get_queue_sender(name) as sender,
+            client.get_queue_receiver(name) as receiver,
+            client.get_queue_receiver(name, sub_queue="deadletter") as dead_letters,
+        ):
+            sender.send_messages(message("one"))
+            with client.transaction() as txn:
+                receiver.abandon_message(receive_one(receiver), transaction=txn)
+                queue = admin.get_queue(name)
+                queue.max_delivery_count = 1
+                admin.update_queue(queue)
+            assert receive_one(dead_letters).dead_letter_reason == "MaxDeliveryCountExceeded"
+
     def test_dead_letters_are_settled_in_a_transaction(
         self,
         client: ServiceBusClient,

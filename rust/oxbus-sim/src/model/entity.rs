@@ -60,6 +60,8 @@ pub struct Entity {
     pub last: BTreeMap<u64, u64>,
     /// Numbers that were given to messages that nobody saw.
     pub unseen: u64,
+    /// Something went through it and left nothing to be seen: the broker has to find out at the same time.
+    pub is_stirred: bool,
 }
 
 const COUNTER_BITS: u32 = 48;
@@ -81,6 +83,7 @@ impl Entity {
             arrivals: Vec::new(),
             last: BTreeMap::new(),
             unseen: 0,
+            is_stirred: false,
         }
     }
 

@@ -138,7 +138,8 @@ impl World {
             ..content
         };
         if !self.is_new(to, &content) {
-            self.dropped.insert(content.body);
+            self.entities[to].is_stirred = true;
+            self.dropped.entry(content.body).or_default().push(content);
             return;
         }
         let partition = match self.key_at((from, to), &content) {

@@ -17,15 +17,19 @@ pub mod time;
 pub mod topic;
 pub mod transaction;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use oxbus_model::hash::partition_of;
 pub use oxbus_model::{ErrorKind, name::SubQueue};
 
 use entity::{Entity, Kind};
+use message::Content;
 
 /// Why a call may be refused. Without any it has to succeed; with several any of them is right.
 pub type Refusals = Vec<ErrorKind>;
+
+/// Copies of messages that were dropped, by body.
+pub type Dropped = BTreeMap<u64, Vec<Content>>;
 
 /// A namespace.
 #[derive(Debug, Clone)]
@@ -38,8 +42,8 @@ pub struct World {
     pub entities: Vec<Entity>,
     /// The last number that a hold, a message or an acceptance got.
     pub last_serial: u64,
-    /// Bodies of messages of which a copy was dropped on its way from entity to entity.
-    pub dropped: BTreeSet<u64>,
+    /// Copies that were dropped on their way from entity to entity, by body.
+    pub dropped: Dropped,
 }
 
 impl World {
@@ -50,7 +54,7 @@ impl World {
             partitions,
             entities: Vec::new(),
             last_serial: 0,
-            dropped: BTreeSet::new(),
+            dropped: Dropped::new(),
         }
     }
 
