@@ -210,8 +210,8 @@ class TestTogether:
     ) -> None:
         """A time that is over waits for nothing, and the message comes at the commit (B-234, B-248, B-307).
 
-        It waited for the clock to move when somebody had looked at the queue at the same time, and its life had begun when
-        it was due: it could be over before the commit.
+        It waited for the clock to move when somebody had looked at the queue at the same time, and its life had begun
+        when it was due: it could be over before the commit.
         """
         assert receiver.receive_messages(max_wait_time=0) == []
         with client.transaction() as txn:
@@ -1063,12 +1063,14 @@ class TestFailedCommits:
             sender.send_messages(message("one"))
             before = receive_one(receiver)
             # The commit fails: the first lock is over, and the dead letter stays.
-            with pytest.raises(MessageLockLostError), client.transaction() as txn:
-                receiver.complete_message(before, transaction=txn)
-                clock.advance(61)
-                dead = receive_one(dead_letters)
-                assert dead.sequence_number == before.sequence_number
-                dead_letters.complete_message(dead, transaction=txn)
+            txn = client.transaction()
+            receiver.complete_message(before, transaction=txn)
+            clock.advance(61)
+            dead = receive_one(dead_letters)
+            assert dead.sequence_number == before.sequence_number
+            dead_letters.complete_message(dead, transaction=txn)
+            with pytest.raises(MessageLockLostError):
+                txn.commit()
             assert texts(dead_letters.peek_messages()) == ["one"]
 
     def test_a_full_queue(

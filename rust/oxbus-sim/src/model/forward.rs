@@ -139,7 +139,10 @@ impl World {
         };
         if !self.is_new(to, &content) {
             self.entities[to].is_stirred = true;
-            self.dropped.entry(content.body).or_default().push(content);
+            // In one step any may come first.
+            if let Some(first) = self.first_seen(to, &content).filter(|first| first.step == self.step) {
+                self.dropped.entry(first.body).or_default().push(content);
+            }
             return;
         }
         let partition = match self.key_at((from, to), &content) {

@@ -28,7 +28,7 @@ use message::Content;
 /// Why a call may be refused. Without any it has to succeed; with several any of them is right.
 pub type Refusals = Vec<ErrorKind>;
 
-/// Copies of messages that were dropped, by body.
+/// Copies of messages that were dropped, by the body of the one that was not.
 pub type Dropped = BTreeMap<u64, Vec<Content>>;
 
 /// A namespace.
@@ -40,9 +40,11 @@ pub struct World {
     pub partitions: u16,
     /// Every entity there ever was.
     pub entities: Vec<Entity>,
+    /// Steps taken.
+    pub step: u64,
     /// The last number that a hold, a message or an acceptance got.
     pub last_serial: u64,
-    /// Copies that were dropped on their way from entity to entity, by body.
+    /// Copies that were dropped on their way from entity to entity, by the body of what came first in the same step.
     pub dropped: Dropped,
 }
 
@@ -53,6 +55,7 @@ impl World {
             now,
             partitions,
             entities: Vec::new(),
+            step: 0,
             last_serial: 0,
             dropped: Dropped::new(),
         }

@@ -31,6 +31,7 @@ const COMPARE_EVERY: usize = 5;
 
 impl Bus {
     fn take(&mut self, step: &Step) {
+        self.world.step += 1;
         match step.clone() {
             Step::Open {
                 slot,
