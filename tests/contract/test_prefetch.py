@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,6 +95,25 @@ def test_no_prefetch_holds_nothing_back_for_long(
     with client.get_queue_receiver(queue_name) as first, client.get_queue_receiver(queue_name) as second:
         taken = receive_one(first)
         assert sorted(int(str(message)) for message in [taken, *drain(second)]) == list(range(20))
+
+
+def test_what_expired_in_a_buffer_hides_nothing(
+    client: ServiceBusClient, queue_name: str, sender: ServiceBusSender, clock: ManualClock
+) -> None:
+    """Another receiver gets the message before those that expired in the buffer (B-138, B-141).
+
+    The model found it: half a buffer was asked back, from its end, and when all of that had expired nothing came.
+    """
+    sender.send_messages([ServiceBusMessage(text, partition_key="k") for text in ("first", "second")])
+    late = ServiceBusMessage("late", partition_key="k", time_to_live=timedelta(seconds=5))
+    sender.send_messages([late] * 30)
+    with (
+        client.get_queue_receiver(queue_name, prefetch_count=50) as first,
+        client.get_queue_receiver(queue_name) as second,
+    ):
+        assert [str(it) for it in first.receive_messages(max_message_count=1, max_wait_time=5)] == ["first"]
+        clock.advance(5)
+        assert [str(it) for it in second.receive_messages(max_message_count=1, max_wait_time=0)] == ["second"]
 
 
 @pytest.mark.usefixtures("twenty_messages")

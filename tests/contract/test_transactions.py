@@ -208,14 +208,19 @@ class TestTogether:
         clock: ManualClock,
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """A time that is over waits for nothing (B-234).
+        """A time that is over waits for nothing, and the message comes at the commit (B-234, B-248, B-307).
 
-        It waited for the clock to move when somebody had looked at the queue at the same time.
+        It waited for the clock to move when somebody had looked at the queue at the same time, and its life had begun
+        when it was due: it could be over before the commit.
         """
         assert receiver.receive_messages(max_wait_time=0) == []
         with client.transaction() as txn:
-            sender.schedule_messages(message("late"), clock.now() - timedelta(minutes=5), transaction=txn)
-        assert texts(drain(receiver)) == ["late"]
+            late = message("late", time_to_live=timedelta(minutes=2))
+            sender.schedule_messages(late, clock.now() - timedelta(minutes=5), transaction=txn)
+            clock.advance(30)
+        (received,) = drain(receiver)
+        assert (str(received), received.enqueued_time_utc) == ("late", clock.now())
+        assert received.expires_at_utc == clock.now() + timedelta(minutes=2)
 
     def test_a_waiting_receive_gets_what_a_commit_brings(
         self,
@@ -285,6 +290,31 @@ class TestTogether:
             with client.transaction() as txn:
                 receiver.abandon_message(receive_one(receiver), transaction=txn)
                 assert dead_letters.peek_messages() == []
+            assert receive_one(dead_letters).dead_letter_reason == "MaxDeliveryCountExceeded"
+
+    def test_the_limit_of_deliveries_is_that_of_the_commit(
+        self,
+        client: ServiceBusClient,
+        admin: ServiceBusAdministrationClient,
+        make_queue: Callable[..., str],
+        receive_one: Callable[..., ServiceBusReceivedMessage],
+    ) -> None:
+        """An abandoned message counts by the settings that the queue has when it comes back (B-178, B-307).
+
+        The model found it: a limit that was lowered before the commit was not heeded.
+        """
+        name = make_queue(max_delivery_count=3)
+        with (
+            client.get_queue_sender(name) as sender,
+            client.get_queue_receiver(name) as receiver,
+            client.get_queue_receiver(name, sub_queue="deadletter") as dead_letters,
+        ):
+            sender.send_messages(message("one"))
+            with client.transaction() as txn:
+                receiver.abandon_message(receive_one(receiver), transaction=txn)
+                queue = admin.get_queue(name)
+                queue.max_delivery_count = 1
+                admin.update_queue(queue)
             assert receive_one(dead_letters).dead_letter_reason == "MaxDeliveryCountExceeded"
 
     def test_dead_letters_are_settled_in_a_transaction(
@@ -1012,6 +1042,36 @@ class TestFailedCommits:
             receiver.complete_message(locked[0])
         with client.transaction() as txn, pytest.raises(MessageAlreadySettled):
             receiver.complete_message(locked[0], transaction=txn)
+
+    def test_a_dead_letter_is_not_the_message_that_it_was(
+        self,
+        client: ServiceBusClient,
+        make_queue: Callable[..., str],
+        clock: ManualClock,
+        receive_one: Callable[..., ServiceBusReceivedMessage],
+    ) -> None:
+        """Both have one number, and each is settled for itself in a transaction (B-111, B-316).
+
+        The model found it: the dead letter was refused as a message that was settled before.
+        """
+        name = make_queue(max_delivery_count=1)
+        with (
+            client.get_queue_sender(name) as sender,
+            client.get_queue_receiver(name) as receiver,
+            client.get_queue_receiver(name, sub_queue="deadletter") as dead_letters,
+        ):
+            sender.send_messages(message("one"))
+            before = receive_one(receiver)
+            # The commit fails: the first lock is over, and the dead letter stays.
+            txn = client.transaction()
+            receiver.complete_message(before, transaction=txn)
+            clock.advance(61)
+            dead = receive_one(dead_letters)
+            assert dead.sequence_number == before.sequence_number
+            dead_letters.complete_message(dead, transaction=txn)
+            with pytest.raises(MessageLockLostError):
+                txn.commit()
+            assert texts(dead_letters.peek_messages()) == ["one"]
 
     def test_a_full_queue(
         self,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use oxbus_model::message::Fields;
+use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome};
 
@@ -127,7 +128,16 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
 }
 
 fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -> Result<()> {
-    let take = |settled: &mut Settled| std::mem::replace(&mut settled.ending, Ending::Outcome(Outcome::Release));
+    let take = |settled: &mut Settled| {
+        let mut ending = std::mem::replace(&mut settled.ending, Ending::Outcome(Outcome::Release));
+        if let Ending::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut ending
+            && settled.sub_queue == SubQueue::Main
+        {
+            // It happens now, and by the settings of now.
+            *max_delivery_count = settled.entity.max_delivery_count();
+        }
+        ending
+    };
     let endings: Vec<Ending> = work.settled.iter_mut().map(take).collect();
     let work = &*work;
     let sessions = InSessions::enter(work, moment)?;

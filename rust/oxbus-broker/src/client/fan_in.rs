@@ -47,7 +47,7 @@ impl Receiver {
         if out.len() < max {
             self.take_from_cells(max - out.len(), moment, out);
         }
-        if out.is_empty() && self.recall(max) > 0 {
+        if out.is_empty() && self.recall(max, moment) {
             self.take_from_cells(max, moment, out);
         }
         if out.len() > 1 {
@@ -289,20 +289,34 @@ impl Receiver {
         }
     }
 
-    /// Sends back what other receivers have cached without a lock, half of a cache but at least `wanted`.
-    /// Returns how many messages became ready.
-    fn recall(&self, wanted: usize) -> usize {
+    /// Sends back what other receivers have cached without a lock, half of a cache but at least `wanted`, without counting
+    /// those that expired there. True when anything went back.
+    fn recall(&self, wanted: usize, moment: Moment) -> bool {
+        let expires = self.sub_queue == oxbus_model::name::SubQueue::Main;
+        let is_alive = |cached: &&Cached| !expires || cached.claimed.expires_at > moment.now;
+        let mut any = false;
         let mut returned = 0;
         for cache in self.queue.receivable(self.sub_queue).caches() {
             if std::sync::Arc::ptr_eq(&cache, &self.cache) {
                 continue;
             }
             let half = cache.guard().messages.len().div_ceil(2);
-            returned += send_back(&self.queue, self.sub_queue, cache.recall(half.max(wanted)));
+            let mut asked = half.max(wanted);
+            while asked > 0 {
+                let recalled = cache.recall(asked);
+                if recalled.is_empty() {
+                    break;
+                }
+                let alive = recalled.iter().filter(is_alive).count();
+                let arrived = send_back(&self.queue, self.sub_queue, recalled);
+                any |= arrived > 0;
+                returned += alive.min(arrived);
+                asked = wanted.saturating_sub(returned);
+            }
             if returned >= wanted {
                 break;
             }
         }
-        returned
+        any
     }
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use oxbus_model::options::QueueSettings;
 
-use super::World;
 use super::entity::Entity;
 use super::message::{Content, Message, NEVER, Place};
+use super::{Dropped, World};
 
 /// A message without a number.
 #[derive(Debug, Clone)]
@@ -37,6 +37,8 @@ pub struct Sight {
     pub reason: Option<String>,
     /// Times it was forwarded.
     pub hops: u8,
+    /// When it was accepted.
+    pub since: u64,
 }
 
 /// Why an expired message is dead-lettered (B-253).
@@ -46,31 +48,61 @@ pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why one that was delivered too often is (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
-/// True when what a browser sees, under a number and among the dead letters or not, may be that message.
-fn may_be(
+/// The content that a browser sees of a message, if it can be that. Of copies that come together any may be the first, and
+/// the others are dropped: then it may be one of those, from there on or farther on its way.
+fn shown(it: &Content, sight: &Sight, dropped: &Dropped) -> Option<Content> {
+    if (it.body, &it.rule, it.hops, &it.reason) == (sight.body, &sight.rule, sight.hops, &sight.reason) {
+        return Some(it.clone());
+    }
+    let may_be_copy = |copy: &&Content| {
+        let is_rule = sight.rule == it.rule || sight.rule == copy.rule;
+        let is_reason = sight.reason == it.reason || sight.reason == copy.reason;
+        copy.body == sight.body && is_rule && is_reason && sight.hops >= it.hops.min(copy.hops)
+    };
+    let copy = dropped.get(&it.body)?.iter().find(may_be_copy)?;
+    Some(Content {
+        rule: sight.rule.clone(),
+        reason: sight.reason.clone(),
+        hops: sight.hops,
+        ..copy.clone()
+    })
+}
+
+/// The content of an arrival, when what a browser sees under a number, and among the dead letters or not, may be that.
+fn recognize(
     it: &Arrival,
     (number, sight, is_dead): (u64, &Sight, bool),
     now: u64,
     settings: &QueueSettings,
-    dropped: &BTreeSet<u64>,
-) -> bool {
+    dropped: &Dropped,
+) -> Option<Content> {
     let expired = it.expires_at <= now
         && settings.dead_lettering_on_message_expiration
         && sight.reason.as_deref() == Some(EXPIRED);
     let partition = Entity::partition_of_number(number);
-    it.content.body == sight.body
-        // Of copies that come together any may be the first, and the others are dropped.
-        && (dropped.contains(&sight.body) || it.content.rule == sight.rule && it.content.hops == sight.hops)
-        && (expired || it.content.reason == sight.reason)
+    let is_there = it.enqueued_at == sight.since
         && it.partition.is_none_or(|wanted| wanted == partition)
-        && if is_dead { it.dead || expired } else { !it.dead }
+        && if is_dead { it.dead || expired } else { !it.dead };
+    if !is_there {
+        return None;
+    }
+    let reason = if expired { &it.content.reason } else { &sight.reason };
+    let sight_before = Sight {
+        reason: reason.clone(),
+        ..sight.clone()
+    };
+    let content = shown(&it.content, &sight_before, dropped)?;
+    Some(Content {
+        reason: sight.reason.clone(),
+        ..content
+    })
 }
 
 impl World {
     /// True when the model has to see the entity before it knows what is in it.
     pub fn must_look(&self, entity: usize) -> bool {
         let it = &self.entities[entity];
-        it.alive && (!it.arrivals.is_empty() || it.has_overdue(self.now))
+        it.alive && (!it.arrivals.is_empty() || it.is_stirred || it.has_overdue(self.now))
     }
 
     /// Learns from what a browse of an entity and of its dead-letter queue shows which expired messages have left, then the
@@ -78,6 +110,7 @@ impl World {
     /// looked at.
     pub fn look(&mut self, entity: usize, main: &BTreeMap<u64, Sight>, dead: &BTreeMap<u64, Sight>) -> Option<String> {
         self.learn_removals(entity, main);
+        self.entities[entity].is_stirred = false;
         self.forward_all();
         // What expired before anybody saw it may be gone, and its number with it.
         let now = self.now;
@@ -114,7 +147,7 @@ impl World {
                 continue;
             }
             let is_shown = waiting.iter().any(|(number, sight, is_dead)| {
-                may_be(&lost, (*number, sight, *is_dead), now, &target.settings, &self.dropped)
+                recognize(&lost, (*number, sight, *is_dead), now, &target.settings, &self.dropped).is_some()
             });
             if is_shown {
                 target.unseen = target.unseen.saturating_sub(1);
@@ -159,21 +192,22 @@ impl World {
         let (now, born) = (self.now, self.serial());
         let target = &mut self.entities[entity];
         let shown = (number, sight, is_dead);
-        let is_it = |it: &Arrival| may_be(it, shown, now, &target.settings, &self.dropped);
-        let Some(position) = target.arrivals.iter().position(is_it) else {
+        let find = |dropped| {
+            let mut arrivals = target.arrivals.iter().enumerate();
+            arrivals.find_map(|(at, it)| Some((at, recognize(it, shown, now, &target.settings, dropped)?)))
+        };
+        // One that it is in any case comes before one that another copy may stand for.
+        let Some((position, content)) = find(&Dropped::new()).or_else(|| find(&self.dropped)) else {
             let (name, arrivals) = (&target.name, &target.arrivals);
             return Some(format!(
                 "{name}: number {number} with {sight:?} is not one of {arrivals:?}"
             ));
         };
-        let mut arrival = target.arrivals.remove(position);
-        arrival.content.rule.clone_from(&sight.rule);
-        arrival.content.hops = sight.hops;
-        arrival.content.reason.clone_from(&sight.reason);
+        let arrival = target.arrivals.remove(position);
         target.unseen = target.unseen.saturating_sub(u64::from(arrival.expires_at <= now));
         target.take_number(number);
         let message = Message {
-            content: arrival.content,
+            content,
             place: Place::Ready,
             count: 0,
             enqueued_at: arrival.enqueued_at,

@@ -22,6 +22,17 @@ pub enum Kind {
     Subscription(usize),
 }
 
+/// The message that an identity was first seen with.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// When.
+    pub since: u64,
+    /// At which step.
+    pub step: u64,
+    /// Its body.
+    pub body: u64,
+}
+
 /// Messages by number: those of an entity, or of its dead-letter queue.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
@@ -49,7 +60,7 @@ pub struct Entity {
     /// Its dead letters.
     pub dead: Stream,
     /// When each identity was first seen (B-219): the key, where the entity is partitioned, and the id.
-    pub seen: BTreeMap<(Option<String>, String), u64>,
+    pub seen: BTreeMap<(Option<String>, String), Seen>,
     /// Its sessions (B-186).
     pub sessions: BTreeMap<String, Session>,
     /// Its rules, when it is a subscription.
@@ -60,6 +71,8 @@ pub struct Entity {
     pub last: BTreeMap<u64, u64>,
     /// Numbers that were given to messages that nobody saw.
     pub unseen: u64,
+    /// Something went through it and left nothing to be seen: the broker has to find out at the same time.
+    pub is_stirred: bool,
 }
 
 const COUNTER_BITS: u32 = 48;
@@ -81,6 +94,7 @@ impl Entity {
             arrivals: Vec::new(),
             last: BTreeMap::new(),
             unseen: 0,
+            is_stirred: false,
         }
     }
 

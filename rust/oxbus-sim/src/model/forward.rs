@@ -138,7 +138,11 @@ impl World {
             ..content
         };
         if !self.is_new(to, &content) {
-            self.dropped.insert(content.body);
+            self.entities[to].is_stirred = true;
+            // In one step any may come first.
+            if let Some(first) = self.first_seen(to, &content).filter(|first| first.step == self.step) {
+                self.dropped.entry(first.body).or_default().push(content);
+            }
             return;
         }
         let partition = match self.key_at((from, to), &content) {

@@ -17,15 +17,19 @@ pub mod time;
 pub mod topic;
 pub mod transaction;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use oxbus_model::hash::partition_of;
 pub use oxbus_model::{ErrorKind, name::SubQueue};
 
 use entity::{Entity, Kind};
+use message::Content;
 
 /// Why a call may be refused. Without any it has to succeed; with several any of them is right.
 pub type Refusals = Vec<ErrorKind>;
+
+/// Copies of messages that were dropped, by the body of the one that was not.
+pub type Dropped = BTreeMap<u64, Vec<Content>>;
 
 /// A namespace.
 #[derive(Debug, Clone)]
@@ -36,10 +40,12 @@ pub struct World {
     pub partitions: u16,
     /// Every entity there ever was.
     pub entities: Vec<Entity>,
+    /// Steps taken.
+    pub step: u64,
     /// The last number that a hold, a message or an acceptance got.
     pub last_serial: u64,
-    /// Bodies of messages of which a copy was dropped on its way from entity to entity.
-    pub dropped: BTreeSet<u64>,
+    /// Copies that were dropped on their way from entity to entity, by the body of what came first in the same step.
+    pub dropped: Dropped,
 }
 
 impl World {
@@ -49,8 +55,9 @@ impl World {
             now,
             partitions,
             entities: Vec::new(),
+            step: 0,
             last_serial: 0,
-            dropped: BTreeSet::new(),
+            dropped: Dropped::new(),
         }
     }
 

@@ -4,7 +4,7 @@
 use oxbus_model::ErrorKind;
 
 use super::arrival::Arrival;
-use super::entity::{Entity, Kind};
+use super::entity::{Entity, Kind, Seen};
 use super::message::{Content, Message, NEVER, Place};
 use super::{Refusals, World};
 
@@ -52,21 +52,32 @@ impl World {
 
     /// True when a message is no copy of an earlier one; then its id is remembered (B-219, B-220, B-229).
     pub fn is_new(&mut self, entity: usize, content: &Content) -> bool {
-        let key = self.key_of(entity, content);
-        let now = self.now;
-        let target = &mut self.entities[entity];
-        let (true, Some(id)) = (target.settings.requires_duplicate_detection, content.id.clone()) else {
+        let Some(identity) = self.identity(entity, content) else {
             return true;
         };
-        let window = target.settings.duplicate_window_ms;
-        let is_new = target
-            .seen
-            .get(&(key.clone(), id.clone()))
-            .is_none_or(|since| now >= since + window);
+        let window = self.entities[entity].settings.duplicate_window_ms;
+        let is_new = self
+            .first_seen(entity, content)
+            .is_none_or(|first| self.now >= first.since + window);
         if is_new {
-            target.seen.insert((key, id), now);
+            let (since, step, body) = (self.now, self.step, content.body);
+            let seen = Seen { since, step, body };
+            self.entities[entity].seen.insert(identity, seen);
         }
         is_new
+    }
+
+    /// What tells a message from others, where copies are dropped.
+    fn identity(&self, entity: usize, content: &Content) -> Option<(Option<String>, String)> {
+        let drops = self.entities[entity].settings.requires_duplicate_detection;
+        let id = content.id.clone().filter(|_| drops)?;
+        Some((self.key_of(entity, content), id))
+    }
+
+    /// The message that had the identity of another one.
+    pub(super) fn first_seen(&self, entity: usize, content: &Content) -> Option<Seen> {
+        let identity = self.identity(entity, content)?;
+        self.entities[entity].seen.get(&identity).copied()
     }
 
     /// Milliseconds that a message lives (B-247).

@@ -52,6 +52,7 @@ impl World {
             .filter(|(due, _)| *due <= now)
             .collect();
         due.sort_unstable();
+        self.entities[entity].is_stirred |= !due.is_empty();
         for (due, number) in due {
             let it = &mut self.entities[entity];
             let message = it.main.messages.remove(&number).expect("just found");

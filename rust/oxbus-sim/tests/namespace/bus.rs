@@ -308,6 +308,7 @@ fn sight(browsed: &Browsed) -> Sight {
         rule: property("RuleName"),
         reason: property("DeadLetterReason"),
         hops: fields.hops.unwrap_or(0),
+        since: browsed.message.enqueued_at.0,
     }
 }
 
@@ -321,6 +322,7 @@ fn describe_browsed(browsed: &Browsed) -> String {
         rule,
         reason,
         hops,
+        since,
     } = sight(browsed);
     let message = &browsed.message;
     let place = match message.phase {
@@ -343,8 +345,8 @@ fn describe_browsed(browsed: &Browsed) -> String {
         Some(life)
     };
     format!(
-        "body {body} {place} count {} since {} until {expires:?} rule {rule:?} reason {reason:?} hops {hops} session {:?}",
-        message.delivery_count, message.enqueued_at.0, fields.session_id
+        "body {body} {place} count {} since {since} until {expires:?} rule {rule:?} reason {reason:?} hops {hops} session {:?}",
+        message.delivery_count, fields.session_id
     )
 }
 

@@ -112,7 +112,7 @@ impl Bus {
                 if it
                     .seen
                     .values()
-                    .any(|since| self.world.now >= since + next.duplicate_window_ms) =>
+                    .any(|first| self.world.now >= first.since + next.duplicate_window_ms) =>
             {
                 return;
             }
