@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    END_BYTES, END_MAGIC, HEADER_BYTES, HEADER_CRC_AT, INDEX_BYTES, MAGIC, RUN_HEADER_BYTES, Run, StageError, StageHead,
-    VERSION, stage_path,
+    END_BYTES, END_MAGIC, HEADER_BYTES, HEADER_CRC_AT, INDEX_BYTES, MAGIC, RUN_HEADER_BYTES, Run, StageError,
+    StageHead, VERSION, stage_path,
 };
 use crate::disk::{Disk, DiskFile};
 
@@ -71,15 +71,14 @@ impl StageFile {
         &self.runs
     }
 
-    /// Reads some of its runs, in order; `show` gets each with its payload, checked.
+    /// Reads some of its runs; `show` gets each with its payload, checked.
     pub fn read<E: From<StageError>>(
         &self,
         disk: &dyn Disk,
-        which: impl Fn(&Run) -> bool,
+        wanted: &[Run],
         mut show: impl FnMut(&Run, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut wanted = self.runs.iter().filter(|run| which(run)).peekable();
-        if wanted.peek().is_none() {
+        if wanted.is_empty() {
             return Ok(());
         }
         let io = |error| E::from(StageError::Io(error));
@@ -146,8 +145,12 @@ fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) ->
     }
     let count = u32_at(&end, 16) as usize;
     let wrong = || damaged(end_at, "the index fails its check");
-    let index_at = count.checked_mul(INDEX_BYTES).and_then(|bytes| end_at.checked_sub(bytes));
-    let index_at = index_at.filter(|at| *at >= first && *at as u64 == u64_at(&end, 0)).ok_or_else(wrong)?;
+    let index_at = count
+        .checked_mul(INDEX_BYTES)
+        .and_then(|bytes| end_at.checked_sub(bytes));
+    let index_at = index_at
+        .filter(|at| *at >= first && *at as u64 == u64_at(&end, 0))
+        .ok_or_else(wrong)?;
     let mut index = vec![0; end_at - index_at];
     let read = read_full(file, &mut index, index_at as u64)?;
     let crc = crc32c::crc32c_append(crc32c::crc32c_append(header_crc, &index[..read]), &end[..20]);

@@ -91,7 +91,12 @@ impl StageWriter {
             let _ = self.disk.remove(&path);
             return Err(error);
         }
-        Ok(StageFile::written(self.head.clone(), path, self.crc, std::mem::take(&mut self.runs)))
+        Ok(StageFile::written(
+            self.head.clone(),
+            path,
+            self.crc,
+            std::mem::take(&mut self.runs),
+        ))
     }
 
     /// Bytes so far.
