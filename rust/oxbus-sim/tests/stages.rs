@@ -269,7 +269,7 @@ fn a_death_of_the_process_does_no_harm_without_syncs() {
 #[test]
 fn an_error_at_every_call_publishes_all_or_nothing_once() {
     for call in 0..calls(Durability::Fsync) {
-        for fault in [Fault::Errno(5), Fault::Errno(28), Fault::ShortWrite] {
+        for fault in [Fault::Errno(5), Fault::ShortWrite] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
             let (mut script, namespace) = run_on(&disk, Durability::Fsync);

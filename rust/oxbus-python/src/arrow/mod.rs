@@ -9,5 +9,5 @@ mod table;
 
 pub(crate) use capsule::{ArrowArray, ArrowTable};
 pub(crate) use ids::{keys, partition_ids};
-pub(crate) use send::{attach, send};
+pub(crate) use send::{attach, send, stage};
 pub(crate) use table::{lock_tokens, table};

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
-use oxbus_broker::Sender;
 use oxbus_broker::client::Row;
 use oxbus_broker::routing::Route;
 use oxbus_broker::shard::Refusal;
+use oxbus_broker::{Sender, Stages};
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 use pyo3::exceptions::PyValueError;
@@ -232,8 +232,7 @@ fn encode(sender: &Sender, chunks: &[Columns], keyless: &[PartitionId]) -> Resul
                 }
                 Ok((sender.route(fields)?, Row::new(fields, max)?))
             });
-            let (route, encoded) =
-                encoded.map_err(|error| Error::new(error.kind(), format!("row {number}: {}", error.detail())))?;
+            let (route, encoded) = encoded.map_err(|error| of_row(number, &error))?;
             let (partition, keyed) = match route {
                 Route::Keyed(partition) => (partition, true),
                 Route::Keyless => (turn.next().copied().unwrap_or(PartitionId(0)), false),
@@ -376,4 +375,41 @@ pub(crate) fn attach<'py>(
         counts.set_item(partition, rows)?;
     }
     Ok(counts)
+}
+
+/// Rows that are handed to a stage together.
+const STAGE_ROWS: usize = 1024;
+
+/// Puts the rows of an Arrow object aside as a stage; how many.
+pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let chunks = read(data)?;
+    let staged = waiting::outside(data.py(), || {
+        let mut staging = stages.begin(entity, id)?;
+        let max = staging.row_bytes_max();
+        let mut properties = PropertiesBuilder::default();
+        let mut number = 0;
+        for chunk in &chunks {
+            let mut rows = Vec::with_capacity(STAGE_ROWS.min(chunk.rows));
+            for row in 0..chunk.rows {
+                let encoded = chunk.with_row(row, &mut properties, |fields| {
+                    if fields.message_id.is_none() {
+                        fields.message_id = Some(MessageId::Assigned(ids::next()));
+                    }
+                    Row::new(fields, max)
+                });
+                rows.push(encoded.map_err(|error| of_row(number, &error))?);
+                number += 1;
+                if rows.len() == STAGE_ROWS {
+                    staging.push(None, std::mem::take(&mut rows))?;
+                }
+            }
+            staging.push(None, rows)?;
+        }
+        staging.finish()
+    })?;
+    staged.map_err(|error: Error| raise(&error))
+}
+
+fn of_row(number: usize, error: &Error) -> Error {
+    Error::new(error.kind(), format!("row {number}: {}", error.detail()))
 }
