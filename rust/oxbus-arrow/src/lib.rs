@@ -7,6 +7,7 @@ mod column;
 mod load;
 mod rows;
 mod send;
+mod stage;
 pub mod stream;
 mod table;
 mod tokens;
@@ -18,6 +19,7 @@ pub use column::{Bytes, Kind};
 pub use load::load;
 pub use rows::Columns;
 pub use send::{NewId, NotSent, Outgoing, Sent};
+pub use stage::stage;
 pub use table::{TableBuilder, table};
 pub use tokens::{LockTokens, lock_tokens};
 

@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use oxbus_model::caps::{ATTACHED_MS, ATTACHING_MS};
-use oxbus_model::message::Fields;
-use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp, varint};
-use oxbus_store::Record;
+use oxbus_model::{Error, PartitionId, Timestamp};
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{Run, StageError, StageFile, StageNames, stage_path};
+use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
 
 use super::{attached_at, attached_dir, begun_at};
-use crate::client::{Row, Sender};
+use crate::client::Sender;
 use crate::durable::Stores;
 use crate::entity::Queue;
+use crate::stage::rows_of;
 
 /// Why rows were not taken over; they stay where they are.
 #[derive(Debug)]
@@ -107,11 +106,12 @@ impl Taking<'_> {
         // What was loaded into a queue that is deleted goes with it.
         if let Some(queue) = entity(file.head().entity) {
             let mut rows = Vec::new();
-            file.read::<Left>(
-                self.disk,
-                |_| true,
-                |run, payload| Ok(read_rows(run, payload, &mut rows)?),
-            )?;
+            file.read::<StageError>(self.disk, file.runs(), |run, payload| {
+                rows_of(run.rows, payload, &mut rows).ok_or(StageError::Damaged {
+                    position: 0,
+                    detail: "its rows are no messages",
+                })
+            })?;
             let sender = Sender::new(queue);
             sender.take_rows_over(self.partition, &file.head().id, rows)?;
             self.into = Some(sender);
@@ -130,19 +130,6 @@ impl Taking<'_> {
         }
         Ok(())
     }
-}
-
-fn read_rows(run: &Run, payload: &[u8], rows: &mut Vec<Row>) -> Result<()> {
-    let wrong = || Error::new(ErrorKind::Corrupt, "the file holds something that is no message");
-    let mut reader = varint::Reader(payload);
-    for _ in 0..run.rows {
-        let record = reader.bytes().ok_or_else(wrong)?;
-        let record = Record::from_slice(record);
-        // Checked here, not when it is received.
-        Fields::decode(&record)?;
-        rows.push(Row::of_record(record)?);
-    }
-    if reader.0.is_empty() { Ok(()) } else { Err(wrong()) }
 }
 
 /// Removes what tasks left that died, and the names that nobody asks for any more.

@@ -69,8 +69,8 @@ impl<'a> Asked<'a> {
 pub(super) struct Attached<'a> {
     pub(super) cell: &'a Cell,
     pub(super) admission: &'a Admission<'a>,
-    /// They are accepted by this, and may be refused.
-    pub(super) is_new: bool,
+    /// No numbers are set aside beyond those of its messages: nobody may go on in this process.
+    pub(super) exact_numbers: bool,
 }
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
@@ -150,8 +150,8 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for set in &work.states {
         check_session(set, moment)?;
     }
-    let is_new = attached.is_none_or(|it| it.is_new);
-    let mut admitted = admit_all(&work.sends, is_new, moment)?;
+    let is_decided = attached.is_some();
+    let mut admitted = admit_all(&work.sends, moment, is_decided)?;
     let mut departure = Departure::new(moment.now);
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
@@ -166,8 +166,13 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for it in admitted.values() {
         it.cell.push_seen(Some(&it.admission), &mut sends.events);
     }
-    if let Some(Attached { cell, admission, .. }) = attached {
-        sends.exact_numbers = true;
+    if let Some(Attached {
+        cell,
+        admission,
+        exact_numbers,
+    }) = attached
+    {
+        sends.exact_numbers = *exact_numbers;
         cell.push_attached(admission, &mut sends.events);
     }
     let mut unit = Unit {
@@ -237,9 +242,9 @@ fn cell_of(entity: &Queue, index: usize) -> Result<&Cell> {
     Ok(entity.cell_for_append(index))
 }
 
-/// Checks what may refuse the messages, and tells which are new. Entities are asked in the order of their numbers, so that no
+/// Checks what may refuse the messages, unless that is decided, and tells which are new. Entities are asked in the order of their numbers, so that no
 /// two transactions wait for each other.
-fn admit_all(sends: &[Sent], are_new: bool, moment: Moment) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
+fn admit_all(sends: &[Sent], moment: Moment, is_decided: bool) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
     let mut asked: BTreeMap<EntityId, Asked<'_>> = BTreeMap::new();
     for sent in sends {
         let all = asked.entry(sent.entity.id()).or_insert_with(|| Asked::new(sent));
@@ -251,7 +256,11 @@ fn admit_all(sends: &[Sent], are_new: bool, moment: Moment) -> Result<BTreeMap<E
             }
         }
     }
-    for asked in asked.values().filter(|_| are_new) {
+    for asked in asked.values() {
+        if is_decided {
+            asked.entity.enter_decided(asked.index, asked.bytes)?;
+            continue;
+        }
         asked.entity.check_sends()?;
         // All at once: what fits one by one may be too much together.
         asked.entity.admit(asked.index, asked.bytes, asked.messages)?;

@@ -16,6 +16,7 @@ use super::contents::FencedEntry;
 use super::open::{own, shard_dir};
 use super::{Contents, Recovery};
 use crate::shard::Late;
+use crate::stage::Files;
 
 /// The files of one shard.
 pub struct ShardStore {
@@ -111,6 +112,17 @@ impl Stores {
     /// The files of a partition, when they are open here.
     pub fn shard(&self, partition: u16) -> Option<&ShardStore> {
         self.shards.get(usize::from(partition))?.as_ref()
+    }
+
+    /// Where the stages are.
+    pub(crate) fn stage_files(&self) -> Files {
+        Files {
+            disk: Arc::clone(&self.disk),
+            namespace: self.dir.clone(),
+            store: guard(&self.catalog).0.store,
+            synced: self.durability == Durability::Fsync,
+            owns_all: self.owns_all,
+        }
     }
 
     /// What identities are hashed with.

@@ -177,7 +177,7 @@ impl Namespace {
 
     /// Sends that are staged and committed in two steps.
     pub fn stages(&self) -> Stages {
-        Stages {}
+        Stages::new(&self.inner.shelf)
     }
 
     /// A transaction in which nothing was done. It may touch several entities when `cross_entity` says so.

@@ -4,7 +4,7 @@
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
 use oxbus_arrow::{Columns, NotSent, Outgoing};
-use oxbus_broker::Sender;
+use oxbus_broker::{Sender, Stages};
 use oxbus_model::Result;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -65,4 +65,19 @@ fn encode<'a>(mut outgoing: Outgoing<&'a Sender>, chunks: &[Columns]) -> Result<
         outgoing.push(chunk)?;
     }
     Ok(outgoing)
+}
+
+/// Puts the rows of an Arrow object aside as a stage; how many.
+pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let chunks = read(data)?;
+    let staged = waiting::outside(data.py(), || {
+        let mut staging = stages.begin(entity, id)?;
+        let mut rows = 0;
+        for chunk in &chunks {
+            oxbus_arrow::stage(&mut staging, chunk, rows, ids::next)?;
+            rows += chunk.rows() as u64;
+        }
+        staging.finish()
+    });
+    staged?.or_raise()
 }

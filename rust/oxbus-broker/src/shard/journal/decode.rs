@@ -7,6 +7,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
 use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
+use super::intent::Intent;
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
 #[derive(Debug, Clone)]
@@ -127,6 +128,10 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
         13 => arrived(from)?,
         14 => Event::Attached {
             identities: identities(from)?,
+        },
+        16 => Event::Intent {
+            sink: from.text()?,
+            intent: Intent::take(from)?,
         },
         _ => return None,
     };

@@ -21,6 +21,8 @@
 //! 12 FanOut     varint enqueued ms, bytes, varint count, each: varint entity, varint number, varint expiry
 //! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! 14 Attached   varint count, each: varint ms, 16 bytes
+//! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint count, each: bytes of a stage's id,
+//!               varint count, each: varint entity, varint partition, varint pieces
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
@@ -30,6 +32,8 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::varint;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::check_of;
+
+use super::intent::Intent;
 
 /// Names one life of an entity: its number is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -211,6 +215,13 @@ pub enum Event<'a> {
         is_over: bool,
         /// Which.
         origins: Vec<Origin>,
+    },
+    /// A batch of staged sends was committed, or is published now. Of no entity.
+    Intent {
+        /// By which sink.
+        sink: &'a str,
+        /// What it is from now on.
+        intent: Intent,
     },
 }
 
@@ -426,6 +437,7 @@ impl Event<'_> {
             Self::Seen { identities } | Self::Attached { identities } => push_seen(out, identities),
             Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
             Self::Arrived { is_over, origins } => push_arrived(out, *is_over, origins),
+            Self::Intent { sink, intent } => intent.push(sink, out),
             Self::FanOut {
                 enqueued_at,
                 bytes,
@@ -450,6 +462,7 @@ impl Event<'_> {
             Self::FanOut { .. } => 12,
             Self::Arrived { .. } => 13,
             Self::Attached { .. } => 14,
+            Self::Intent { .. } => 16,
         }
     }
 }

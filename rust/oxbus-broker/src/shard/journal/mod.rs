@@ -7,6 +7,7 @@
 mod decode;
 mod event;
 mod image;
+mod intent;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -14,4 +15,5 @@ mod writer;
 pub use decode::{Events, NotAnEvent};
 pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
 pub use image::{Image, Kept, Misfit, Queues};
+pub use intent::{Intent, Target};
 pub use writer::{Journal, Order, Pending};

@@ -71,15 +71,14 @@ impl StageFile {
         &self.runs
     }
 
-    /// Reads some of its runs, in order; `show` gets each with its payload, checked.
+    /// Reads some of its runs; `show` gets each with its payload, checked.
     pub fn read<E: From<StageError>>(
         &self,
         disk: &dyn Disk,
-        which: impl Fn(&Run) -> bool,
+        wanted: &[Run],
         mut show: impl FnMut(&Run, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut wanted = self.runs.iter().filter(|run| which(run)).peekable();
-        if wanted.peek().is_none() {
+        if wanted.is_empty() {
             return Ok(());
         }
         let io = |error| E::from(StageError::Io(error));

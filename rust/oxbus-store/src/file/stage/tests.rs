@@ -43,7 +43,7 @@ fn read(disk: &FaultDisk) -> Result<Vec<(u16, u32, Vec<u8>)>, StageError> {
         found.push((run.partition, run.rows, payload.to_vec()));
         Ok(())
     };
-    stage.read::<StageError>(disk, |_| true, &mut show)?;
+    stage.read::<StageError>(disk, stage.runs(), &mut show)?;
     Ok(found)
 }
 
@@ -64,8 +64,13 @@ fn runs_come_back_also_some_of_them() {
         found.push(payload.to_vec());
         Ok(())
     };
-    let which = |run: &Run| run.partition == 0;
-    written.read::<StageError>(&disk, which, &mut show).expect("read");
+    let wanted: Vec<Run> = written
+        .runs()
+        .iter()
+        .filter(|run| run.partition == 0)
+        .copied()
+        .collect();
+    written.read::<StageError>(&disk, &wanted, &mut show).expect("read");
     assert_eq!(found, [b"one two".to_vec(), Vec::new()]);
     assert_eq!(StageNames::of(&disk, dir()).expect("listed").finished, [NUMBER]);
 }
