@@ -11,6 +11,7 @@ mod commit;
 mod deferred;
 mod fan_in;
 mod receiver;
+mod reservations;
 mod sender;
 mod session;
 mod settlement;
@@ -22,6 +23,9 @@ pub use acceptor::{Acceptor, Wanted};
 pub use batch::Batch;
 pub use browse::Browsed;
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
+pub use reservations::{
+    Acquired, Completed, PartitionPlan, Plan, ReadPage, ReservationInfo, Reservations, Standing, Start, Wish,
+};
 pub use sender::{Row, Sender};
 pub use settlement::{SettleKey, Settlement};
 pub use transaction::{Numbers, Transaction};
