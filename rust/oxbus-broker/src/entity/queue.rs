@@ -131,9 +131,7 @@ impl Queue {
                 None => self.used_at(newest),
             }
         }
-        // Nobody receives what is forwarded: a delivery that a snapshot saw was a move.
-        let forwards = self.is_forwarding(SubQueue::Main);
-        let max_delivery_count = if forwards { u32::MAX } else { self.max_delivery_count() };
+        let max_delivery_count = self.max_delivery_count();
         let cell = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
         self.forget_seen();

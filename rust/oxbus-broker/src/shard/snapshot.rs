@@ -260,8 +260,9 @@ fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mu
             due: super::cell::due_of(message),
         },
     };
-    // A delivery under way counts as ended; a deferred message was charged at its fetch.
-    let charge = u32::from(message.phase == Phase::Locked);
+    // A delivery under way counts as ended; a deferred message was charged at its fetch. What is on the move was not
+    // delivered.
+    let charge = u32::from(message.phase == Phase::Locked && message.is_delivered);
     Event::Keep {
         sub_queue,
         counter: message.counter,
