@@ -32,6 +32,16 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Messages ready in one of the two queues.
+    pub fn of(sub_queue: SubQueue, ready: usize) -> Self {
+        let mut ended = Self::default();
+        match sub_queue {
+            SubQueue::Main => ended.main = ready,
+            SubQueue::DeadLetter => ended.dead_letters = ready,
+        }
+        ended
+    }
+
     /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -60,15 +60,8 @@ impl Cell {
             }
         }
         self.note_charged(sub_queue, &ready);
-        let mut ended = Ended {
-            dead_letters: self.bury(exhausted, Burial::DeliveriesExhausted),
-            ..Ended::default()
-        };
-        match sub_queue {
-            SubQueue::Main => ended.main = ready.len(),
-            SubQueue::DeadLetter => ended.dead_letters += ready.len(),
-        }
-        ended
+        let buried = self.bury(exhausted, Burial::DeliveriesExhausted);
+        Ended::of(sub_queue, ready.len()).and(Ended::of(SubQueue::DeadLetter, buried))
     }
 
     /// Charges a delivery to holds that stay. Who has none left is buried and is not held any more.
@@ -93,10 +86,7 @@ impl Cell {
         for reserved in held {
             reserved.delivery_count = reserved.delivery_count.saturating_add(1);
         }
-        Ended {
-            dead_letters: self.bury(exhausted, Burial::DeliveriesExhausted),
-            ..Ended::default()
-        }
+        Ended::of(SubQueue::DeadLetter, self.bury(exhausted, Burial::DeliveriesExhausted))
     }
 
     /// Ends holds that were never used, nothing charged; how many messages are ready by it.

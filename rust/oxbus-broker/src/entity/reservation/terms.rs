@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use oxbus_model::Timestamp;
 
-use crate::client::Deliveries;
-
 /// Where a consumer begins that was never here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
@@ -77,15 +75,6 @@ impl Plan {
     }
 }
 
-/// Messages of a reservation, read.
-#[derive(Debug)]
-pub struct ReadPage {
-    /// The messages, in the order of their numbers. Their keys are the reservation's: settle them there.
-    pub messages: Deliveries,
-    /// The sequence number to go on from; `None` at the end.
-    pub next: Option<u64>,
-}
-
 /// What a completion did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Completed {
@@ -104,7 +93,7 @@ pub enum Standing {
     Lapsed,
 }
 
-/// A reservation, or a consumer that has none, as management shows it.
+/// A reservation as management shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationInfo {
     /// The consumer.
@@ -113,12 +102,12 @@ pub struct ReservationInfo {
     pub epoch: u64,
     /// The highest number that it completed.
     pub done: u64,
-    /// The number of the reservation; `None` when it has none.
-    pub n: Option<u64>,
-    /// Messages in the reservation.
+    /// The number of the reservation.
+    pub n: u64,
+    /// Its messages.
     pub messages: u64,
-    /// Where it stands; `None` without one.
-    pub standing: Option<Standing>,
-    /// When it lapses; `None` unless it is live.
+    /// Where it stands.
+    pub standing: Standing,
+    /// When it lapses; `None` when it has.
     pub expires_at: Option<Timestamp>,
 }
