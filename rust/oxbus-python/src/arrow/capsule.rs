@@ -13,9 +13,11 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::{Array, ArrayReader, ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, make_array};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use pyo3::exceptions::PyValueError;
+use oxbus_arrow::unreadable;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
+
+use crate::error::raise;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -28,7 +30,7 @@ pub(super) struct Imported {
 }
 
 pub(super) fn failed(error: &ArrowError) -> PyErr {
-    PyValueError::new_err(format!("the Arrow data cannot be read; check what made it: {error}"))
+    raise(&unreadable(error))
 }
 
 /// Takes the arrays out of an object with one of the two interfaces; `None` when it has neither.
@@ -106,26 +108,34 @@ impl ArrowArray {
     }
 }
 
-/// Received messages as Arrow columns.
+/// Messages as Arrow columns.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ArrowTable {
     schema: SchemaRef,
-    batch: RecordBatch,
+    batches: Vec<RecordBatch>,
 }
 
 impl ArrowTable {
-    pub(super) fn new(batch: RecordBatch) -> Self {
+    pub(crate) fn of(batch: RecordBatch) -> Self {
         Self {
             schema: batch.schema(),
-            batch,
+            batches: vec![batch],
         }
+    }
+
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+
+    fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 }
 
 #[pymethods]
 impl ArrowTable {
     fn __len__(&self) -> usize {
-        self.batch.num_rows()
+        self.rows()
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -135,16 +145,12 @@ impl ArrowTable {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let reader = RecordBatchIterator::new([Ok(self.batch.clone())], Arc::clone(&self.schema));
+        let reader = RecordBatchIterator::new(self.batches.clone().into_iter().map(Ok), Arc::clone(&self.schema));
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
     }
 
     fn __repr__(&self) -> String {
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        format!(
-            "ArrowTable(rows={}, columns=[{}])",
-            self.batch.num_rows(),
-            names.join(", ")
-        )
+        format!("ArrowTable(rows={}, columns=[{}])", self.rows(), names.join(", "))
     }
 }

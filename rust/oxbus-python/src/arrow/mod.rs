@@ -2,12 +2,11 @@
 //! Arrow in and out through the `PyCapsule` interface, without a copy at the boundary.
 
 mod capsule;
-mod column;
 mod ids;
 mod send;
 mod table;
 
 pub(crate) use capsule::{ArrowArray, ArrowTable};
 pub(crate) use ids::{keys, partition_ids};
-pub(crate) use send::{attach, send};
+pub(crate) use send::{attach, not_sent, send};
 pub(crate) use table::{lock_tokens, table};
