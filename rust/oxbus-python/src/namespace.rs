@@ -16,6 +16,7 @@ use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::receiver::ServiceBusReceiver;
+use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::{blocking, convert, imports, options, waiting};
 
@@ -306,6 +307,12 @@ impl Namespace {
             auto_lock_renewer,
             session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
         ))
+    }
+
+    /// The reservations of an entity, for tests and for the administration client.
+    fn _reservations(&self, entity_path: &str) -> PyResult<Reservations> {
+        let reservations = self.namespace.get()?.reservations(entity_path).or_raise()?;
+        Ok(Reservations::new(self.namespace.sibling(reservations)))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

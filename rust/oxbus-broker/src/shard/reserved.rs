@@ -41,7 +41,7 @@ impl From<&Claimed> for Reserved {
 }
 
 /// The consumers of a cell, by sub-queue and name.
-pub type Consumers = BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>;
+pub(super) type Consumers = BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>;
 
 impl Cell {
     /// Ends holds whose time is over: each is charged a delivery, and who has none left is buried.
@@ -114,7 +114,7 @@ impl Cell {
     }
 
     /// What is kept of the consumers that have their place here.
-    pub fn consumers(&self) -> Consumers {
+    pub fn consumers(&self) -> BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>> {
         self.consumers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

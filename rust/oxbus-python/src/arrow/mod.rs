@@ -9,4 +9,4 @@ mod table;
 pub(crate) use capsule::{ArrowArray, ArrowTable};
 pub(crate) use ids::{keys, partition_ids};
 pub(crate) use send::{attach, not_sent, send};
-pub(crate) use table::{lock_tokens, table};
+pub(crate) use table::{lock_tokens, reserved_table, table};
