@@ -326,7 +326,10 @@ class SessionCannotBeLockedError(ServiceBusError):
 
 
 class ReservationFencedError(ServiceBusError):
-    """Another program acquired the consumer since, or nobody did: acquire it again, unless the other one should go on."""
+    """Another program acquired the consumer since: let that one go on, or acquire it again.
+
+    Or nobody acquired it where it is used.
+    """
 
     condition = "amqp:link:stolen"
     default_message = (
