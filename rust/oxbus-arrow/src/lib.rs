@@ -20,7 +20,7 @@ pub use load::load;
 pub use rows::Columns;
 pub use send::{NewId, NotSent, Outgoing, Sent};
 pub use stage::stage;
-pub use table::{TableBuilder, table};
+pub use table::{TableBuilder, reserved_table, table};
 pub use tokens::{LockTokens, lock_tokens};
 
 /// The error of Arrow data that cannot be read.

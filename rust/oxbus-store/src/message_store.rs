@@ -285,6 +285,10 @@ pub trait MessageStore: Send + Sync {
     /// caller can keep a lock to himself, and move it back later.
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
+    /// Charges a delivery to a lock that stays: its holder begins again. A message whose deliveries are used up leaves the
+    /// store instead. Only for who settles the lock by no other call meanwhile.
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost>;
+
     /// True while the hold is alive.
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool;
 

@@ -196,6 +196,7 @@ impl Inner {
                     queue.restore(index, messages);
                 }
             }
+            queue.restore_reservations();
             queues.insert(queue.name().key().to_owned(), queue);
         }
         subscribe_all(&queues);

@@ -215,6 +215,15 @@ impl<'a, C: CellHandle> Walk<'a, C> {
                 let identities = identities.to_vec();
                 Event::Attached { identities }.encode(cell.entity(), &mut chunk.bytes);
             }
+            for ((sub_queue, name), record) in cell.consumers() {
+                let name = &*name;
+                let event = Event::Consumer {
+                    sub_queue,
+                    name,
+                    record,
+                };
+                event.encode(cell.entity(), &mut chunk.bytes);
+            }
             self.states = cell.sessions().map(Sessions::states).unwrap_or_default();
             return Ok(true);
         };

@@ -21,6 +21,7 @@
 //! 12 FanOut     varint enqueued ms, bytes, varint count, each: varint entity, varint number, varint expiry
 //! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! 14 Attached   varint count, each: varint ms, 16 bytes
+//! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
 //! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint count, each: bytes of a stage's id,
 //!               varint count, each: varint entity, varint partition, varint pieces
 //! ```
@@ -28,11 +29,14 @@
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
 //! CRC-32C in little-endian order, so that one message can be read back alone.
 
+use std::sync::Arc;
+
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::check_of;
 
+use super::consumer::ConsumerRecord;
 use super::intent::Intent;
 
 /// Names one life of an entity: its number is never given to another.
@@ -191,6 +195,15 @@ pub enum Event<'a> {
         /// When, and which.
         identities: Vec<(Timestamp, Identity)>,
     },
+    /// What a consumer has changed.
+    Consumer {
+        /// Of which queue.
+        sub_queue: SubQueue,
+        /// Which consumer.
+        name: &'a str,
+        /// What it has from now on.
+        record: Arc<ConsumerRecord>,
+    },
     /// The state of a session was set or cleared.
     SessionState {
         /// Which session.
@@ -320,6 +333,16 @@ fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies:
     }
 }
 
+fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[HandedOut]) {
+    push_sub_queue(out, sub_queue);
+    varint::push(out, messages.len() as u64);
+    for message in messages {
+        let (generation, count_after) = (message.generation.into(), message.count_after.into());
+        push_all(out, &[message.counter.0, generation, count_after]);
+        out.push(message.deferred.into());
+    }
+}
+
 fn push_removed(out: &mut Vec<u8>, sub_queue: SubQueue, counters: &[Counter]) {
     push_sub_queue(out, sub_queue);
     varint::push(out, counters.len() as u64);
@@ -336,6 +359,12 @@ fn push_arrived(out: &mut Vec<u8>, is_over: bool, origins: &[Origin]) {
         out.push(origin.is_dead_letter.into());
         varint::push(out, origin.counter.0);
     }
+}
+
+fn push_consumer(out: &mut Vec<u8>, sub_queue: SubQueue, name: &str, record: &ConsumerRecord) {
+    push_sub_queue(out, sub_queue);
+    varint::push_bytes(out, name.as_bytes());
+    record.encode(out);
 }
 
 fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
@@ -379,15 +408,7 @@ impl Event<'_> {
                 push_all(out, &[counter.0, becomes.0, enqueued_at.0, expires_at.0]);
                 push_record(out, bytes);
             }
-            Self::HandOut { sub_queue, messages } => {
-                push_sub_queue(out, *sub_queue);
-                varint::push(out, messages.len() as u64);
-                for message in messages {
-                    let (generation, count_after) = (message.generation.into(), message.count_after.into());
-                    push_all(out, &[message.counter.0, generation, count_after]);
-                    out.push(message.deferred.into());
-                }
-            }
+            Self::HandOut { sub_queue, messages } => push_handed_out(out, *sub_queue, messages),
             Self::Return {
                 sub_queue,
                 counter,
@@ -437,6 +458,11 @@ impl Event<'_> {
             Self::Seen { identities } | Self::Attached { identities } => push_seen(out, identities),
             Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
             Self::Arrived { is_over, origins } => push_arrived(out, *is_over, origins),
+            Self::Consumer {
+                sub_queue,
+                name,
+                record,
+            } => push_consumer(out, *sub_queue, name, record),
             Self::Intent { sink, intent } => intent.push(sink, out),
             Self::FanOut {
                 enqueued_at,
@@ -462,6 +488,7 @@ impl Event<'_> {
             Self::FanOut { .. } => 12,
             Self::Arrived { .. } => 13,
             Self::Attached { .. } => 14,
+            Self::Consumer { .. } => 15,
             Self::Intent { .. } => 16,
         }
     }
