@@ -16,7 +16,7 @@ use oxbus_model::{Error, ErrorKind};
 pub use column::{Bytes, Kind};
 pub use rows::Columns;
 pub use send::{NewId, NotSent, Outgoing, Sent};
-pub use table::{TableBuilder, table};
+pub use table::{TableBuilder, reserved_table, table};
 pub use tokens::{LockTokens, lock_tokens};
 
 /// The error of Arrow data that cannot be read.

@@ -206,6 +206,25 @@ impl TableBuilder {
         )
     }
 
+    /// Adds a message of a reservation; its lock is the reservation's.
+    pub fn push_reserved(&mut self, queue: &Queue, delivery: &Delivery, with_body: bool) -> Result<()> {
+        let claimed = &delivery.claimed;
+        self.push(
+            queue,
+            &Shown {
+                index: delivery.index,
+                counter: claimed.key.counter,
+                record: &claimed.record,
+                with_body,
+                enqueued_at: claimed.enqueued_at,
+                delivery_count: claimed.delivery_count,
+                locked_until: None,
+                token: None,
+                state: "active",
+            },
+        )
+    }
+
     fn push(&mut self, queue: &Queue, shown: &Shown<'_>) -> Result<()> {
         let fields = Fields::decode(shown.record.in_memory().expect("what is handed out is in memory"))?;
         match fields.body {
@@ -316,6 +335,16 @@ pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch
     let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
     for delivery in deliveries {
         builder.push_delivery(receiver, delivery)?;
+    }
+    builder.finish()
+}
+
+/// Messages of a reservation as columns.
+pub fn reserved_table(queue: &Queue, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
+    let body_bytes = messages.iter().map(|it| it.claimed.record.len()).sum();
+    let mut builder = TableBuilder::new(messages.len(), if with_body { body_bytes } else { 0 });
+    for message in messages {
+        builder.push_reserved(queue, message, with_body)?;
     }
     builder.finish()
 }

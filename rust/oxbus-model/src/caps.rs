@@ -96,6 +96,21 @@ pub const ATTACHED_MS: u64 = 7 * 86_400_000;
 /// memory as a whole.
 pub const ATTACHED_BYTES_MAX: usize = 1 << 30;
 
+/// Characters of the name of a consumer. Ours: as long as other keys.
+pub const CONSUMER_CHARS_MAX: usize = KEY_CHARS_MAX;
+/// Messages of one reservation. Ours: bounds the memory of its locks, 24 bytes each, and of its record.
+pub const RESERVATION_MESSAGES_MAX: usize = 1_000_000;
+/// Reservations that a consumer may have at once. Ours: the batch at hand and the next one.
+pub const RESERVATIONS_MAX: usize = 2;
+/// Shortest time that a reservation holds, in milliseconds. Ours: as for the lock of a message.
+pub const RESERVATION_LOCK_MS_MIN: u64 = LOCK_DURATION_MS_MIN;
+/// Longest time that a reservation holds, in milliseconds. Ours: a batch may take longer than a message.
+pub const RESERVATION_LOCK_MS_MAX: u64 = 86_400_000;
+/// Largest number of a reservation. Ours: what a signed 64-bit column holds.
+pub const RESERVATION_NUMBER_MAX: u64 = (1 << 63) - 1;
+/// Bytes of records that one read of a reservation returns, unless one message has more. Bounds the memory of a call.
+pub const RESERVATION_READ_BYTES_MAX: usize = 64 << 20;
+
 /// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
 pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;
 /// Shortest duplicate-detection window, in milliseconds, without a tier (the service starts at 20 s, B-027).

@@ -28,6 +28,7 @@ mod options;
 mod properties;
 mod received;
 mod receiver;
+mod reservations;
 mod salvage;
 mod sender;
 mod session;
@@ -65,6 +66,8 @@ mod _oxbus {
     use super::received::ServiceBusReceivedMessage;
     #[pymodule_export]
     use super::receiver::ServiceBusReceiver;
+    #[pymodule_export]
+    use super::reservations::Reservations;
     #[pymodule_export]
     use super::salvage::_salvage;
     #[pymodule_export]

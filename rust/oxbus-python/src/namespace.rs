@@ -18,6 +18,7 @@ use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::receiver::ServiceBusReceiver;
+use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::{blocking, convert, imports, options, waiting};
 
@@ -332,6 +333,12 @@ impl Namespace {
             private_key,
         };
         BulkServer::start(py, &self.namespace, wishes)
+    }
+
+    /// The reservations of an entity, for tests and for the administration client.
+    fn _reservations(&self, entity_path: &str) -> PyResult<Reservations> {
+        let reservations = self.namespace.get()?.reservations(entity_path).or_raise()?;
+        Ok(Reservations::new(self.namespace.sibling(reservations)))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Acceptor, Deliveries, Waited};
+use oxbus_broker::client::{Acceptor, Deliveries, Plan, Reservations, Waited, Wish};
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use oxbus_model::caps::CALL_MS_DEFAULT;
@@ -190,6 +190,21 @@ pub(crate) fn accept(
 ) -> PyResult<Option<Receiver>> {
     let is_over = || is_exiting() || is_closed();
     in_slices(py, is_over, |slice| acceptor.accept_until(alarm, slice, is_over))
+}
+
+/// Reserves messages, waiting until `alarm` while there is none.
+pub(crate) fn reserve(
+    py: Python<'_>,
+    reservations: &Reservations,
+    consumer: &str,
+    (epoch, n): (u64, u64),
+    wish: &Wish,
+) -> PyResult<Plan> {
+    let alarm = Alarm::after(Some(wish.wait));
+    let found = in_slices(py, is_exiting, |slice| {
+        reservations.reserve_until(consumer, (epoch, n), wish, alarm, slice, is_exiting)
+    })?;
+    Ok(found.unwrap_or_else(|| reservations.empty_plan(epoch, n)))
 }
 
 fn is_exiting() -> bool {

@@ -13,6 +13,7 @@ pub mod purge;
 pub mod queue;
 pub mod receivable;
 pub mod receive_cache;
+pub(crate) mod reservation;
 pub(crate) mod role;
 mod sessions;
 pub(crate) mod topic;

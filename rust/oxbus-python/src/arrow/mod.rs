@@ -11,4 +11,4 @@ pub(crate) use batches::Batches;
 pub(crate) use capsule::{ArrowArray, ArrowTable, import};
 pub(crate) use ids::{keys, partition_ids};
 pub(crate) use send::{attach, send};
-pub(crate) use table::{lock_tokens, table};
+pub(crate) use table::{lock_tokens, reserved_table, table};

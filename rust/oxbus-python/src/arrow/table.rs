@@ -4,6 +4,7 @@
 use oxbus_arrow::LockTokens;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::Deliveries;
+use oxbus_broker::entity::Queue;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -13,6 +14,13 @@ use crate::error::OrRaise;
 /// Received messages as columns.
 pub(crate) fn table(receiver: &Receiver, deliveries: &Deliveries) -> PyResult<ArrowTable> {
     Ok(ArrowTable::of(oxbus_arrow::table(receiver, deliveries).or_raise()?))
+}
+
+/// Messages of a reservation as columns.
+pub(crate) fn reserved_table(queue: &Queue, messages: &Deliveries, with_body: bool) -> PyResult<ArrowTable> {
+    Ok(ArrowTable::of(
+        oxbus_arrow::reserved_table(queue, messages, with_body).or_raise()?,
+    ))
 }
 
 /// The lock tokens of a table.
