@@ -5,6 +5,7 @@
 
 mod column;
 mod load;
+mod properties;
 mod rows;
 mod send;
 mod stage;
@@ -17,9 +18,10 @@ use oxbus_model::{Error, ErrorKind};
 
 pub use column::{Bytes, Kind};
 pub use load::load;
+pub use properties::PropertiesAs;
 pub use rows::Columns;
 pub use send::{NewId, NotSent, Outgoing, Sent};
-pub use stage::stage;
+pub use stage::Putting;
 pub use table::{TableBuilder, reserved_table, table};
 pub use tokens::{LockTokens, lock_tokens};
 

@@ -1,36 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a table as rows of a stage.
+//! Rows of a table that are put aside, to be published later.
+
+use std::collections::BTreeMap;
 
 use oxbus_broker::Staging;
 use oxbus_broker::client::Row;
-use oxbus_model::message::{MessageId, PropertiesBuilder};
-use oxbus_model::{Error, Result};
+use oxbus_model::Result;
+use oxbus_model::message::PropertiesBuilder;
 
 use crate::rows::Columns;
-use crate::send::NewId;
+use crate::send::{NewId, at_row, row_of};
 
-/// Rows that are handed over together.
-const ROWS: usize = 1024;
+/// A stage that takes rows. Dropped before it is finished, it is removed.
+pub struct Putting {
+    staging: Staging,
+    new_id: NewId,
+    number: usize,
+    properties: PropertiesBuilder,
+}
 
-/// Adds the rows of a chunk to a stage. `first` is the number of the first row, for errors.
-pub fn stage(staging: &mut Staging, chunk: &Columns, first: u64, new_id: NewId) -> Result<()> {
-    let mut properties = PropertiesBuilder::default();
-    let max = staging.row_bytes_max();
-    let mut rows = Vec::with_capacity(ROWS.min(chunk.rows()));
-    for row in 0..chunk.rows() {
-        let encoded = chunk.with_row(row, &mut properties, |fields| {
-            if fields.message_id.is_none() {
-                fields.message_id = Some(MessageId::Assigned(new_id()));
-            }
-            Row::new(fields, max)
-        });
-        rows.push(encoded.map_err(|error| {
-            let number = first + row as u64;
-            Error::new(error.kind(), format!("row {number}: {}", error.detail()))
-        })?);
-        if rows.len() == ROWS {
-            staging.push(None, std::mem::take(&mut rows))?;
+impl Putting {
+    /// Puts rows into a stage.
+    pub fn new(staging: Staging, new_id: NewId) -> Self {
+        Self {
+            staging,
+            new_id,
+            number: 0,
+            properties: PropertiesBuilder::default(),
         }
     }
-    staging.push(None, rows)
+
+    /// Checks and adds further rows.
+    pub fn push(&mut self, chunk: &Columns) -> Result<()> {
+        // Those of one partition stay in order.
+        let mut rows: BTreeMap<Option<u16>, Vec<Row>> = BTreeMap::new();
+        for row in 0..chunk.rows() {
+            let number = self.number;
+            let (wish, _, encoded) = row_of(self.staging.sender(), chunk, row, &mut self.properties, self.new_id)
+                .map_err(|error| at_row(number, &error))?;
+            rows.entry(wish.map(|partition| partition.0)).or_default().push(encoded);
+            self.number += 1;
+        }
+        rows.into_iter().try_for_each(|(wish, rows)| self.staging.push(wish, rows))
+    }
+
+    /// Ends the stage; how many rows it has.
+    pub fn finish(self) -> Result<u64> {
+        self.staging.finish()
+    }
 }

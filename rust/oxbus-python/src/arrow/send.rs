@@ -3,7 +3,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
-use oxbus_arrow::{Columns, NotSent, Outgoing};
+use oxbus_arrow::{Columns, NotSent, Outgoing, Putting};
 use oxbus_broker::{Sender, Stages};
 use oxbus_model::Result;
 use pyo3::exceptions::PyValueError;
@@ -67,17 +67,15 @@ fn encode<'a>(mut outgoing: Outgoing<&'a Sender>, chunks: &[Columns]) -> Result<
     Ok(outgoing)
 }
 
-/// Puts the rows of an Arrow object aside as a stage; how many.
+/// Puts the rows of an Arrow object aside under an id; how many.
 pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let chunks = read(data)?;
     let staged = waiting::outside(data.py(), || {
-        let mut staging = stages.begin(entity, id)?;
-        let mut rows = 0;
+        let mut putting = Putting::new(stages.begin(entity, id)?, ids::next);
         for chunk in &chunks {
-            oxbus_arrow::stage(&mut staging, chunk, rows, ids::next)?;
-            rows += chunk.rows() as u64;
+            putting.push(chunk)?;
         }
-        staging.finish()
+        putting.finish()
     });
     staged?.or_raise()
 }
