@@ -108,6 +108,9 @@ impl World {
     /// Learns from what a browse of an entity and of its dead-letter queue shows which expired messages have left, then the
     /// numbers of those that came. Returns what is not explained yet: it may be on its way from an entity that was not
     /// looked at.
+    ///
+    /// # Panics
+    /// When a number is wrong.
     pub fn look(&mut self, entity: usize, main: &BTreeMap<u64, Sight>, dead: &BTreeMap<u64, Sight>) -> Option<String> {
         self.learn_removals(entity, main);
         self.entities[entity].is_stirred = false;
@@ -116,7 +119,7 @@ impl World {
         let now = self.now;
         let target = &mut self.entities[entity];
         let late = target.arrivals.iter().filter(|it| it.expires_at <= now);
-        target.unseen += late.count() as u64;
+        target.unseen += late.count() as i64;
         let known =
             |number: &u64| target.main.messages.contains_key(number) || target.dead.messages.contains_key(number);
         let shown = main
@@ -150,7 +153,7 @@ impl World {
                 recognize(&lost, (*number, sight, *is_dead), now, &target.settings, &self.dropped).is_some()
             });
             if is_shown {
-                target.unseen = target.unseen.saturating_sub(1);
+                target.unseen -= 1;
                 target.arrivals.push(lost);
                 continue;
             }
@@ -159,11 +162,17 @@ impl World {
                 lost.content.reason = Some(EXPIRED.to_owned());
                 lost.dead = true;
                 lost.expires_at = NEVER;
-                target.unseen = target.unseen.saturating_sub(1);
+                target.unseen -= 1;
                 target.arrivals.push(lost);
             }
         }
         self.forward_all();
+        let target = &self.entities[entity];
+        let (name, unseen) = (&target.name, target.unseen);
+        assert!(
+            unseen >= 0 || !target.arrivals.is_empty(),
+            "{name}: {unseen} numbers were not seen"
+        );
         unexplained
     }
 
@@ -204,7 +213,7 @@ impl World {
             ));
         };
         let arrival = target.arrivals.remove(position);
-        target.unseen = target.unseen.saturating_sub(u64::from(arrival.expires_at <= now));
+        target.unseen -= i64::from(arrival.expires_at <= now);
         target.take_number(number);
         let message = Message {
             content,

@@ -69,8 +69,8 @@ pub struct Entity {
     pub arrivals: Vec<Arrival>,
     /// Last number given out, by partition.
     pub last: BTreeMap<u64, u64>,
-    /// Numbers that were given to messages that nobody saw.
-    pub unseen: u64,
+    /// Numbers that were given to messages that nobody saw. Below none while a message is on its way out.
+    pub unseen: i64,
     /// Something went through it and left nothing to be seen: the broker has to find out at the same time.
     pub is_stirred: bool,
 }
@@ -127,7 +127,7 @@ impl Entity {
         let counter = number & ((1 << COUNTER_BITS) - 1);
         let last = self.last.entry(Self::partition_of_number(number)).or_default();
         assert!(counter > *last, "{}: number {number} comes after {last}", self.name);
-        let skipped = counter - *last - 1;
+        let skipped = (counter - *last - 1) as i64;
         assert!(
             skipped <= self.unseen,
             "{}: number {number} leaves a gap of {skipped} after {last}",

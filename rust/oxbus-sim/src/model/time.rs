@@ -8,7 +8,7 @@ use super::entity::{Entity, Kind};
 use super::message::{Hold, Message, NEVER, Place};
 
 /// Numbers that an unclean end may skip in each partition (docs/guarantees.md).
-const GAP_MAX: u64 = 16_384;
+const GAP_MAX: i64 = 16_384;
 
 impl World {
     /// Lets time pass: locks end, what is due arrives.
@@ -71,7 +71,7 @@ impl World {
                     self.lose_hold(entity, sub_queue, number);
                 }
             }
-            let partitions = u64::from(self.partitions);
+            let partitions = i64::from(self.partitions);
             let it = &mut self.entities[entity];
             it.sessions.values_mut().for_each(|known| known.holder = None);
             it.sessions.retain(|_, known| known.state.is_some());
