@@ -62,7 +62,5 @@ def _list(options: Options) -> int:
 def _discard(options: Options) -> int:
     with open_place(options) as bus:
         if not bus.admin.discard_stage(options.stage_id):
-            raise CommandError(
-                f"there is no such stage; `oxbus stage list` shows all there are: `{options.stage_id}`"
-            )
+            raise CommandError(f"there is no such stage; `oxbus stage list` shows all there are: `{options.stage_id}`")
     return DONE
