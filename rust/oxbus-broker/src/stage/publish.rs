@@ -12,11 +12,11 @@ use oxbus_model::{Error, ErrorKind, Result};
 
 use super::commit::Named;
 use super::content::unreadable;
-use super::shelf::Shelf;
+use super::shelf::{Shelf, Syncing};
 use crate::client::{attach_committed, is_attached};
 use crate::entity::Queue;
 use crate::shard::Shard;
-use crate::shard::journal::{Intent, Pending, Target};
+use crate::shard::journal::{Intent, Target};
 
 /// How rows are cut that are too many for one entry: consecutive runs of at most `max` bytes, or one.
 pub(super) fn pieces_of(runs: impl Iterator<Item = usize>, max: u64) -> Vec<Range<usize>> {
@@ -52,14 +52,13 @@ impl Shelf {
             return Ok(());
         };
         let attached = self.table().undone.get(sink).cloned().flatten();
-        let pending = match attached {
-            Some(pending) => pending,
-            None => {
-                self.attach_all(sink, &intent)?;
-                let pending = self.pending_of(&intent);
-                self.table().undone.insert(sink.to_owned(), Some(pending.clone()));
-                pending
-            }
+        let pending = if let Some(pending) = attached {
+            pending
+        } else {
+            self.attach_all(sink, &intent)?;
+            let pending = self.pending_of(&intent);
+            self.table().undone.insert(sink.to_owned(), Some(pending.clone()));
+            pending
         };
         if waits {
             let synced = pending
@@ -93,7 +92,7 @@ impl Shelf {
     }
 
     /// The last entry of each journal that a batch went to.
-    fn pending_of(&self, intent: &Intent) -> Vec<(Arc<Shard>, Pending)> {
+    fn pending_of(&self, intent: &Intent) -> Syncing {
         let shard_of = |target: &Target| {
             let queue = self.core.entity_of(target.entity)?;
             Some(Arc::clone(queue.shard(target.index.into())))

@@ -57,6 +57,9 @@ pub(crate) struct Files {
     pub(crate) owns_all: bool,
 }
 
+/// The last entry of each journal that a batch went to.
+pub(super) type Syncing = Vec<(Arc<Shard>, Pending)>;
+
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) stages: BTreeMap<String, Stage>,
@@ -65,7 +68,7 @@ pub(super) struct Table {
     /// Sinks of which somebody has the turn.
     busy: BTreeSet<String>,
     /// Sinks with a batch that is committed and not done. Once all of it is attached, what its syncing is waited for by.
-    pub(super) undone: BTreeMap<String, Option<Vec<(Arc<Shard>, Pending)>>>,
+    pub(super) undone: BTreeMap<String, Option<Syncing>>,
 }
 
 /// One stage.

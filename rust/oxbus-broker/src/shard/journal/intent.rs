@@ -17,10 +17,10 @@ pub struct Intent {
     pub at: Timestamp,
     /// All its rows are published.
     pub is_done: bool,
-    /// The stages with its rows. Once it is done they are to be removed.
-    pub stages: Vec<String>,
     /// Rows of one partition that take more bytes than this are attached in several entries.
     pub piece_bytes: u64,
+    /// The stages with its rows. Once it is done they are to be removed.
+    pub stages: Vec<String>,
     /// Where its rows go; empty once it is done.
     pub targets: Vec<Target>,
 }
