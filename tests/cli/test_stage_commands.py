@@ -44,6 +44,7 @@ def test_stage_is_discarded(ox: Callable[..., Any], run: Callable[..., Any]) -> 
     refused = run("stage", "discard", "one")
     assert refused.code == 1
     assert "`one`" in refused.err
+    assert ox("stage", "discard", "two", "--json").json == {"discarded": "two"}
 
 
 def test_stats_say_nothing_of_stages_when_there_are_none(ox: Callable[..., Any]) -> None:

@@ -203,7 +203,7 @@ def test_who_owns_some_partitions_has_no_stages(wide_bus: Bus) -> None:
     assert [stage.stage_id for stage in wide_bus.admin.list_stages()] == ["one"]
 
 
-def test_salvage_says_what_was_not_published(wide_bus: Bus, tmp_path: Path) -> None:
+def test_salvage_says_what_was_not_published(wide_bus: Bus, tmp_path: Path, clock: ManualClock) -> None:
     """The copy knows what was committed, and says that rows of an unfinished commit stayed behind."""
     stages = wide_bus.namespace._stages()
     stages.stage("q", "one", rows())
@@ -214,7 +214,7 @@ def test_salvage_says_what_was_not_published(wide_bus: Bus, tmp_path: Path) -> N
     report = oxbus._oxbus._salvage(wide_bus.path, tmp_path / "copy")
     (losses,) = [part["losses"] for part in report if any("batch 4" in loss for loss in part["losses"])]
     assert any(HERE in loss for loss in losses)
-    with oxbus.Namespace(tmp_path / "copy") as namespace:
+    with oxbus.Namespace(tmp_path / "copy", clock=clock) as namespace:
         assert not namespace._stages().commit_stages(HERE, "query", 4, [])
 
 
