@@ -26,6 +26,7 @@ def add_stage_commands(add: Callable[..., ArgumentParser]) -> None:
     add_place(listing)
     discard = add("discard", "remove a stage; the rows of a damaged one are given up", _discard)
     discard.add_argument("stage_id", metavar="ID", help="the id of the stage")
+    discard.add_argument("--json", action="store_true", help="print JSON")
     add_place(discard)
 
 
@@ -62,7 +63,7 @@ def _list(options: Options) -> int:
 def _discard(options: Options) -> int:
     with open_place(options) as bus:
         if not bus.admin.discard_stage(options.stage_id):
-            raise CommandError(
-                f"there is no such stage; `oxbus stage list` shows all there are: `{options.stage_id}`"
-            )
+            raise CommandError(f"there is no such stage; `oxbus stage list` shows all there are: `{options.stage_id}`")
+    if options.json:
+        print_json({"discarded": options.stage_id})
     return DONE

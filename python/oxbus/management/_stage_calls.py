@@ -18,7 +18,7 @@ class StageCalls:
     _namespace: Namespace
 
     def list_stages(self) -> list[StageProperties]:
-        """Return the stages of the namespace, oldest first: what tasks have put aside, and no commit has published yet."""
+        """Return the stages of the namespace, oldest first: what tasks have put aside and no commit has published."""
         return [
             StageProperties(
                 stage_id=stage["id"],
@@ -38,8 +38,8 @@ class StageCalls:
     def discard_stage(self, stage_id: str) -> bool:
         """Remove a stage with its rows.
 
-        One that was committed cannot be removed, unless it is damaged: then its rows are given up, and the batch is published
-        without them.
+        One that was committed cannot be removed, unless it is damaged: then its rows are given up, and the batch is
+        published without them.
 
         Args:
             stage_id: Its id.

@@ -19,8 +19,8 @@ class StageProperties:
         entity: The queue or topic that its rows are for; empty when that is not known or was deleted.
         status: ``"open"`` while its task is writing, ``"ready"`` for a commit, ``"committed"`` while its rows are being
             published, ``"damaged"`` when it cannot be read.
-        created_at_utc: When it was begun.
-        expires_at_utc: When it is removed if no commit names it.
+        created_at_utc: When it was begun; None when that cannot be read.
+        expires_at_utc: When it is removed if no commit names it; None when it stays.
         row_count: Its rows; 0 while its task is writing.
         size_in_bytes: Bytes of them.
         sink: The sink that committed it.
@@ -31,8 +31,8 @@ class StageProperties:
     stage_id: str
     entity: str
     status: str
-    created_at_utc: datetime
-    expires_at_utc: datetime
+    created_at_utc: datetime | None
+    expires_at_utc: datetime | None
     row_count: int
     size_in_bytes: int
     sink: str | None

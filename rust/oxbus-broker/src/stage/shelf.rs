@@ -8,11 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use oxbus_model::caps::{STAGE_ID_CHARS_MAX, STAGE_MS};
+use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_MS};
 use oxbus_model::hash::partition_of;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use oxbus_store::disk::Disk;
@@ -38,8 +38,8 @@ pub(crate) struct Shelf {
     pub(super) table: Mutex<Table>,
     /// Notified when somebody's turn is over.
     turn_over: Condvar,
-    /// Bytes of one entry of a journal.
-    pub(super) piece_bytes_max: usize,
+    /// Bytes that are attached in one entry of a journal; less in tests.
+    pub(super) piece_bytes: AtomicU64,
 }
 
 /// The directory of the stages.
@@ -57,6 +57,9 @@ pub(crate) struct Files {
     pub(crate) owns_all: bool,
 }
 
+/// The last entry of each journal that a batch went to.
+pub(super) type Syncing = Vec<(Arc<Shard>, Pending)>;
+
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) stages: BTreeMap<String, Stage>,
@@ -65,7 +68,7 @@ pub(super) struct Table {
     /// Sinks of which somebody has the turn.
     busy: BTreeSet<String>,
     /// Sinks with a batch that is committed and not done. Once all of it is attached, what its syncing is waited for by.
-    pub(super) undone: BTreeMap<String, Option<Vec<(Arc<Shard>, Pending)>>>,
+    pub(super) undone: BTreeMap<String, Option<Syncing>>,
 }
 
 /// One stage.
@@ -128,7 +131,7 @@ impl Shelf {
             files,
             table: Mutex::default(),
             turn_over: Condvar::new(),
-            piece_bytes_max: oxbus_model::caps::ATTACHED_BYTES_MAX,
+            piece_bytes: AtomicU64::new(ATTACHED_BYTES_MAX as u64),
         }
     }
 
