@@ -32,6 +32,7 @@ __all__ = [
     "ServiceBusReceiver",
     "ServiceBusSender",
     "ServiceBusSession",
+    "_Reservations",
     "_Transaction",
     "_WakeTicket",
     "_WakeUps",
