@@ -34,6 +34,7 @@ __all__ = [
     "ServiceBusReceiver",
     "ServiceBusSender",
     "ServiceBusSession",
+    "_Reservations",
     "_Transaction",
     "_WakeTicket",
     "_WakeUps",

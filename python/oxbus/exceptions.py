@@ -332,9 +332,7 @@ class ReservationFencedError(ServiceBusError):
     """
 
     condition = "amqp:link:stolen"
-    default_message = (
-        "Another program acquired this consumer. Let that one go on, or use another consumer, or acquire it again."
-    )
+    default_message = "Another program acquired this consumer. Use another one, or let that program go on."
 
 
 class CheckpointBehindError(ServiceBusError):
@@ -344,7 +342,7 @@ class CheckpointBehindError(ServiceBusError):
     """
 
     condition = "amqp:precondition-failed"
-    default_message = "That number was completed before. Go on behind what is done, or use another consumer."
+    default_message = "That number was completed before. Use another consumer, or go on behind what is done."
 
 
 class ForkedProcessError(ServiceBusError):

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from oxbus import ServiceBusMessage
+from oxbus.aio.management import ServiceBusAdministrationClient as AsyncAdministrationClient
 from oxbus.exceptions import (
     CheckpointBehindError,
     InvalidOperationError,
@@ -17,6 +19,7 @@ from oxbus.exceptions import (
     PartitionUnavailableError,
     ReservationFencedError,
 )
+from oxbus.management import ReservationProperties
 from oxbus.testing import heal, inject_fault
 from reserving import LOCK_SECONDS, Consumer, numbers_of, partition_of
 
@@ -713,3 +716,42 @@ def test_a_partition_out_of_service_is_left_out(
 def _home_elsewhere(key_in: Callable[..., str]) -> str:
     """The name of a consumer that is kept in a partition which no test takes out of service."""
     return key_in(5)
+
+
+# The administration clients.
+
+
+def test_administrators_list_and_cancel(
+    send: Callable[..., None],
+    consumer: Consumer,
+    admin: ServiceBusAdministrationClient,
+    queue_name: str,
+    clock: ManualClock,
+    namespace: Namespace,
+) -> None:
+    """What management sees is what the consumer has; the asynchronous client does the same."""
+    send(20)
+    consumer.reserve(1, 5)
+    consumer.complete(1)
+    consumer.reserve(2, 12)
+    (shown,) = admin.list_reservations(queue_name)
+    assert shown == ReservationProperties(
+        consumer="c",
+        number=2,
+        epoch=1,
+        completed_number=1,
+        message_count=12,
+        state="live",
+        expires_at_utc=clock.now() + timedelta(seconds=LOCK_SECONDS),
+    )
+    assert admin.list_reservations(queue_name, sub_queue="deadletter") == []
+    with pytest.raises(ValueError, match="dead-letter queue"):
+        admin.list_reservations(queue_name, sub_queue="transferdeadletter")
+
+    async def cancel() -> tuple[list[ReservationProperties], int]:
+        async with AsyncAdministrationClient(namespace) as later:
+            return await later.list_reservations(queue_name), await later.cancel_reservation(queue_name, "c")
+
+    assert asyncio.run(cancel()) == ([shown], 12)
+    assert admin.cancel_reservation(queue_name, "c") == 0
+    assert admin.list_reservations(queue_name) == []

@@ -43,8 +43,16 @@ class Consumer:
         upto: list[int] | None = None,
     ) -> dict[str, Any]:
         """Reserve messages under a number."""
-        wish = {"max_messages": messages, "max_bytes": size, "lock_duration": lock, "max_wait_time": wait}
-        return self.handle.reserve(self.name, self.epoch, n, upto=upto, **wish)
+        return self.handle.reserve(
+            self.name,
+            self.epoch,
+            n,
+            max_messages=messages,
+            max_bytes=size,
+            lock_duration=lock,
+            max_wait_time=wait,
+            upto=upto,
+        )
 
     def plan(self, n: int, lock: float = LOCK_SECONDS) -> dict[str, Any]:
         """Take up what a number has."""
@@ -85,4 +93,4 @@ class Consumer:
     def listed(self) -> list[tuple[str, int, int, str]]:
         """Consumer, number, messages and state of all reservations of the entity."""
         shown = ("consumer", "n", "messages", "state")
-        return [tuple(info[name] for name in shown) for info in self.handle.reservations()]  # type: ignore[misc]
+        return [tuple(info[name] for name in shown) for info in self.handle.reservations()]
