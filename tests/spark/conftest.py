@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from oxbus.spark.local import local_session
+
+# What the tests here share stands in a directory without a conftest, so that mypy finds it by its short name too.
+sys.path.insert(0, str(Path(__file__).with_name("kit")))
+
+from spark_broker import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +23,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark on two cores."""
-    with local_session("oxbus tests") as session:
+    """A local Spark on two cores that tries a task twice."""
+    with local_session("oxbus tests", "local[2,2]") as session:
         yield session
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker with two partitioned queues, `in` and `out`."""
+    broker = Broker(tmp_path / "bus")
+    broker.create("in", "out")
+    yield broker
+    broker.stop()
