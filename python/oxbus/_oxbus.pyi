@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native module: messages, senders, receivers and the namespace.
 
-Everything here that has no underscore is exported by `oxbus` or `oxbus.testing`.
+Everything here that has no underscore is exported by `oxbus`, `oxbus.bulk` or `oxbus.testing`.
 Times are aware UTC datetimes with the resolution of a millisecond; waits are seconds.
 A call that may block lets other threads run and can be interrupted with Ctrl-C.
 """
@@ -22,6 +22,8 @@ from oxbus._transaction import TransactionScopes
 __all__ = [
     "ArrowArray",
     "ArrowTable",
+    "BulkClient",
+    "BulkServer",
     "ManualClock",
     "Namespace",
     "PartitionHealth",
@@ -114,10 +116,189 @@ class ArrowArray:
 
 @final
 class ArrowTable:
-    """Received messages as Arrow columns, readable by anything that understands the Arrow C stream interface."""
+    """Messages as Arrow columns, readable by anything that understands the Arrow C stream interface."""
 
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class BulkServer:
+    """A server of the bulk plane: Arrow streams over HTTP, for programs that move many messages at a time.
+
+    Made by `Namespace.serve_bulk`; usable as a context manager. Its routes are in docs/bulk-plane.md.
+    """
+
+    @property
+    def endpoint(self) -> str:
+        """Its address, for example ``http://127.0.0.1:41234``."""
+
+    @property
+    def host(self) -> str:
+        """The host that it was asked to listen on."""
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+
+    @property
+    def connection_string(self) -> str:
+        """What a `BulkClient` needs, with the key in clear: keep it as secret as the key."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+
+    def close(self) -> None:
+        """Take no more requests, let those under way finish, and free the port; closing twice is harmless.
+
+        Receives that wait end at once, without messages.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
+
+@final
+class BulkClient:
+    """A client of a bulk server: rows as Arrow tables, reservations, staged sends.
+
+    May be shared by threads, and works on in a forked process, with connections of its own there.
+    Errors of the broker are the same exceptions as in the broker's own process.
+    What goes over the network can also raise:
+
+        ServiceBusConnectionError: The server cannot be reached, or the connection broke. After a send, nobody knows
+            whether it was stored.
+        ServiceBusAuthenticationError: The key is missing or wrong, or the clocks differ by more than a minute.
+        OperationTimeoutError: The server did not answer in time.
+        ServiceBusServerBusyError: The server has too much to do.
+
+    Source: docs/bulk-plane.md.
+    """
+
+    def __new__(
+        cls, connection_string: str, *, ca_file: str | PathLike[str] | None = None, timeout: float = 60.0
+    ) -> Self:
+        """Make a client; nothing is connected yet.
+
+        Args:
+            connection_string: ``Endpoint=http://host:port;SharedAccessKeyName=...;SharedAccessKey=...``, or https; the
+                key may be left out where the server has none.
+            ca_file: A PEM file with the certificates to trust; None: those of the system.
+            timeout: Seconds to wait for each piece of the connection: connecting, writing, and every read.
+
+        Raises:
+            ValueError: The connection string or the file is none.
+        """
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the server."""
+
+    def describe(self, entity: str) -> dict[str, Any]:
+        """Return what an entity is: ``kind`` ("queue", "topic" or "subscription"), ``partitions``, ``incarnation``, settings.
+
+        ``starts`` and ``ends`` are counters by partition (the low 48 bits of a sequence number): that of the first message
+        there is, and the one that the next message gets. A plain entity has one partition, 0.
+
+        Raises:
+            MessagingEntityNotFoundError: There is no such entity.
+        """
+
+    def send(self, entity: str, data: _ArrowArray | _ArrowStream) -> dict[int, int]:
+        """Send the rows of a table as messages, as `ServiceBusSender.send_arrow` does. All rows are checked first.
+
+        The rows are read while they are sent; at most 256 MiB of them in one call.
+
+        Args:
+            entity: A queue or a topic.
+            data: The columns of `ServiceBusSender.send_arrow`, and ``partition_id`` (int16 or int32) for where rows without
+                a key are to go.
+
+        Returns:
+            Partition id to the number of rows that it stored.
+
+        Raises:
+            PartialSendError: Some rows were not stored; it names them.
+            ValueError: A column or a value is wrong; nothing was stored.
+            MessageSizeExceededError: A row is larger than the entity takes, or all are larger than one call may bring.
+        """
+
+    def receive(
+        self,
+        entity: str,
+        *,
+        max_message_count: int,
+        max_wait_time: float = 0.0,
+        receive_mode: Literal["peek_lock", "receive_and_delete"] = "peek_lock",
+    ) -> ArrowTable:
+        """Receive messages as columns, as `ServiceBusReceiver.receive_arrow` does.
+
+        Messages whose way breaks off go back at once, nothing charged; with "receive_and_delete" they are lost.
+
+        Args:
+            entity: A queue, a subscription (``topic/Subscriptions/name``), or either with ``/$deadletterqueue`` behind.
+            max_message_count: Upper bound, at least 1.
+            max_wait_time: Seconds to wait for the first message, at most an hour.
+            receive_mode: Locked until they are settled, or gone.
+        """
+
+    def settle(
+        self,
+        entity: str,
+        lock_tokens: Iterable[bytes] | _ArrowArray | _ArrowStream,
+        outcome: _Outcome,
+        *,
+        reason: str | None = None,
+        description: str | None = None,
+    ) -> list[int]:
+        """Settle received messages and return the positions of those whose lock was lost; the others are settled.
+
+        Args:
+            entity: As for `receive`.
+            lock_tokens: What `receive` returned, rows of it, its column lock_token, or a sequence of its values.
+            outcome: How.
+            reason: Of a dead letter.
+            description: Of a dead letter.
+        """
+
+    def peek(
+        self,
+        entity: str,
+        partition: int,
+        from_sequence_number: int,
+        *,
+        to_sequence_number: int | None = None,
+        max_bytes: int = 2097152,
+        include_body: bool = True,
+    ) -> tuple[ArrowTable, int | None]:
+        """Look at the messages of one partition, in the order of their numbers, and leave them as they are.
+
+        Args:
+            entity: As for `receive`.
+            partition: 0 for a plain entity.
+            from_sequence_number: Where to begin; lower than the first is the first.
+            to_sequence_number: Where to end, that number included.
+            max_bytes: Size of a page, at most 64 MiB; at least one message comes.
+            include_body: False leaves the column body empty.
+
+        Returns:
+            A page, and the sequence number at which the next one begins; None after the last.
+        """
+
+    def close(self) -> None:
+        """End its connections; closing twice is harmless."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
 
 @final
 class ManualClock:
@@ -255,6 +436,33 @@ class Namespace:
         """End all receives that wait; closing twice is harmless.
 
         Messages in memory are dropped; a directory keeps everything acknowledged, and others may open it.
+        """
+
+    def serve_bulk(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        key: str | None = None,
+        key_name: str | None = None,
+        certificate: str | PathLike[str] | None = None,
+        private_key: str | PathLike[str] | None = None,
+    ) -> BulkServer:
+        """Serve the bulk plane: Arrow streams over HTTP, for `oxbus.bulk.BulkClient` and for Spark.
+
+        Args:
+            host: Where to listen.
+            port: 0 for any that is free.
+            key: What clients must know, at least 16 characters; needed when `host` is not loopback.
+            key_name: The name of the key; None: "bulk".
+            certificate: A PEM file with the server's certificate and those of its issuers, for https.
+            private_key: A PEM file with its private key.
+
+        Raises:
+            ValueError: `host` can be reached from elsewhere and there is no key, a key is too short, or a file is none.
+            OSError: The server cannot listen there.
+
+        Source: docs/bulk-plane.md.
         """
 
     @property

@@ -6,6 +6,7 @@
     ServiceBusError
     ├── AutoLockRenewFailed
     ├── AutoLockRenewTimeout
+    ├── CheckpointBehindError              +
     ├── ForkedProcessError                 +
     ├── InvalidOperationError              +
     │   ├── InvalidRuleError               + (also a ValueError)
@@ -20,6 +21,7 @@
     ├── NamespaceInUseError                +
     ├── OperationTimeoutError
     ├── PartialSendError                   +
+    ├── ReservationFencedError             +
     ├── ServiceBusAuthenticationError
     ├── ServiceBusAuthorizationError
     ├── ServiceBusCommunicationError
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AutoLockRenewFailed",
     "AutoLockRenewTimeout",
+    "CheckpointBehindError",
     "ForkedProcessError",
     "InvalidOperationError",
     "InvalidRuleError",
@@ -60,6 +63,7 @@ __all__ = [
     "PartialSendError",
     "PartitionKeyMismatchError",
     "PartitionUnavailableError",
+    "ReservationFencedError",
     "ResourceExistsError",
     "ResourceNotFoundError",
     "ServiceBusAuthenticationError",
@@ -319,6 +323,25 @@ class SessionCannotBeLockedError(ServiceBusError):
     condition = "com.microsoft:session-cannot-be-locked"
     is_transient = True
     default_message = "Another receiver holds the session. Wait until it is released, or accept another session."
+
+
+class ReservationFencedError(ServiceBusError):
+    """Another program acquired the consumer since, or nobody did: acquire it again, unless the other one should go on."""
+
+    condition = "amqp:link:stolen"
+    default_message = (
+        "Another program acquired this consumer. Let that one go on, or use another consumer, or acquire it again."
+    )
+
+
+class CheckpointBehindError(ServiceBusError):
+    """That number was completed before, so its messages are gone: go on from what the consumer has done.
+
+    A checkpoint was rolled back, or copied from another query.
+    """
+
+    condition = "amqp:precondition-failed"
+    default_message = "That number was completed before. Go on behind what is done, or use another consumer."
 
 
 class ForkedProcessError(ServiceBusError):

@@ -127,6 +127,42 @@ def test_what_waits_for_a_partition_arrives(pair: Bus, key_of: Callable[..., str
     assert bodies(pair.take("to")) == numbers
 
 
+@pytest.mark.parametrize("way", EVERY_WAY)
+@pytest.mark.parametrize("fault", ["unavailable", *DISK_FAULTS])
+def test_what_waits_was_not_delivered(pair: Bus, key_of: Callable[..., str], fault: str, way: str) -> None:
+    """A message that is held to be moved while the namespace ends is not charged, and goes on (B-177, B-330)."""
+    source = pair.admin.get_queue("from")
+    source.max_delivery_count = 1
+    pair.admin.update_queue(source)
+    inject_fault(pair.namespace, BAD, fault)
+    pair.send("1", "2", queue_name="from", partition_key=key_of(BAD))
+    for _ in range(2):
+        pair.reopen(way)
+        inject_fault(pair.namespace, BAD, "unavailable")
+        assert pair.peek("from", "deadletter") == []
+    mend(pair, BAD)
+    assert [(str(each), each.delivery_count) for each in pair.take("to")] == [("1", 0), ("2", 0)]
+
+
+@pytest.mark.parametrize("way", EVERY_WAY)
+def test_a_last_delivery_is_not_forwarded(pair: Bus, way: str) -> None:
+    """What somebody had when forwarding was set is delivered: at its last delivery it is buried (B-178, B-331).
+
+    The model found it: an open took every delivery of an entity that forwards for a move.
+    """
+    source = pair.admin.get_queue("from")
+    source.max_delivery_count, source.forward_to = 1, None
+    pair.admin.update_queue(source)
+    pair.send("x", queue_name="from")
+    pair.take_one("from")
+    source.forward_to = "to"
+    pair.admin.update_queue(source)
+    pair.reopen(way)
+    (dead,) = pair.peek("from", "deadletter")
+    assert (str(dead), dead.delivery_count, dead.dead_letter_reason) == ("x", 1, "MaxDeliveryCountExceeded")
+    assert pair.peek("to") == []
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("fault", DISK_FAULTS)
 def test_the_destination_fails_at_the_first_step(pair: Bus, key_of: Callable[..., str], fault: str, way: str) -> None:

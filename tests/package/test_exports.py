@@ -15,6 +15,7 @@ MODULES = [
     "oxbus.aio",
     "oxbus.aio.management",
     "oxbus.amqp",
+    "oxbus.bulk",
     "oxbus.exceptions",
     "oxbus.management",
     "oxbus.testing",

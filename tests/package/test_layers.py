@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may know whom: python, sim → broker → store → model, and no arrow upward.
+"""Who may know whom: python → arrow → broker → store → model, sim → broker, and no arrow upward.
 
 Read from what cargo resolves and from the words of the sources, so that a forgotten dependency shows up too.
 """
@@ -23,7 +23,10 @@ MAY_KNOW = {
     "oxbus-model": set[str](),
     "oxbus-store": {"oxbus-model"},
     "oxbus-broker": {"oxbus-model", "oxbus-store"},
-    "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker"},
+    "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
+    "oxbus-wire": {"oxbus-model"},
+    "oxbus-server": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire"},
+    "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire", "oxbus-server"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-broker"},
 }

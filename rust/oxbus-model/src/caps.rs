@@ -96,6 +96,21 @@ pub const ATTACHED_MS: u64 = 7 * 86_400_000;
 /// memory as a whole.
 pub const ATTACHED_BYTES_MAX: usize = 1 << 30;
 
+/// Characters of the name of a consumer. Ours: as long as other keys.
+pub const CONSUMER_CHARS_MAX: usize = KEY_CHARS_MAX;
+/// Messages of one reservation. Ours: bounds the memory of its locks, 24 bytes each, and of its record.
+pub const RESERVATION_MESSAGES_MAX: usize = 1_000_000;
+/// Reservations that a consumer may have at once. Ours: the batch at hand and the next one.
+pub const RESERVATIONS_MAX: usize = 2;
+/// Shortest time that a reservation holds, in milliseconds. Ours: as for the lock of a message.
+pub const RESERVATION_LOCK_MS_MIN: u64 = LOCK_DURATION_MS_MIN;
+/// Longest time that a reservation holds, in milliseconds. Ours: a batch may take longer than a message.
+pub const RESERVATION_LOCK_MS_MAX: u64 = 86_400_000;
+/// Largest number of a reservation. Ours: what a signed 64-bit column holds.
+pub const RESERVATION_NUMBER_MAX: u64 = (1 << 63) - 1;
+/// Bytes of records that one read of a reservation returns, unless one message has more. Bounds the memory of a call.
+pub const RESERVATION_READ_BYTES_MAX: usize = 64 << 20;
+
 /// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
 pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;
 /// Shortest duplicate-detection window, in milliseconds, without a tier (the service starts at 20 s, B-027).
@@ -152,3 +167,44 @@ pub const EXPRESSION_TEXT_BYTES_MAX: usize = 64 << 10;
 pub const LIKE_PATTERN_CHARS_MAX: usize = 1_024;
 /// Levels of parentheses, signs and NOT in an expression. Bounds the stack of a parse and of an evaluation.
 pub const EXPRESSION_DEPTH_MAX: usize = 64;
+
+/// Bytes of the rows of one send over the bulk plane: they are in memory until all are checked. Ours.
+pub const BULK_SEND_BYTES_MAX: usize = 256 << 20;
+/// Bytes of the rows of all sends that a bulk server has in memory at once; a send beyond it is asked to pause. Ours.
+pub const BULK_SENDS_BYTES_MAX: usize = 1 << 30;
+/// Bytes of a JSON body of the bulk plane: the lock tokens of more messages than one receive brings. Ours.
+pub const BULK_CONTROL_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the line and the headers of a request to a bulk server. Ours.
+pub const BULK_HEAD_BYTES_MAX: usize = 256 << 10;
+/// Headers of a request to a bulk server. Ours.
+pub const BULK_HEADERS_MAX: usize = 64;
+/// Bytes of messages in one piece of a stream: what a bulk server and its clients hold of a stream at a time. Ours.
+pub const BULK_PIECE_BYTES: usize = 1 << 20;
+/// Largest page of a browse over the bulk plane, in bytes: it is in memory as a whole. Ours.
+pub const BULK_PAGE_BYTES_MAX: usize = 64 << 20;
+/// Connections to a bulk server at once; further ones wait to be accepted. Ours.
+pub const BULK_CONNECTIONS_MAX: usize = 1_024;
+/// Requests that a bulk server works on at once, those that wait for messages included; further ones are asked to pause. Ours.
+pub const BULK_REQUESTS_MAX: usize = 512;
+/// Threads of a bulk server that may wait for a store. Ours.
+pub const BULK_BLOCKING_THREADS_MAX: usize = 64;
+/// Milliseconds for a handshake, and for the headers of a request. Ours.
+pub const BULK_HEAD_MS_MAX: u64 = 30_000;
+/// Milliseconds between two pieces of a request's body: a job that makes the rows may work on them that long. Ours.
+pub const BULK_BODY_IDLE_MS_MAX: u64 = 300_000;
+/// Milliseconds for which a bulk server reads on after it refused the rows, so that the sender gets to read why. Ours.
+pub const BULK_DRAIN_MS_MAX: u64 = 30_000;
+/// Longest wait of a receive over the bulk plane, in milliseconds. Ours.
+pub const BULK_WAIT_MS_MAX: u64 = 3_600_000;
+/// Milliseconds that a bulk server waits for requests under way when it closes. Ours.
+pub const BULK_CLOSE_MS_MAX: u64 = 30_000;
+/// Shortest key of a bulk server, in bytes: as long as 128 random bits. Ours.
+pub const BULK_KEY_BYTES_MIN: usize = 16;
+/// Milliseconds for which the token of a client is valid. Ours.
+pub const BULK_TOKEN_MS: u64 = 300_000;
+/// Longest time for which a bulk server accepts a token, in milliseconds, counted from now. Ours.
+pub const BULK_TOKEN_MS_MAX: u64 = 3_600_000;
+/// Milliseconds by which the clock of a client may be behind the server's. Ours.
+pub const BULK_CLOCK_SKEW_MS: u64 = 60_000;
+/// Idle connections that a client keeps. Ours.
+pub const BULK_IDLE_CONNECTIONS_MAX: usize = 16;

@@ -61,13 +61,17 @@ pub enum ErrorKind {
     Corrupt,
     /// The system refused to read or write the store's files. See to the disk and its permissions.
     Storage,
+    /// The consumer was acquired by somebody else since, or never. Acquire it again, unless another program should go on.
+    ReservationFenced,
+    /// That number was completed before. Go on from what the consumer has done, or use another consumer.
+    CheckpointBehind,
     /// The handle was made before a fork. Open the namespace in the child.
     Forked,
 }
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::MessageLockLost,
         Self::SessionLockLost,
         Self::SessionCannotBeLocked,
@@ -92,6 +96,8 @@ impl ErrorKind {
         Self::NamespaceInUse,
         Self::Corrupt,
         Self::Storage,
+        Self::ReservationFenced,
+        Self::CheckpointBehind,
         Self::Forked,
     ];
 

@@ -6,6 +6,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// Between the path of a topic and the name of a subscription (B-020).
 const SUBSCRIPTIONS: &str = "/Subscriptions/";
+/// Behind the path of an entity whose dead-letter queue is meant (B-259).
+const DEAD_LETTER_QUEUE: &str = "/$deadletterqueue";
 
 /// A valid entity path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +92,15 @@ impl EntityName {
     /// The form under which names are equal.
     pub fn key_of(path: &str) -> String {
         path.to_ascii_lowercase()
+    }
+
+    /// The path of an entity, and which of its streams a path names.
+    pub fn split_sub_queue(path: &str) -> (&str, SubQueue) {
+        let at = path.len().saturating_sub(DEAD_LETTER_QUEUE.len());
+        match path.split_at_checked(at) {
+            Some((entity, last)) if last.eq_ignore_ascii_case(DEAD_LETTER_QUEUE) => (entity, SubQueue::DeadLetter),
+            _ => (path, SubQueue::Main),
+        }
     }
 
     /// As it was given.

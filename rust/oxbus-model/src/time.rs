@@ -24,8 +24,10 @@ impl Timestamp {
 }
 
 impl Ticks {
-    /// Later than every lock.
+    /// Later than every lock. A hold until then is no delivery: whoever has it moves the message or takes it away.
     pub const NEVER: Self = Self(u64::MAX);
+    /// The end of a delivery that has none of its own, since it is under another lock: that of a session, or a unit of work.
+    pub const OPEN_END: Self = Self(u64::MAX - 1);
 
     /// This time plus `ms` milliseconds.
     #[must_use]

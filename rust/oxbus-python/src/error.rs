@@ -29,6 +29,8 @@ pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::KeyMismatch => "PartitionKeyMismatchError",
         ErrorKind::NamespaceInUse => "NamespaceInUseError",
         ErrorKind::Corrupt => "StoreCorruptError",
+        ErrorKind::ReservationFenced => "ReservationFencedError",
+        ErrorKind::CheckpointBehind => "CheckpointBehindError",
         ErrorKind::Forked => "ForkedProcessError",
         ErrorKind::InvalidArgument | ErrorKind::Closed | ErrorKind::Storage => return None,
         _ => "ServiceBusError",

@@ -14,6 +14,7 @@ mod arrow;
 mod batch;
 mod blocking;
 mod buffer;
+mod bulk;
 mod clock;
 mod convert;
 mod error;
@@ -27,6 +28,7 @@ mod options;
 mod properties;
 mod received;
 mod receiver;
+mod reservations;
 mod salvage;
 mod sender;
 mod session;
@@ -51,6 +53,8 @@ mod _oxbus {
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
     #[pymodule_export]
+    use super::bulk::{BulkClient, BulkServer};
+    #[pymodule_export]
     use super::clock::ManualClock;
     #[pymodule_export]
     use super::hash::{partition_id, partition_ids};
@@ -62,6 +66,8 @@ mod _oxbus {
     use super::received::ServiceBusReceivedMessage;
     #[pymodule_export]
     use super::receiver::ServiceBusReceiver;
+    #[pymodule_export]
+    use super::reservations::Reservations;
     #[pymodule_export]
     use super::salvage::_salvage;
     #[pymodule_export]

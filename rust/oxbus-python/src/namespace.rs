@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Namespace` and `PartitionHealth`.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_broker::client::Wanted;
@@ -12,10 +13,12 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::bulk::{BulkServer, Wishes};
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::receiver::ServiceBusReceiver;
+use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::{blocking, convert, imports, options, waiting};
 
@@ -306,6 +309,36 @@ impl Namespace {
             auto_lock_renewer,
             session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
         ))
+    }
+
+    /// See the stub.
+    #[pyo3(signature = (host="127.0.0.1", port=0, *, key=None, key_name=None, certificate=None, private_key=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    fn serve_bulk(
+        &self,
+        py: Python<'_>,
+        host: &str,
+        port: i64,
+        key: Option<String>,
+        key_name: Option<String>,
+        certificate: Option<PathBuf>,
+        private_key: Option<PathBuf>,
+    ) -> PyResult<BulkServer> {
+        let wishes = Wishes {
+            host: host.to_owned(),
+            port,
+            key,
+            key_name,
+            certificate,
+            private_key,
+        };
+        BulkServer::start(py, &self.namespace, wishes)
+    }
+
+    /// The reservations of an entity, for tests and for the administration client.
+    fn _reservations(&self, entity_path: &str) -> PyResult<Reservations> {
+        let reservations = self.namespace.get()?.reservations(entity_path).or_raise()?;
+        Ok(Reservations::new(self.namespace.sibling(reservations)))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

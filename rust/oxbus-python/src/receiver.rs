@@ -336,7 +336,7 @@ impl ServiceBusReceiver {
         Self::renew_session(slf)?;
         let shared = this.receive(py, max, max_wait_time, &mut deliveries)?;
         let receiver = shared.get().receiver()?;
-        py.detach(|| arrow::table(receiver, deliveries))
+        py.detach(|| arrow::table(receiver, &deliveries))
     }
 
     fn close(&self, py: Python<'_>) {

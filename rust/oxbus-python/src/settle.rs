@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The settling half of `ServiceBusReceiver`.
 
+use oxbus_arrow::LockTokens;
 use oxbus_broker::client::{SettleKey, Settlement};
 use oxbus_model::message::Value;
 use oxbus_model::{Error, ErrorKind, LockToken};
@@ -288,7 +289,7 @@ impl ServiceBusReceiver {
             }
         };
         let receiver = self.open(py)?.get().receiver()?;
-        let (numbers, tokens) = arrow::lock_tokens(batch)?;
+        let LockTokens { numbers, tokens } = arrow::lock_tokens(batch)?;
         let lost = waiting::outside(py, || -> oxbus_model::Result<Vec<usize>> {
             let mut lost = Vec::new();
             let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());

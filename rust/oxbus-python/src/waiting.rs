@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Acceptor, Deliveries, Waited};
+use oxbus_broker::client::{Acceptor, Deliveries, Plan, Reservations, Waited, Wish};
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use oxbus_model::caps::CALL_MS_DEFAULT;
@@ -25,6 +25,8 @@ use crate::imports;
 
 /// Between two looks for signals in the main thread.
 const SIGNAL_SLICE: Duration = Duration::from_millis(50);
+/// Between two looks whether the interpreter exits, where nothing else ends a wait.
+const EXIT_SLICE: Duration = Duration::from_millis(500);
 /// A wait in one piece; bounded only because a duration is.
 const ONE_PIECE: Duration = Duration::from_secs(3600);
 
@@ -118,6 +120,32 @@ pub(crate) fn outside_until<T: Send>(py: Python<'_>, alarm: Alarm, work: impl Fn
     signal.map_or(Ok(done), Err)
 }
 
+/// Runs `work`, which waits for the network in slices and leaves when it is told so: in the main thread after a signal, which
+/// comes back with what `work` returned; in every thread when the interpreter exits.
+pub(crate) fn in_network<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(Duration, &dyn Fn() -> bool) -> T + Send,
+) -> PyResult<(T, Option<PyErr>)> {
+    let waiter = waiter(py)?;
+    let slice = if waiter == Waiter::Main {
+        SIGNAL_SLICE
+    } else {
+        EXIT_SLICE
+    };
+    Ok(py.detach(|| {
+        let signal = RefCell::new(None);
+        let wants_to_leave = || {
+            if waiter == Waiter::Main && signal.borrow().is_none() {
+                *signal.borrow_mut() = Python::attach(|py| py.check_signals().err());
+            }
+            is_exiting() || signal.borrow().is_some()
+        };
+        let done = work(slice, &wants_to_leave);
+        stay_out(waiter);
+        (done, signal.into_inner())
+    }))
+}
+
 /// Parks a daemon thread for good when the interpreter exits: touching it then would end the process.
 fn stay_out(waiter: Waiter) {
     if waiter == Waiter::Daemon && EXITING.load(Ordering::SeqCst) {
@@ -162,6 +190,21 @@ pub(crate) fn accept(
 ) -> PyResult<Option<Receiver>> {
     let is_over = || is_exiting() || is_closed();
     in_slices(py, is_over, |slice| acceptor.accept_until(alarm, slice, is_over))
+}
+
+/// Reserves messages, waiting until `alarm` while there is none.
+pub(crate) fn reserve(
+    py: Python<'_>,
+    reservations: &Reservations,
+    consumer: &str,
+    (epoch, n): (u64, u64),
+    wish: &Wish,
+) -> PyResult<Plan> {
+    let alarm = Alarm::after(Some(wish.wait));
+    let found = in_slices(py, is_exiting, |slice| {
+        reservations.reserve_until(consumer, (epoch, n), wish, alarm, slice, is_exiting)
+    })?;
+    Ok(found.unwrap_or_else(|| reservations.empty_plan(epoch, n)))
 }
 
 fn is_exiting() -> bool {

@@ -150,6 +150,7 @@ impl Entry {
             counter: Counter(counter),
             record: self.record.clone(),
             phase: self.phase,
+            is_delivered: matches!(self.phase, Phase::Locked | Phase::DeferredLocked) && self.deadline != Ticks::NEVER,
             generation: self.generation,
             delivery_count: self.delivery_count,
             enqueued_at: self.enqueued_at,

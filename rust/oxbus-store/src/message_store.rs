@@ -52,7 +52,7 @@ impl LockKey {
 /// What a receiver does with the messages it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Lock until the deadline.
+    /// Lock until the deadline. A delivery, unless the deadline is [`Ticks::NEVER`].
     Lock {
         /// First tick at which the lock no longer holds.
         deadline: Ticks,
@@ -176,6 +176,8 @@ pub struct Peeked {
     pub record: Stored,
     /// Its phase.
     pub phase: Phase,
+    /// It is locked, and its lock is a delivery: not one until [`Ticks::NEVER`].
+    pub is_delivered: bool,
     /// Its latest hold; 0 before the first.
     pub generation: u32,
     /// Deliveries charged so far.
@@ -283,6 +285,10 @@ pub trait MessageStore: Send + Sync {
     /// caller can keep a lock to himself, and move it back later.
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
+    /// Charges a delivery to a lock that stays: its holder begins again. A message whose deliveries are used up leaves the
+    /// store instead. Only for who settles the lock by no other call meanwhile.
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost>;
+
     /// True while the hold is alive.
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool;
 
@@ -302,7 +308,8 @@ pub trait MessageStore: Send + Sync {
     /// Returns how many became ready.
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize;
 
-    /// No lock ends before this tick. May be earlier than the truth, never later. [`Ticks::NEVER`] without locks.
+    /// No lock ends before this tick. May be earlier than the truth, never later. [`Ticks::OPEN_END`] or later without locks that
+    /// end.
     fn next_expiry(&self) -> Ticks;
 
     /// Browses up to `max` messages from `from` on in counter order, whatever their phase.

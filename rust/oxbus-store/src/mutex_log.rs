@@ -506,6 +506,19 @@ impl MessageStore for MutexLog {
         Ok(before)
     }
 
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+        let mut state = lock(&self.0);
+        let entry = state.locked(key, ticks).ok_or(LockLost)?;
+        entry.delivery_count = entry.delivery_count.saturating_add(1);
+        if entry.delivery_count < max_delivery_count {
+            return Ok(None);
+        }
+        match state.settle(key, Outcome::Remove, ticks)? {
+            Settled::Removed(removed) => Ok(Some(removed)),
+            _ => unreachable!("remove removes"),
+        }
+    }
+
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         let mut state = lock(&self.0);
         let entry = state.locked(key, ticks).ok_or(LockLost)?;

@@ -254,6 +254,22 @@ impl OrderedStore {
         Ok(before)
     }
 
+    /// See [`MessageStore::charge`](crate::MessageStore::charge).
+    pub fn charge(&mut self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+        let counter = key.counter.0;
+        let entry = self
+            .entries
+            .get_mut(&counter)
+            .filter(|entry| entry.is_locked_by(key.generation, ticks))
+            .ok_or(LockLost)?;
+        entry.delivery_count = entry.delivery_count.saturating_add(1);
+        if entry.delivery_count < max_delivery_count {
+            return Ok(None);
+        }
+        self.deadlines.remove(&(entry.deadline.0, counter));
+        Ok(Some(self.leave(counter)))
+    }
+
     /// See [`MessageStore::holds`](crate::MessageStore::holds).
     pub fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.entries

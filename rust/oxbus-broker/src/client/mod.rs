@@ -11,6 +11,7 @@ mod commit;
 mod deferred;
 mod fan_in;
 mod receiver;
+mod reservations;
 mod sender;
 mod session;
 mod settlement;
@@ -22,8 +23,13 @@ pub use acceptor::{Acceptor, Wanted};
 pub use batch::Batch;
 pub use browse::Browsed;
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
+pub use reservations::{ReadPage, Reservations};
 pub use sender::{Row, Sender};
 pub use settlement::{SettleKey, Settlement};
 pub use transaction::{Numbers, Transaction};
 pub use wait::Waited;
 pub use wake::WakeTicket;
+
+pub use crate::entity::reservation::{
+    Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish,
+};

@@ -290,7 +290,7 @@ impl Receiver {
 
     /// Ends a lock `ticks` from now, as wall time.
     pub(super) fn locked_until(deadline: Ticks, now: Timestamp, ticks: Ticks) -> Option<Timestamp> {
-        (deadline != Ticks::NEVER).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
+        (deadline < Ticks::OPEN_END).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
     }
 
     /// Ends the receiver. Under the fresh policy its cache goes back; under the faithful one what it has locked stays

@@ -57,7 +57,9 @@ impl Receiver {
     /// The session's lock is the umbrella: a message has no end of its own.
     pub(super) fn session_hold(&self) -> Hold {
         match self.mode {
-            ReceiveMode::PeekLock => Hold::Lock { deadline: Ticks::NEVER },
+            ReceiveMode::PeekLock => Hold::Lock {
+                deadline: Ticks::OPEN_END,
+            },
             ReceiveMode::ReceiveAndDelete => Hold::Take,
         }
     }

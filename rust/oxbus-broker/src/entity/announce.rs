@@ -25,6 +25,7 @@ impl Queue {
             self.tick_sources(moment);
             self.is_ticking.store(false, Ordering::SeqCst);
         }
+        self.end_reservations(moment);
         self.tick_cells(moment);
     }
 

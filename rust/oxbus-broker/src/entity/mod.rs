@@ -3,6 +3,7 @@
 
 mod admission;
 mod announce;
+mod bounds;
 pub mod counts;
 pub(crate) mod departure;
 mod forward;
@@ -12,6 +13,7 @@ pub mod purge;
 pub mod queue;
 pub mod receivable;
 pub mod receive_cache;
+pub(crate) mod reservation;
 pub(crate) mod role;
 mod sessions;
 pub(crate) mod topic;

@@ -15,6 +15,7 @@ use oxbus_store::LockKey;
 
 use super::Receivable;
 use super::forward::Forwarding;
+use super::reservation::Consumers;
 use super::role::Role;
 use crate::namespace::Core;
 use crate::shard::journal::{EntityId, Queues};
@@ -46,6 +47,8 @@ pub struct Queue {
     pub(super) forwards: AtomicBool,
     pub(super) forwards_dead_letters: AtomicBool,
     pub(super) forwarding: Forwarding,
+    /// Who has reservations.
+    pub(super) consumers: Consumers,
     /// Entities that move their messages here.
     pub(super) sources: RwLock<Vec<Weak<Self>>>,
     /// Looked at already, further up the stack.
@@ -108,6 +111,7 @@ impl Queue {
             forwards: AtomicBool::new(false),
             forwards_dead_letters: AtomicBool::new(false),
             forwarding: Forwarding::default(),
+            consumers: Consumers::default(),
             sources: RwLock::default(),
             is_ticking: AtomicBool::new(false),
             auto_delete_on_idle_ms: AtomicU64::new(u64::MAX),
@@ -131,9 +135,7 @@ impl Queue {
                 None => self.used_at(newest),
             }
         }
-        // Nobody receives what is forwarded: a delivery that a snapshot saw was a move.
-        let forwards = self.is_forwarding(SubQueue::Main);
-        let max_delivery_count = if forwards { u32::MAX } else { self.max_delivery_count() };
+        let max_delivery_count = self.max_delivery_count();
         let cell = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
         self.forget_seen();

@@ -184,6 +184,7 @@ impl Inner {
                     queue.restore(index, messages);
                 }
             }
+            queue.restore_reservations();
             queues.insert(queue.name().key().to_owned(), queue);
         }
         subscribe_all(&queues);

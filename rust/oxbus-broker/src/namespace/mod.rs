@@ -13,6 +13,7 @@ mod topics;
 use std::sync::Arc;
 
 use oxbus_model::caps::PARTITIONS_MAX;
+use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, PeekPolicy};
 use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, Result, Timestamp};
@@ -22,7 +23,7 @@ pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
 use self::inner::Inner;
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
-use crate::client::{Acceptor, Receiver, ReceiverOptions, Sender, Transaction, Wanted};
+use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, Transaction, Wanted};
 use crate::clock::ManualClock;
 use crate::durable::{Recovery, StoreOptions, Stores};
 use crate::entity::QueueCounts;
@@ -165,6 +166,15 @@ impl Namespace {
     /// A receiver from a queue or a subscription, or from its dead-letter queue.
     pub fn receiver(&self, path: &str, options: ReceiverOptions) -> Result<Receiver> {
         Receiver::new(self.entity(path)?, options, None)
+    }
+
+    /// The reservations of a queue or a subscription, or of its dead-letter queue: `orders`, `t/Subscriptions/s`,
+    /// `orders/$deadletterqueue`.
+    pub fn reservations(&self, path: &str) -> Result<Reservations> {
+        let (path, sub_queue) = EntityName::split_sub_queue(path);
+        let entity = self.entity(path)?;
+        entity.check_receivable()?;
+        Reservations::new(entity, sub_queue)
     }
 
     /// Accepts a session of a queue or a subscription. `owner` names the receiver.

@@ -16,6 +16,7 @@ use oxbus_model::{Counter, Identity, Moment, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
 
 use super::journal::{EntityId, Origin, Queues, Rest};
+use super::reserved::Consumers;
 use super::settle::Burial;
 use super::{CellNo, CellState, DeadLetters, History, Sessions, Shard, State};
 
@@ -31,6 +32,16 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Messages ready in one of the two queues.
+    pub fn of(sub_queue: SubQueue, ready: usize) -> Self {
+        let mut ended = Self::default();
+        match sub_queue {
+            SubQueue::Main => ended.main = ready,
+            SubQueue::DeadLetter => ended.dead_letters = ready,
+        }
+        ended
+    }
+
     /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -71,6 +82,7 @@ struct Extras {
     fans_out: bool,
     arrived: BTreeSet<Origin>,
     attached: History,
+    consumers: Consumers,
 }
 
 impl Extras {
@@ -85,6 +97,7 @@ impl Extras {
             fans_out: features.fans_out,
             arrived: BTreeSet::new(),
             attached: History::default(),
+            consumers: Consumers::new(),
         }
     }
 }
@@ -112,6 +125,8 @@ pub struct Cell {
     pub(super) arrived: Mutex<BTreeSet<Origin>>,
     /// The names of the rows of bulk loads that are here.
     attached: History,
+    /// What is kept of consumers.
+    pub(super) consumers: Mutex<Consumers>,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
@@ -138,6 +153,7 @@ impl Cell {
         };
         let extras = Extras {
             arrived: queues.arrived,
+            consumers: queues.consumers,
             attached: History::restore(queues.attached.into_iter()),
             ..Extras::of(features, queues.seen.into_iter(), queues.states.into_iter().map(state))
         };
@@ -201,6 +217,7 @@ impl Cell {
             fans_out: extras.fans_out,
             arrived: Mutex::new(extras.arrived),
             attached: extras.attached,
+            consumers: Mutex::new(extras.consumers),
             stored_bytes_bound: AtomicU64::new(0),
         }
     }

@@ -88,6 +88,10 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.rekey(key, generation, deadline, ticks))
     }
 
+    fn charge(&self, key: LockKey, _: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+        self.with(|store| store.charge(key, u32::MAX, ticks))
+    }
+
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.with(|store| store.holds(key, ticks))
     }

@@ -4,7 +4,8 @@
 //! Claim, settle and append go straight to the lock-free stores of the cells. The shard's mutex guards what
 //! is sparse or must move in one step: dead-letter queues and schedules. In a durable namespace what happened goes to the
 //! shard's journal, and nothing is acknowledged before it is there: `append` (what comes in), `settle` (what goes),
-//! `attempts` (what is handed out), `snapshot` (all of it, now and then).
+//! `attempts` (what is handed out),
+//! `reserved` (what consumers have), `snapshot` (all of it, now and then).
 //!
 //! Holds always
 //! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
@@ -21,6 +22,7 @@ mod fan_out;
 mod health;
 mod history;
 pub mod journal;
+mod reserved;
 mod schedule;
 mod sessions;
 mod settle;
@@ -44,6 +46,7 @@ pub use fan_out::{Fan, FanOut};
 pub use health::{Fault, Health, Injected};
 pub use history::{Admission, History};
 use journal::{Journal, Pending};
+pub use reserved::{RESERVED, Reserved};
 pub use schedule::Schedule;
 pub use sessions::{Accepted, SessionEnd, SessionError, SessionInfo, SessionLost, Sessions, State, Take};
 pub use settle::SettleError;

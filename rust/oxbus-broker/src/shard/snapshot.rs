@@ -195,6 +195,15 @@ impl<'a, C: CellHandle> Walk<'a, C> {
                 let identities = identities.to_vec();
                 Event::Attached { identities }.encode(cell.entity(), &mut chunk.bytes);
             }
+            for ((sub_queue, name), record) in cell.consumers() {
+                let name = &*name;
+                let event = Event::Consumer {
+                    sub_queue,
+                    name,
+                    record,
+                };
+                event.encode(cell.entity(), &mut chunk.bytes);
+            }
             self.states = cell.sessions().map(Sessions::states).unwrap_or_default();
             return Ok(true);
         };
@@ -251,8 +260,9 @@ fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mu
             due: super::cell::due_of(message),
         },
     };
-    // A delivery under way counts as ended; a deferred message was charged at its fetch.
-    let charge = u32::from(message.phase == Phase::Locked);
+    // A delivery under way counts as ended; a deferred message was charged at its fetch. What is on the move was not
+    // delivered.
+    let charge = u32::from(message.phase == Phase::Locked && message.is_delivered);
     Event::Keep {
         sub_queue,
         counter: message.counter,

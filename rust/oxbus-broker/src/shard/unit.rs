@@ -166,11 +166,11 @@ fn give_back(seized: Vec<Seized<'_>>, ticks: Ticks) {
 }
 
 impl<'a> Held<'a> {
-    /// Makes the hold the unit's own, without an end.
+    /// Makes the hold the unit's own, without an end of its own. It is a delivery still.
     fn seize(self, ticks: Ticks) -> Result<Seized<'a>, LockLost> {
         let key = self.key.next();
         let store = self.cell.store(self.sub_queue);
-        let deadline = store.rekey(self.key, key.generation, Ticks::NEVER, ticks)?;
+        let deadline = store.rekey(self.key, key.generation, Ticks::OPEN_END, ticks)?;
         Ok(Seized {
             held: self,
             key,

@@ -10,29 +10,31 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
-use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, ArrayReader, ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, make_array};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use pyo3::exceptions::PyValueError;
+use oxbus_arrow::unreadable;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
+
+use crate::error::raise;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
 /// Arrays of one type, as they came.
-pub(super) struct Imported {
-    pub(super) data_type: DataType,
-    pub(super) chunks: Vec<ArrayRef>,
+pub(crate) struct Imported {
+    pub(crate) data_type: DataType,
+    pub(crate) chunks: Vec<ArrayRef>,
 }
 
 pub(super) fn failed(error: &ArrowError) -> PyErr {
-    PyValueError::new_err(format!("the Arrow data cannot be read; check what made it: {error}"))
+    raise(&unreadable(error))
 }
 
 /// Takes the arrays out of an object with one of the two interfaces; `None` when it has neither.
-pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     if object.hasattr("__arrow_c_array__")? {
         let pair = object.call_method0("__arrow_c_array__")?;
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
@@ -60,6 +62,19 @@ pub(super) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         return Ok(Some(Imported { data_type, chunks }));
     }
     Ok(None)
+}
+
+/// Takes the stream out of an object as record batches, unread; `None` when it has none.
+pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatchStreamReader>> {
+    if !object.hasattr("__arrow_c_stream__")? {
+        return Ok(None);
+    }
+    let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
+    let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of this
+    // function; the stream is moved out, so its capsule finds it released.
+    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
+    reader.map(Some).map_err(|error| failed(&error))
 }
 
 /// An Arrow array of partition ids.
@@ -106,26 +121,34 @@ impl ArrowArray {
     }
 }
 
-/// Received messages as Arrow columns.
+/// Messages as Arrow columns.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ArrowTable {
     schema: SchemaRef,
-    batch: RecordBatch,
+    batches: Vec<RecordBatch>,
 }
 
 impl ArrowTable {
-    pub(super) fn new(batch: RecordBatch) -> Self {
+    pub(crate) fn of(batch: RecordBatch) -> Self {
         Self {
             schema: batch.schema(),
-            batch,
+            batches: vec![batch],
         }
+    }
+
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+
+    fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 }
 
 #[pymethods]
 impl ArrowTable {
     fn __len__(&self) -> usize {
-        self.batch.num_rows()
+        self.rows()
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -135,16 +158,12 @@ impl ArrowTable {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let reader = RecordBatchIterator::new([Ok(self.batch.clone())], Arc::clone(&self.schema));
+        let reader = RecordBatchIterator::new(self.batches.clone().into_iter().map(Ok), Arc::clone(&self.schema));
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
     }
 
     fn __repr__(&self) -> String {
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        format!(
-            "ArrowTable(rows={}, columns=[{}])",
-            self.batch.num_rows(),
-            names.join(", ")
-        )
+        format!("ArrowTable(rows={}, columns=[{}])", self.rows(), names.join(", "))
     }
 }

@@ -6,11 +6,11 @@ use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, GenericByteArray, Int32Array};
 use arrow_buffer::{ArrowNativeType, NullBuffer, NullBufferBuilder, ScalarBuffer};
 use arrow_schema::DataType;
+use oxbus_arrow::{Bytes, Kind};
 use oxbus_model::hash::partition_of;
 use pyo3::prelude::*;
 
 use super::capsule::{ArrowArray, import};
-use super::column::{Bytes, Kind};
 
 /// The chunks of an Arrow object; `None` when the object is none.
 pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>> {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Arrow in and out through the `PyCapsule` interface, without a copy at the boundary.
 
+mod batches;
 mod capsule;
-mod column;
 mod ids;
 mod send;
 mod table;
 
-pub(crate) use capsule::{ArrowArray, ArrowTable};
+pub(crate) use batches::Batches;
+pub(crate) use capsule::{ArrowArray, ArrowTable, import};
 pub(crate) use ids::{keys, partition_ids};
 pub(crate) use send::{attach, send};
-pub(crate) use table::{lock_tokens, table};
+pub(crate) use table::{lock_tokens, reserved_table, table};

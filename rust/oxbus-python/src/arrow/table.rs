@@ -1,315 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `receive_arrow` and `settle_arrow`: received messages as columns, and lock tokens back from them.
 
-use std::fmt::Write;
-use std::sync::Arc;
-
-use arrow_array::builder::{
-    ArrayBuilder, BinaryBuilder, DurationMicrosecondBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder,
-    Int64Builder, MapBuilder, StringBuilder, TimestampMicrosecondBuilder,
-};
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::DataType;
-use oxbus_broker::client::{Deliveries, Delivery, SettleKey};
+use oxbus_arrow::LockTokens;
+use oxbus_broker::Receiver;
+use oxbus_broker::client::Deliveries;
 use oxbus_broker::entity::Queue;
-use oxbus_broker::{Receiver, record};
-use oxbus_model::Timestamp;
-use oxbus_model::message::{Body, Fields, MessageId, Value};
-use oxbus_model::options::ReceiveMode;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::capsule::{ArrowTable, failed, import};
-use super::column::{Bytes, Kind, wrong_type};
+use super::capsule::{ArrowTable, import};
 use crate::error::OrRaise;
 
-const TOKEN_BYTES: i32 = 16;
-
-fn micros(time: Timestamp) -> i64 {
-    time.0 as i64 * 1000
-}
-
-/// The text form of a property value in a map of text to text.
-fn shown(value: Value<'_>, out: &mut String) {
-    out.clear();
-    let written = match value {
-        Value::Null => Ok(()),
-        Value::Bool(true) => out.write_str("true"),
-        Value::Bool(false) => out.write_str("false"),
-        Value::Text(it) => out.write_str(it),
-        Value::Int(it) | Value::Time(it) => write!(out, "{it}"),
-        Value::Double(it) => write!(out, "{it:?}"),
-        Value::Bytes(it) => it.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
-        Value::Uuid(it) => {
-            let id = u128::from_be_bytes(it);
-            write!(
-                out,
-                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-                id >> 96,
-                id >> 80 & 0xffff,
-                id >> 64 & 0xffff,
-                id >> 48 & 0xffff,
-                id & ((1 << 48) - 1)
-            )
-        }
-    };
-    written.expect("writing to a string does not fail");
-}
-
-/// A column that few rows have a value in: a row without one costs nothing until a later row has one.
-struct Sparse<B>(B);
-
-/// What a sparse column needs of its builder.
-trait Nulls: ArrayBuilder {
-    fn append_nulls(&mut self, rows: usize);
-}
-
-impl Nulls for StringBuilder {
-    fn append_nulls(&mut self, rows: usize) {
-        Self::append_nulls(self, rows);
-    }
-}
-
-impl Nulls for TimestampMicrosecondBuilder {
-    fn append_nulls(&mut self, rows: usize) {
-        Self::append_nulls(self, rows);
-    }
-}
-
-impl Nulls for DurationMicrosecondBuilder {
-    fn append_nulls(&mut self, rows: usize) {
-        Self::append_nulls(self, rows);
-    }
-}
-
-impl<B: Nulls> Sparse<B> {
-    /// The builder, ready for the value of a row.
-    fn at(&mut self, row: usize) -> &mut B {
-        self.0.append_nulls(row - self.0.len());
-        &mut self.0
-    }
-
-    /// The column of that many rows.
-    fn finish(&mut self, rows: usize) -> ArrayRef {
-        self.at(rows).finish()
-    }
-}
-
-/// The columns of received messages, in the order of the public contract.
-struct TableBuilder {
-    rows: usize,
-    body: BinaryBuilder,
-    message_id: StringBuilder,
-    texts: [Sparse<StringBuilder>; 7],
-    application_properties: MapBuilder<StringBuilder, StringBuilder>,
-    scheduled: Sparse<TimestampMicrosecondBuilder>,
-    time_to_live: Sparse<DurationMicrosecondBuilder>,
-    sequence_number: Int64Builder,
-    partition_id: Int16Builder,
-    enqueued: TimestampMicrosecondBuilder,
-    locked_until: TimestampMicrosecondBuilder,
-    delivery_count: Int32Builder,
-    lock_token: FixedSizeBinaryBuilder,
-    state: StringBuilder,
-    dead_letter: [Sparse<StringBuilder>; 2],
-    scratch: String,
-}
-
-const TEXTS: [&str; 7] = [
-    "session_id",
-    "partition_key",
-    "subject",
-    "correlation_id",
-    "content_type",
-    "to",
-    "reply_to",
-];
-
-impl TableBuilder {
-    /// For that many rows, whose bodies take at most `body_bytes`.
-    fn new(rows: usize, body_bytes: usize) -> Self {
-        let text = || Sparse(StringBuilder::with_capacity(rows, 0));
-        let time = || TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
-        Self {
-            rows: 0,
-            body: BinaryBuilder::with_capacity(rows, body_bytes),
-            message_id: StringBuilder::with_capacity(rows, rows * 32),
-            texts: std::array::from_fn(|_| text()),
-            application_properties: MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()),
-            scheduled: Sparse(time()),
-            time_to_live: Sparse(DurationMicrosecondBuilder::with_capacity(rows)),
-            sequence_number: Int64Builder::with_capacity(rows),
-            partition_id: Int16Builder::with_capacity(rows),
-            enqueued: time(),
-            locked_until: time(),
-            delivery_count: Int32Builder::with_capacity(rows),
-            lock_token: FixedSizeBinaryBuilder::with_capacity(rows, TOKEN_BYTES),
-            state: StringBuilder::with_capacity(rows, rows * 6),
-            dead_letter: [text(), text()],
-            scratch: String::new(),
-        }
-    }
-
-    fn push(&mut self, receiver: &Receiver, delivery: &Delivery) -> PyResult<()> {
-        let Delivery {
-            index,
-            claimed,
-            locked_until,
-        } = delivery;
-        let fields = Fields::decode(claimed.record.in_memory().expect("what is handed out is in memory")).or_raise()?;
-        match fields.body {
-            Body::Data(bytes) => self.body.append_value(bytes),
-            Body::Null => self.body.append_null(),
-        }
-        match fields.message_id {
-            Some(MessageId::Given(id)) => self.message_id.append_value(id),
-            Some(MessageId::Assigned(id)) => {
-                let hex = id.hex();
-                self.message_id
-                    .append_value(std::str::from_utf8(&hex).expect("hexadecimal digits are ASCII"));
-            }
-            None => self.message_id.append_null(),
-        }
-        let texts = [
-            fields.session_id,
-            fields.partition_key,
-            fields.subject,
-            fields.correlation_id,
-            fields.content_type,
-            fields.to,
-            fields.reply_to,
-        ];
-        for (column, text) in self.texts.iter_mut().zip(texts) {
-            if let Some(text) = text {
-                column.at(self.rows).append_value(text);
-            }
-        }
-        let properties = fields.application_properties;
-        for (key, value) in properties.into_iter().flat_map(|it| it.iter().collect::<Vec<_>>()) {
-            self.application_properties.keys().append_value(key);
-            if value == Value::Null {
-                self.application_properties.values().append_null();
-            } else {
-                shown(value, &mut self.scratch);
-                self.application_properties.values().append_value(&self.scratch);
-            }
-        }
-        self.application_properties
-            .append(properties.is_some())
-            .map_err(|error| failed(&error))?;
-        if let Some(due) = fields.scheduled_enqueue_time {
-            self.scheduled.at(self.rows).append_value(micros(due));
-        }
-        if let Some(ms) = fields.time_to_live_ms {
-            let micros = (ms as i64).saturating_mul(1000);
-            self.time_to_live.at(self.rows).append_value(micros);
-        }
-        self.sequence_number
-            .append_value(Queue::sequence_number(*index, claimed.key.counter).0 as i64);
-        self.partition_id.append_option(
-            receiver
-                .queue()
-                .shown_partition(*index)
-                .map(|partition| partition.0 as i16),
-        );
-        self.enqueued.append_value(micros(claimed.enqueued_at));
-        self.locked_until.append_option(locked_until.map(micros));
-        self.delivery_count.append_value(claimed.delivery_count as i32);
-        if receiver.mode() == ReceiveMode::PeekLock {
-            let token = receiver.token(SettleKey {
-                index: *index,
-                key: claimed.key,
-            });
-            self.lock_token.append_value(token.0).map_err(|error| failed(&error))?;
-        } else {
-            self.lock_token.append_null();
-        }
-        self.state
-            .append_value(if claimed.deferred { "deferred" } else { "active" });
-        for (column, name) in self
-            .dead_letter
-            .iter_mut()
-            .zip([record::DEAD_LETTER_REASON, record::DEAD_LETTER_DESCRIPTION])
-        {
-            if let Some(Value::Text(text)) = properties.and_then(|properties| properties.get(name)) {
-                column.at(self.rows).append_value(text);
-            }
-        }
-        self.rows += 1;
-        Ok(())
-    }
-
-    fn finish(mut self) -> PyResult<RecordBatch> {
-        let mut columns: Vec<(&str, ArrayRef)> = vec![
-            ("body", Arc::new(self.body.finish())),
-            ("message_id", Arc::new(self.message_id.finish())),
-        ];
-        for (name, column) in TEXTS.iter().zip(&mut self.texts) {
-            columns.push((name, column.finish(self.rows)));
-        }
-        columns.push(("application_properties", Arc::new(self.application_properties.finish())));
-        columns.push(("scheduled_enqueue_time_utc", self.scheduled.finish(self.rows)));
-        columns.push(("time_to_live", self.time_to_live.finish(self.rows)));
-        columns.push(("sequence_number", Arc::new(self.sequence_number.finish())));
-        columns.push(("partition_id", Arc::new(self.partition_id.finish())));
-        columns.push(("enqueued_time_utc", Arc::new(self.enqueued.finish())));
-        columns.push(("locked_until_utc", Arc::new(self.locked_until.finish())));
-        columns.push(("delivery_count", Arc::new(self.delivery_count.finish())));
-        columns.push(("lock_token", Arc::new(self.lock_token.finish())));
-        columns.push(("state", Arc::new(self.state.finish())));
-        columns.push(("dead_letter_reason", self.dead_letter[0].finish(self.rows)));
-        columns.push(("dead_letter_error_description", self.dead_letter[1].finish(self.rows)));
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
-            .map_err(|error| failed(&error))
-    }
-}
-
 /// Received messages as columns.
-pub(crate) fn table(receiver: &Receiver, deliveries: Deliveries) -> PyResult<ArrowTable> {
-    let body_bytes = deliveries.iter().map(|delivery| delivery.claimed.record.len()).sum();
-    let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
-    for delivery in &deliveries {
-        builder.push(receiver, delivery)?;
-    }
-    Ok(ArrowTable::new(builder.finish()?))
+pub(crate) fn table(receiver: &Receiver, deliveries: &Deliveries) -> PyResult<ArrowTable> {
+    Ok(ArrowTable::of(oxbus_arrow::table(receiver, deliveries).or_raise()?))
 }
 
-/// The sequence numbers (none without that column) and the lock tokens of a table.
-pub(crate) fn lock_tokens(data: &Bound<'_, PyAny>) -> PyResult<(Vec<u64>, Vec<[u8; 16]>)> {
+/// Messages of a reservation as columns.
+pub(crate) fn reserved_table(queue: &Queue, messages: &Deliveries, with_body: bool) -> PyResult<ArrowTable> {
+    Ok(ArrowTable::of(
+        oxbus_arrow::reserved_table(queue, messages, with_body).or_raise()?,
+    ))
+}
+
+/// The lock tokens of a table.
+pub(crate) fn lock_tokens(data: &Bound<'_, PyAny>) -> PyResult<LockTokens> {
     let Some(imported) = import(data)? else {
         return Err(PyValueError::new_err(
             "settle_arrow takes what receive_arrow returned, or rows of it",
         ));
     };
-    if !matches!(imported.data_type, DataType::Struct(_)) {
-        return Err(PyValueError::new_err(format!(
-            "settle_arrow takes a table with a column lock_token: {}",
-            imported.data_type
-        )));
-    }
-    let mut numbers = Vec::new();
-    let mut tokens = Vec::new();
-    for chunk in &imported.chunks {
-        let chunk = chunk.as_struct();
-        let column = chunk.column_by_name("lock_token").ok_or_else(|| {
-            PyValueError::new_err("column `lock_token` is missing; keep it when selecting columns of a received table")
-        })?;
-        let wrong = || wrong_type("lock_token", "fixed_size_binary[16]", column.data_type());
-        let bytes = Bytes::new(column, Kind::BytesOrText).ok_or_else(wrong)?;
-        for row in 0..chunk.len() {
-            let token = bytes.get(row).ok_or_else(|| {
-                PyValueError::new_err("column `lock_token` has a null; settle only received rows with a lock")
-            })?;
-            tokens.push(token.try_into().map_err(|_| wrong())?);
-        }
-        if let Some(column) = chunk
-            .column_by_name("sequence_number")
-            .and_then(|column| column.as_primitive_opt::<Int64Type>())
-        {
-            numbers.extend(column.values().iter().map(|number| *number as u64));
-        }
-    }
-    Ok((numbers, tokens))
+    oxbus_arrow::lock_tokens(&imported.data_type, &imported.chunks).or_raise()
 }

@@ -74,12 +74,12 @@ impl SlotLog {
             segment.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
             fence_after_rmw();
             let left = self.sweep_segment(segment, ticks, max_delivery_count, exhausted, guard, &mut ready);
-            if left < Ticks::NEVER {
+            if left < Ticks::OPEN_END {
                 segment.earliest.fetch_min(left.0, Ordering::SeqCst);
                 earliest = earliest.min(left.0);
             }
         }
-        if earliest < Ticks::NEVER.0 {
+        if earliest < Ticks::OPEN_END.0 {
             self.earliest.fetch_min(earliest, Ordering::SeqCst);
         }
         self.sweeps_ended.fetch_add(1, Ordering::SeqCst);

@@ -186,6 +186,10 @@ impl MessageStore for SlotLog {
         self.move_deadline(key, deadline, ticks)
     }
 
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+        self.charge_hold(key, max_delivery_count, ticks)
+    }
+
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.change_key(key, generation, deadline, ticks)
     }

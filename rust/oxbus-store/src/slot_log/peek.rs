@@ -100,6 +100,7 @@ impl Slot {
                 counter,
                 record,
                 phase,
+                is_delivered: state.is_delivered(),
                 generation: state.generation(),
                 delivery_count: self.delivery_count(state),
                 enqueued_at: self.enqueued_at(),

@@ -206,6 +206,45 @@ impl SlotLog {
         }
     }
 
+    pub(super) fn charge_hold(
+        &self,
+        key: LockKey,
+        max_delivery_count: u32,
+        ticks: Ticks,
+    ) -> Result<Option<Removed>, LockLost> {
+        let guard = epoch::pin();
+        let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
+            return self.stragglers.charge(key, max_delivery_count, ticks);
+        };
+        loop {
+            let state = slot.state();
+            if state.phase() == MOVED {
+                return self.stragglers.charge(key, max_delivery_count, ticks);
+            }
+            if !is_alive(segment, state, key, ticks) {
+                return Err(LockLost);
+            }
+            let before = slot.delivery_count(state);
+            let after = slot::charged(before);
+            let charged = state.counting(after);
+            if after >= max_delivery_count {
+                if slot.advance(state, charged.into_phase(DEAD)) {
+                    let removed = self.leave(segment, slot, key.counter, state, &guard);
+                    return Ok(Some(Removed {
+                        delivery_count: after,
+                        ..removed
+                    }));
+                }
+            } else if slot.advance(state, charged) {
+                if slot::carries(before, after) {
+                    // The lock is the caller's, who does nothing else with it meanwhile.
+                    slot.set_high_count(after);
+                }
+                return Ok(None);
+            }
+        }
+    }
+
     pub(super) fn is_held(&self, key: LockKey, ticks: Ticks) -> bool {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {

@@ -2,7 +2,7 @@
 //! One message's place: four words, 32 bytes.
 //!
 //! ```text
-//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28; all ones: never)
+//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28; the last two: open, never)
 //! w1 body    pointer of a record; bit 0 is free for a later journal location
 //! w2         enqueued at 48 | delivery count, high 16
 //! w3         expires at 48  | 16 spare
@@ -55,8 +55,10 @@ const COUNT_AT: u32 = 4;
 const GENERATION_AT: u32 = 16;
 const GENERATION_MAX: u64 = (1 << 20) - 1;
 const DEADLINE_AT: u32 = 36;
-/// A lock without a deadline: all 28 bits.
+/// A lock without a deadline: all 28 bits. It is no delivery.
 const NO_DEADLINE: u64 = (1 << (64 - DEADLINE_AT)) - 1;
+/// A delivery without a deadline of its own.
+const OPEN_END: u64 = NO_DEADLINE - 1;
 const TIME_BITS: u32 = 48;
 const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
 const HIGH_COUNT_MAX: u64 = (1 << 16) - 1;
@@ -93,6 +95,11 @@ impl State {
         matches!(self.phase(), LOCKED | DEFERRED_LOCKED)
     }
 
+    /// True when somebody was given the message: its lock is not one without a deadline.
+    pub(super) fn is_delivered(self) -> bool {
+        self.is_locked() && self.0 >> DEADLINE_AT != NO_DEADLINE
+    }
+
     /// True when the slot owns a body.
     pub(super) fn has_body(self) -> bool {
         !matches!(self.phase(), FREE | DONE | DEAD | MOVED)
@@ -115,8 +122,8 @@ impl State {
     #[inline]
     pub(super) fn deadline(self, near: Ticks) -> Ticks {
         let short = self.0 >> DEADLINE_AT;
-        if short == NO_DEADLINE {
-            return Ticks::NEVER;
+        if short >= OPEN_END {
+            return Ticks(Ticks::NEVER.0 - (NO_DEADLINE - short));
         }
         let distance = short.wrapping_sub(near.0) << DEADLINE_AT;
         let signed = distance as i64 >> DEADLINE_AT;
@@ -145,8 +152,8 @@ impl State {
     #[inline]
     pub(super) fn until(self, deadline: Ticks) -> Self {
         let mut short = deadline.0 & NO_DEADLINE;
-        if short == NO_DEADLINE && deadline != Ticks::NEVER {
-            // One tick in 74 h reads like never: its locks hold one millisecond longer.
+        if short >= OPEN_END && deadline < Ticks::OPEN_END {
+            // Two ticks in 74 h read like these: their locks hold up to two milliseconds longer.
             short = 0;
         }
         Self(self.0 & ((1 << DEADLINE_AT) - 1) | short << DEADLINE_AT)

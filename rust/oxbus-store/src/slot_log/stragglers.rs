@@ -93,6 +93,16 @@ impl Stragglers {
             .unwrap_or(Err(LockLost))
     }
 
+    pub(super) fn charge(
+        &self,
+        key: LockKey,
+        max_delivery_count: u32,
+        ticks: Ticks,
+    ) -> Result<Option<Removed>, LockLost> {
+        self.change(|map| map.charge(key, max_delivery_count, ticks))
+            .unwrap_or(Err(LockLost))
+    }
+
     pub(super) fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         self.open().is_some_and(|map| map.holds(key, ticks))
     }

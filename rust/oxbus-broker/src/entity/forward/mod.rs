@@ -108,6 +108,7 @@ impl Queue {
     pub(crate) fn next_event(&self) -> (Ticks, Timestamp) {
         let mut next = (Ticks::NEVER, Timestamp::NEVER);
         let mut look_at = |entity: &Self| {
+            next.0 = next.0.min(entity.consumers.earliest());
             for (_, cell) in entity.cells() {
                 let (lock_end, due) = cell.next_event();
                 next = (next.0.min(lock_end), next.1.min(due));

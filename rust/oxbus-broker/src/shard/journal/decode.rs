@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The events of an entry, read back.
 
+use std::sync::Arc;
+
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint::Reader;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
+use super::consumer::ConsumerRecord;
 use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
@@ -128,6 +131,11 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
         14 => Event::Attached {
             identities: identities(from)?,
         },
+        15 => Event::Consumer {
+            sub_queue: sub_queue(from)?,
+            name: from.text()?,
+            record: Arc::new(ConsumerRecord::decode(from)?),
+        },
         _ => return None,
     };
     Some((entity, event))
@@ -180,7 +188,7 @@ fn byte(from: &mut Reader<'_>) -> Option<u8> {
     from.take(1).map(|bytes| bytes[0])
 }
 
-fn flag(from: &mut Reader<'_>) -> Option<bool> {
+pub(super) fn flag(from: &mut Reader<'_>) -> Option<bool> {
     match byte(from)? {
         0 => Some(false),
         1 => Some(true),
@@ -205,7 +213,7 @@ fn time(from: &mut Reader<'_>) -> Option<Timestamp> {
 }
 
 /// As many as are said to come. The number is somebody's word, so it sets no room aside.
-fn many<'a, T>(from: &mut Reader<'a>, mut one: impl FnMut(&mut Reader<'a>) -> Option<T>) -> Option<Vec<T>> {
+pub(super) fn many<'a, T>(from: &mut Reader<'a>, mut one: impl FnMut(&mut Reader<'a>) -> Option<T>) -> Option<Vec<T>> {
     let count = from.varint()?;
     let mut found = Vec::new();
     for _ in 0..count {

@@ -21,15 +21,20 @@
 //! 12 FanOut     varint enqueued ms, bytes, varint count, each: varint entity, varint number, varint expiry
 //! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! 14 Attached   varint count, each: varint ms, 16 bytes
+//! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
 //! CRC-32C in little-endian order, so that one message can be read back alone.
 
+use std::sync::Arc;
+
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::check_of;
+
+use super::consumer::ConsumerRecord;
 
 /// Names one life of an entity: its number is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,6 +191,15 @@ pub enum Event<'a> {
     Attached {
         /// When, and which.
         identities: Vec<(Timestamp, Identity)>,
+    },
+    /// What a consumer has changed.
+    Consumer {
+        /// Of which queue.
+        sub_queue: SubQueue,
+        /// Which consumer.
+        name: &'a str,
+        /// What it has from now on.
+        record: Arc<ConsumerRecord>,
     },
     /// The state of a session was set or cleared.
     SessionState {
@@ -426,6 +440,15 @@ impl Event<'_> {
             Self::Seen { identities } | Self::Attached { identities } => push_seen(out, identities),
             Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
             Self::Arrived { is_over, origins } => push_arrived(out, *is_over, origins),
+            Self::Consumer {
+                sub_queue,
+                name,
+                record,
+            } => {
+                push_sub_queue(out, *sub_queue);
+                varint::push_bytes(out, name.as_bytes());
+                record.encode(out);
+            }
             Self::FanOut {
                 enqueued_at,
                 bytes,
@@ -450,6 +473,7 @@ impl Event<'_> {
             Self::FanOut { .. } => 12,
             Self::Arrived { .. } => 13,
             Self::Attached { .. } => 14,
+            Self::Consumer { .. } => 15,
         }
     }
 }

@@ -19,12 +19,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
+use super::consumer::ConsumerRecord;
 use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
 
 /// A message.
@@ -63,6 +65,8 @@ pub struct Queues {
     pub states: BTreeMap<String, (Timestamp, Vec<u8>)>,
     /// Messages that were forwarded from other shards, and may be there still.
     pub arrived: BTreeSet<Origin>,
+    /// What consumers have, by sub-queue and name.
+    pub consumers: BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>,
 }
 
 /// The messages of a shard.
@@ -98,6 +102,7 @@ impl Default for Queues {
             attached: BTreeMap::new(),
             states: BTreeMap::new(),
             arrived: BTreeSet::new(),
+            consumers: BTreeMap::new(),
         }
     }
 }
@@ -179,6 +184,13 @@ impl Queues {
             Event::Attached { identities } => see(&mut self.attached, identities),
             Event::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
             Event::Arrived { is_over, origins } => self.arrive(*is_over, origins),
+            Event::Consumer {
+                sub_queue,
+                name,
+                record,
+            } => {
+                self.consumers.insert((*sub_queue, (*name).into()), Arc::clone(record));
+            }
             // A fan-out is about other entities: `Image` does it.
             _ => {}
         }
@@ -361,6 +373,15 @@ impl Image {
                 if !queues.arrived.is_empty() {
                     let (is_over, origins) = (false, queues.arrived.iter().copied().collect());
                     Event::Arrived { is_over, origins }.encode(entity, &mut chunk);
+                }
+                for ((sub_queue, name), record) in &queues.consumers {
+                    let (sub_queue, record) = (*sub_queue, Arc::clone(record));
+                    let event = Event::Consumer {
+                        sub_queue,
+                        name,
+                        record,
+                    };
+                    event.encode(entity, &mut chunk);
                 }
                 for (id, (set_at, state)) in &queues.states {
                     let (set_at, state) = (*set_at, Some(&state[..]));

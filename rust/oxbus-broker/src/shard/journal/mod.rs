@@ -4,14 +4,18 @@
 //! `event` is what happened, as bytes, and `decode` reads them; `image` is the messages that come of it. Neither knows a clock, a setting or a
 //! store, so recovery, snapshots and tests share them. `writer` puts events into the log of the shard.
 
+mod consumer;
 mod decode;
 mod event;
 mod image;
+mod ranges;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use consumer::{ConsumerRecord, ReservationRecord};
 pub use decode::{Events, NotAnEvent};
 pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
 pub use image::{Image, Kept, Misfit, Queues};
+pub use ranges::Ranges;
 pub use writer::{Journal, Order, Pending};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events as bytes, and what comes of them, against a list of messages that is kept in the plainest way.
 
+use std::sync::Arc;
+
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
 use proptest::collection::vec;
@@ -28,6 +30,17 @@ fn round_trip(event: &Event<'_>) {
 
 fn sub_queues() -> impl Strategy<Value = SubQueue> {
     prop_oneof![Just(SubQueue::Main), Just(SubQueue::DeadLetter)]
+}
+
+/// Rising numbers of messages, some close together.
+fn numbers() -> impl Strategy<Value = Vec<Counter>> {
+    vec((1u64..1 << 40, 1u64..6), 0..6).prop_map(|runs| {
+        let runs = runs
+            .into_iter()
+            .flat_map(|(first, len)| (first..first + len).map(Counter));
+        let rising: std::collections::BTreeSet<Counter> = runs.collect();
+        rising.into_iter().collect()
+    })
 }
 
 fn rests() -> impl Strategy<Value = Rest> {
@@ -77,9 +90,35 @@ proptest! {
             Event::SessionState { id: "", set_at: expires_at, state: None },
             Event::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
             Event::Attached { identities: vec![(expires_at, Identity(1)), (enqueued_at, Identity(small[0].into()))] },
+            Event::Consumer { sub_queue, name: "verbraucher 者", record: Arc::default() },
         ] {
             round_trip(&event);
         }
+    }
+
+    #[test]
+    fn consumers_come_back(
+        values: [u64; 3], starts in vec(any::<u64>().prop_map(Counter), 0..4),
+        reservations in vec((any::<[u64; 5]>(), any::<bool>(), vec((any::<u16>(), numbers()), 0..4)), 0..3),
+    ) {
+        let reservations = reservations.into_iter().map(|([n, stamp, epoch, lock_ms, reserved], lapsed, parts)| {
+            let ranges = |(partition, counters): (u16, Vec<Counter>)| (partition, Ranges::of(counters.into_iter()));
+            let parts = parts.into_iter().map(ranges).collect();
+            ReservationRecord { n, stamp, epoch, lock_ms, reserved, lapsed, parts }
+        });
+        let [epoch, done, stamp] = values;
+        let record = ConsumerRecord { epoch, done, stamp, starts, reservations: reservations.collect() };
+        round_trip(&Event::Consumer { sub_queue: SubQueue::Main, name: "c", record: Arc::new(record) });
+    }
+
+    #[test]
+    fn runs_are_the_numbers_they_were_made_of(counters in numbers(), gone in numbers()) {
+        let mut ranges = Ranges::of(counters.iter().copied());
+        prop_assert_eq!(ranges.counters().collect::<Vec<_>>(), &counters[..]);
+        prop_assert_eq!(ranges.len(), counters.len() as u64);
+        let left: Vec<_> = counters.iter().copied().filter(|it| !gone.contains(it)).collect();
+        prop_assert_eq!(ranges.without(&gone), (counters.len() - left.len()) as u64);
+        prop_assert_eq!(ranges, Ranges::of(left.into_iter()));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! comes back becomes ready in the store and is sorted in again. So schedules, deferral, expiry, browsing, the journal and
 //! the dead-letter queue know nothing of sessions.
 //!
-//! A message that goes to the holder of a session is locked without an end: the session's lock is the umbrella (B-200).
+//! A message that goes to the holder of a session is locked without an end of its own: the session's lock is the umbrella (B-200).
 //!
 //! Holds always
 //! - who sorts messages in, or takes a session from its holder, has `intake`; so messages come in the order of their numbers,
@@ -79,7 +79,7 @@ impl From<SessionLost> for SessionError {
 pub struct Take {
     /// How many at most.
     pub max: usize,
-    /// Locked without an end, or taken.
+    /// Locked without an end of its own, or taken.
     pub hold: Hold,
     /// When.
     pub moment: Moment,
@@ -342,7 +342,7 @@ impl Cell {
                 continue;
             };
             message.key = key;
-            message.deadline = Ticks::NEVER;
+            message.deadline = Ticks::OPEN_END;
             if take.hold != Hold::Take {
                 index.lock(accepted, &message, ticks)?;
             }

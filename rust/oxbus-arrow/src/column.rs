@@ -11,31 +11,40 @@ use arrow_array::{
     LargeStringArray, MapArray, StringArray, StringViewArray,
 };
 use arrow_schema::{DataType, TimeUnit};
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
+use oxbus_model::{Error, ErrorKind};
 
 /// Bytes or text.
-pub(super) enum Bytes {
+pub enum Bytes {
+    /// Bytes.
     Binary(BinaryArray),
+    /// Bytes with 64-bit offsets.
     LargeBinary(LargeBinaryArray),
+    /// Bytes through views.
     BinaryView(BinaryViewArray),
+    /// Bytes of one length.
     FixedSizeBinary(FixedSizeBinaryArray),
+    /// Text.
     Text(StringArray),
+    /// Text with 64-bit offsets.
     LargeText(LargeStringArray),
+    /// Text through views.
     TextView(StringViewArray),
+    /// Values by key.
     Dictionary(Vec<usize>, ArrayRef, Box<Bytes>),
 }
 
 /// What a column may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// Text only.
     Text,
+    /// Bytes, or text as its bytes.
     BytesOrText,
 }
 
 impl Bytes {
     /// The column, if its type is of that kind.
-    pub(super) fn new(array: &ArrayRef, kind: Kind) -> Option<Self> {
+    pub fn new(array: &ArrayRef, kind: Kind) -> Option<Self> {
         let bytes = kind == Kind::BytesOrText;
         Some(match array.data_type() {
             DataType::Utf8 => Self::Text(array.as_string::<i32>().clone()),
@@ -62,7 +71,7 @@ impl Bytes {
 
     /// The bytes of a row; `None` for null.
     #[inline]
-    pub(super) fn get(&self, row: usize) -> Option<&[u8]> {
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
         macro_rules! of {
             ($array:expr) => {
                 $array.is_valid(row).then(|| $array.value(row).as_ref())
@@ -82,7 +91,7 @@ impl Bytes {
 
     /// The text of a row of a column of kind text; `None` for null.
     #[inline]
-    pub(super) fn text(&self, row: usize) -> Option<&str> {
+    pub fn text(&self, row: usize) -> Option<&str> {
         macro_rules! of {
             ($array:expr) => {
                 $array.is_valid(row).then(|| $array.value(row))
@@ -99,14 +108,14 @@ impl Bytes {
 }
 
 /// Times or durations in whole units.
-pub(super) struct Times {
+pub(crate) struct Times {
     values: Int64Array,
     per_ms: (i64, i64),
 }
 
 impl Times {
     /// The column, if it holds timestamps (`durations` false) or durations.
-    pub(super) fn new(array: &ArrayRef, durations: bool) -> Option<Self> {
+    pub(crate) fn new(array: &ArrayRef, durations: bool) -> Option<Self> {
         let unit = match (array.data_type(), durations) {
             (DataType::Timestamp(unit, _), false) | (DataType::Duration(unit), true) => *unit,
             _ => return None,
@@ -131,7 +140,7 @@ impl Times {
     }
 
     /// The milliseconds of a row; `None` for null.
-    pub(super) fn ms(&self, row: usize) -> Option<i64> {
+    pub(crate) fn ms(&self, row: usize) -> Option<i64> {
         let (times, divided) = self.per_ms;
         self.values
             .is_valid(row)
@@ -140,7 +149,7 @@ impl Times {
 }
 
 /// Text under text.
-pub(super) struct TextMap {
+pub(crate) struct TextMap {
     map: MapArray,
     keys: Bytes,
     values: Bytes,
@@ -148,7 +157,7 @@ pub(super) struct TextMap {
 
 impl TextMap {
     /// The column, if it is a map of text to text.
-    pub(super) fn new(array: &ArrayRef) -> Option<Self> {
+    pub(crate) fn new(array: &ArrayRef) -> Option<Self> {
         let map = array.as_map_opt()?.clone();
         let keys = Bytes::new(map.keys(), Kind::Text)?;
         let values = Bytes::new(map.values(), Kind::Text)?;
@@ -156,7 +165,7 @@ impl TextMap {
     }
 
     /// The entries of a row; `None` for null.
-    pub(super) fn entries(&self, row: usize) -> Option<impl Iterator<Item = (&str, Option<&str>)>> {
+    pub(crate) fn entries(&self, row: usize) -> Option<impl Iterator<Item = (&str, Option<&str>)>> {
         if !self.map.is_valid(row) {
             return None;
         }
@@ -167,6 +176,7 @@ impl TextMap {
 }
 
 /// The error of a column that has another type than it should.
-pub(super) fn wrong_type(name: &str, expected: &str, got: &DataType) -> PyErr {
-    PyValueError::new_err(format!("column `{name}` has the wrong type; use {expected}: {got}"))
+pub(crate) fn wrong_type(name: &str, expected: &str, got: &DataType) -> Error {
+    let detail = format!("column `{name}` has the wrong type; use {expected}: {got}");
+    Error::new(ErrorKind::InvalidArgument, detail)
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows of Arrow tables as messages, and messages as rows: in the process, and as streams of bytes between processes.
+//!
+//! Knows no Python and no socket. What is wrong with a table is an error of kind invalid argument that names the column.
+
+mod column;
+mod rows;
+mod send;
+pub mod stream;
+mod table;
+mod tokens;
+
+use arrow_schema::ArrowError;
+use oxbus_model::{Error, ErrorKind};
+
+pub use column::{Bytes, Kind};
+pub use rows::Columns;
+pub use send::{NewId, NotSent, Outgoing, Sent};
+pub use table::{TableBuilder, reserved_table, table};
+pub use tokens::{LockTokens, lock_tokens};
+
+/// The error of Arrow data that cannot be read.
+pub fn unreadable(error: &ArrowError) -> Error {
+    let detail = format!("the Arrow data cannot be read; check what made it: {error}");
+    Error::new(ErrorKind::InvalidArgument, detail)
+}

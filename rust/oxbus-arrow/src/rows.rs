@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows of a table, read in place as the fields of messages.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int16Type, Int32Type};
+use arrow_array::{Array, ArrayRef, Int32Array, StructArray};
+use arrow_schema::{ArrowError, DataType};
+use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
+use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
+
+use crate::column::{Bytes, Kind, TextMap, Times, wrong_type};
+use crate::unreadable;
+
+/// The columns of one chunk.
+#[derive(Default)]
+pub struct Columns {
+    rows: usize,
+    body: Option<Bytes>,
+    message_id: Option<Bytes>,
+    session_id: Option<Bytes>,
+    partition_key: Option<Bytes>,
+    subject: Option<Bytes>,
+    correlation_id: Option<Bytes>,
+    content_type: Option<Bytes>,
+    to: Option<Bytes>,
+    reply_to: Option<Bytes>,
+    application_properties: Option<TextMap>,
+    scheduled_enqueue_time_utc: Option<Times>,
+    time_to_live: Option<Times>,
+    /// Where rows without a key are to go.
+    partition_id: Option<Int32Array>,
+}
+
+impl Columns {
+    /// The columns of a chunk; refuses names and types that no message has.
+    pub fn read(chunk: &StructArray) -> Result<Self> {
+        Self::read_but(chunk, None)
+    }
+
+    /// The same, with a column `partition_id` for where rows without a key are to go; a null there leaves it open.
+    pub fn read_with_partitions(chunk: &StructArray) -> Result<Self> {
+        Self::read_but(chunk, Some("partition_id"))
+    }
+
+    fn read_but(chunk: &StructArray, partition_column: Option<&str>) -> Result<Self> {
+        if chunk.null_count() > 0 {
+            let detail = "a row of the table is null; drop it".to_owned();
+            return Err(unreadable(&ArrowError::CDataInterface(detail)));
+        }
+        let mut columns = Self {
+            rows: chunk.len(),
+            ..Self::default()
+        };
+        let fields = chunk.fields();
+        for (field, array) in fields.iter().zip(chunk.columns()) {
+            if partition_column == Some(field.name().as_str()) {
+                columns.partition_id = partitions(array)?;
+            } else {
+                columns.set(field.name(), array)?;
+            }
+        }
+        Ok(columns)
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The partition that a row names.
+    pub(crate) fn partition(&self, row: usize, count: u16) -> Result<Option<PartitionId>> {
+        let Some(column) = self.partition_id.as_ref().filter(|column| column.is_valid(row)) else {
+            return Ok(None);
+        };
+        let value = column.value(row);
+        let partition = u16::try_from(value)
+            .ok()
+            .filter(|partition| *partition < count)
+            .map(PartitionId);
+        partition.map(Some).ok_or_else(|| {
+            let detail =
+                format!("partition_id is out of range; the entity has {count} partitions, counted from 0: {value}");
+            Error::new(ErrorKind::InvalidArgument, detail)
+        })
+    }
+
+    fn set(&mut self, name: &str, array: &ArrayRef) -> Result<()> {
+        let missing = matches!(array.data_type(), DataType::Null);
+        let text = |place: &mut Option<Bytes>| {
+            if !missing {
+                let column =
+                    Bytes::new(array, Kind::Text).ok_or_else(|| wrong_type(name, "string", array.data_type()))?;
+                *place = Some(column);
+            }
+            Ok(())
+        };
+        match name {
+            "message_id" => text(&mut self.message_id),
+            "session_id" => text(&mut self.session_id),
+            "partition_key" => text(&mut self.partition_key),
+            "subject" => text(&mut self.subject),
+            "correlation_id" => text(&mut self.correlation_id),
+            "content_type" => text(&mut self.content_type),
+            "to" => text(&mut self.to),
+            "reply_to" => text(&mut self.reply_to),
+            "body" | "application_properties" | "scheduled_enqueue_time_utc" | "time_to_live" if missing => Ok(()),
+            "body" => {
+                let column = Bytes::new(array, Kind::BytesOrText)
+                    .ok_or_else(|| wrong_type(name, "binary or string", array.data_type()))?;
+                self.body = Some(column);
+                Ok(())
+            }
+            "application_properties" => {
+                let column =
+                    TextMap::new(array).ok_or_else(|| wrong_type(name, "map<string, string>", array.data_type()))?;
+                self.application_properties = Some(column);
+                Ok(())
+            }
+            "scheduled_enqueue_time_utc" => {
+                let column = Times::new(array, false)
+                    .ok_or_else(|| wrong_type(name, "timestamp[us, UTC]", array.data_type()))?;
+                self.scheduled_enqueue_time_utc = Some(column);
+                Ok(())
+            }
+            "time_to_live" => {
+                let column =
+                    Times::new(array, true).ok_or_else(|| wrong_type(name, "duration[us]", array.data_type()))?;
+                self.time_to_live = Some(column);
+                Ok(())
+            }
+            _ => {
+                let detail = format!(
+                    "unknown column; rename or drop it, a message has body, message_id, session_id, partition_key, subject, correlation_id, \
+                     content_type, to, reply_to, application_properties, scheduled_enqueue_time_utc and time_to_live: `{name}`"
+                );
+                Err(Error::new(ErrorKind::InvalidArgument, detail))
+            }
+        }
+    }
+
+    /// Runs `run` on a row as fields, without a message id when the row has none.
+    pub(crate) fn with_row<R>(
+        &self,
+        row: usize,
+        properties: &mut PropertiesBuilder,
+        run: impl FnOnce(&mut Fields<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut fields = Fields {
+            body: self
+                .body
+                .as_ref()
+                .map_or(Body::Null, |column| column.get(row).map_or(Body::Null, Body::Data)),
+            message_id: self
+                .message_id
+                .as_ref()
+                .and_then(|column| column.text(row))
+                .map(MessageId::Given),
+            session_id: self.session_id.as_ref().and_then(|column| column.text(row)),
+            partition_key: self.partition_key.as_ref().and_then(|column| column.text(row)),
+            subject: self.subject.as_ref().and_then(|column| column.text(row)),
+            correlation_id: self.correlation_id.as_ref().and_then(|column| column.text(row)),
+            content_type: self.content_type.as_ref().and_then(|column| column.text(row)),
+            to: self.to.as_ref().and_then(|column| column.text(row)),
+            reply_to: self.reply_to.as_ref().and_then(|column| column.text(row)),
+            ..Fields::default()
+        };
+        if let Some(ms) = self
+            .scheduled_enqueue_time_utc
+            .as_ref()
+            .and_then(|column| column.ms(row))
+        {
+            fields.scheduled_enqueue_time = Some(Timestamp(positive("scheduled_enqueue_time_utc", ms)?));
+        }
+        if let Some(ms) = self.time_to_live.as_ref().and_then(|column| column.ms(row)) {
+            fields.time_to_live_ms = Some(positive("time_to_live", ms)?);
+        }
+        if let Some(entries) = self
+            .application_properties
+            .as_ref()
+            .and_then(|column| column.entries(row))
+        {
+            properties.clear();
+            for (key, value) in entries {
+                properties.push(key, value.map_or(Value::Null, Value::Text));
+            }
+            fields.application_properties = Some(properties.properties());
+        }
+        run(&mut fields)
+    }
+}
+
+/// A column of partition ids, of any whole type that has room for them.
+fn partitions(array: &ArrayRef) -> Result<Option<Int32Array>> {
+    Ok(match array.data_type() {
+        DataType::Null => None,
+        DataType::Int16 => Some(array.as_primitive::<Int16Type>().unary(i32::from)),
+        DataType::Int32 => Some(array.as_primitive::<Int32Type>().clone()),
+        other => return Err(wrong_type("partition_id", "int16 or int32", other)),
+    })
+}
+
+fn positive(name: &str, ms: i64) -> Result<u64> {
+    u64::try_from(ms).ok().filter(|ms| *ms > 0).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{name} must be greater than 0: {ms} ms"),
+        )
+    })
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows of a table as messages, grouped by partition.
+//!
+//! All rows are checked and encoded before the first is stored. Each group is stored whole and in row order; a group
+//! that its partition refuses keeps its keyed rows unstored and passes its keyless rows on.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use oxbus_broker::Sender;
+use oxbus_broker::client::Row;
+use oxbus_broker::routing::Route;
+use oxbus_broker::shard::Refusal;
+use oxbus_model::message::{AssignedId, MessageId, PropertiesBuilder};
+use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+
+use crate::rows::Columns;
+
+/// Makes an id that no other message has, for a row without one.
+pub type NewId = fn() -> AssignedId;
+
+/// What became of the rows.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// Partition id → rows that it stored.
+    pub stored: BTreeMap<u16, usize>,
+    /// Indexes of the rows that were not stored, rising.
+    pub refused: Vec<usize>,
+    /// Why the first of them was refused.
+    pub refusal: Option<Error>,
+}
+
+/// Why not all rows were stored.
+#[derive(Debug)]
+pub enum NotSent {
+    /// None was.
+    Nothing(Error),
+    /// Some were.
+    Part {
+        /// What happened and what to do.
+        detail: String,
+        /// Indexes of the rows that were not stored, rising.
+        rows: Vec<usize>,
+        /// Partition id → rows that it stored.
+        stored: BTreeMap<u16, usize>,
+    },
+}
+
+impl Sent {
+    /// Partition id → rows that it stored, if all were.
+    pub fn outcome(self) -> std::result::Result<BTreeMap<u16, usize>, NotSent> {
+        if self.refused.is_empty() {
+            return Ok(self.stored);
+        }
+        let refusal = self
+            .refusal
+            .unwrap_or_else(|| Error::new(ErrorKind::PartitionUnavailable, "no partition took the rows; try again"));
+        if self.stored.is_empty() {
+            return Err(NotSent::Nothing(refusal));
+        }
+        let detail = format!(
+            "{} rows were not stored, send them again; the first was refused because: {refusal}",
+            self.refused.len()
+        );
+        Err(NotSent::Part {
+            detail,
+            rows: self.refused,
+            stored: self.stored,
+        })
+    }
+}
+
+/// Rows on their way: checked and encoded, in groups for their partitions.
+pub struct Outgoing<S> {
+    sender: S,
+    new_id: NewId,
+    groups: Vec<Group>,
+    /// Where rows without a key go, in turn.
+    keyless: Vec<PartitionId>,
+    next_keyless: usize,
+    number: usize,
+    properties: PropertiesBuilder,
+}
+
+impl<S: Borrow<Sender>> Outgoing<S> {
+    /// No rows yet. Those without a key go to the partitions that work now, in turn.
+    pub fn new(sender: S, new_id: NewId) -> Result<Self> {
+        let to = sender.borrow();
+        to.check_sends()?;
+        let serves = |it: &PartitionId| to.queue().shard(usize::from(it.0)).health().fault().is_none();
+        let keyless = to.turn().filter(serves).collect();
+        Ok(Self::with_keyless(sender, new_id, keyless))
+    }
+
+    /// The same; rows without a key go to one partition.
+    pub fn to(sender: S, new_id: NewId, keyless: PartitionId) -> Result<Self> {
+        sender.borrow().check_sends()?;
+        Ok(Self::with_keyless(sender, new_id, vec![keyless]))
+    }
+
+    fn with_keyless(sender: S, new_id: NewId, keyless: Vec<PartitionId>) -> Self {
+        Self {
+            new_id,
+            groups: (0..sender.borrow().queue().partitions())
+                .map(|_| Group::default())
+                .collect(),
+            keyless,
+            next_keyless: 0,
+            number: 0,
+            properties: PropertiesBuilder::default(),
+            sender,
+        }
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.number
+    }
+
+    /// Checks and encodes further rows.
+    pub fn push(&mut self, chunk: &Columns) -> Result<()> {
+        let sender = self.sender.borrow();
+        let max = sender.queue().message_size_bytes_max();
+        for row in 0..chunk.rows() {
+            let encoded = chunk.with_row(row, &mut self.properties, |fields| {
+                if fields.message_id.is_none() {
+                    fields.message_id = Some(MessageId::Assigned((self.new_id)()));
+                }
+                let route = match (
+                    sender.route(fields)?,
+                    chunk.partition(row, sender.queue().partitions())?,
+                ) {
+                    (Route::Keyed(_), Some(wish)) => return Err(has_key(wish)),
+                    (Route::Keyless, Some(wish)) => Route::Keyed(wish),
+                    (route, None) => route,
+                };
+                Ok((route, Row::new(fields, max)?))
+            });
+            let number = self.number;
+            let (route, encoded) =
+                encoded.map_err(|error| Error::new(error.kind(), format!("row {number}: {}", error.detail())))?;
+            let (partition, keyed) = match route {
+                Route::Keyed(partition) => (partition, true),
+                Route::Keyless => (in_turn(&self.keyless, &mut self.next_keyless), false),
+            };
+            self.groups[usize::from(partition.0)].push(encoded, number, keyed);
+            self.number += 1;
+        }
+        Ok(())
+    }
+
+    /// Stores the rows.
+    pub fn send(self) -> Sent {
+        store(self.sender.borrow(), self.groups)
+    }
+
+    /// Attaches the rows under a name, which its partitions take once. Partition id → rows that were attached now.
+    pub fn attach(self, name: &str) -> Result<BTreeMap<u16, usize>> {
+        let mut attached = BTreeMap::new();
+        for (index, group) in self.groups.into_iter().enumerate() {
+            let (partition, rows) = (index as u16, group.rows.len());
+            if rows > 0
+                && self
+                    .sender
+                    .borrow()
+                    .attach_rows(PartitionId(partition), name, group.rows)?
+            {
+                attached.insert(partition, rows);
+            }
+        }
+        Ok(attached)
+    }
+}
+
+/// Rows for one partition.
+#[derive(Default)]
+struct Group {
+    rows: Vec<Row>,
+    numbers: Vec<usize>,
+    /// Places in `rows` that have no key.
+    keyless: Vec<usize>,
+}
+
+impl Group {
+    fn push(&mut self, row: Row, number: usize, keyed: bool) {
+        if !keyed {
+            self.keyless.push(self.rows.len());
+        }
+        self.rows.push(row);
+        self.numbers.push(number);
+    }
+
+    /// The rows without a key as a group of their own; the others stay.
+    fn split_keyless(&mut self) -> Self {
+        let mut apart = Self::default();
+        let mut keyless = std::mem::take(&mut self.keyless).into_iter().peekable();
+        let rows = std::mem::take(&mut self.rows)
+            .into_iter()
+            .zip(std::mem::take(&mut self.numbers));
+        for (place, (row, number)) in rows.enumerate() {
+            let is_keyless = keyless.next_if_eq(&place).is_some();
+            if is_keyless {
+                apart.push(row, number, false);
+            } else {
+                self.push(row, number, true);
+            }
+        }
+        apart
+    }
+}
+
+/// The next partition in turn.
+fn in_turn(partitions: &[PartitionId], next: &mut usize) -> PartitionId {
+    let Some(partition) = partitions.get(*next) else {
+        return PartitionId(0);
+    };
+    *next = (*next + 1) % partitions.len();
+    *partition
+}
+
+/// The error of a row that names its partition although its key does so.
+fn has_key(wish: PartitionId) -> Error {
+    let detail =
+        format!("partition_id cannot be set together with a key, which names the partition; set one of them: {wish}");
+    Error::new(ErrorKind::InvalidArgument, detail)
+}
+
+fn store(sender: &Sender, groups: Vec<Group>) -> Sent {
+    let mut sent = Sent::default();
+    let mut passed_on = Vec::new();
+    for (index, mut group) in groups.into_iter().enumerate() {
+        if group.rows.is_empty() {
+            continue;
+        }
+        let partition = PartitionId(index as u16);
+        let count = group.rows.len();
+        match sender.send_rows(partition, &mut group.rows) {
+            Ok(()) => *sent.stored.entry(partition.0).or_default() += count,
+            Err(Refusal { error, is_definite, .. }) => {
+                // Nobody knows whether rows were stored that were not refused for certain: elsewhere they might double.
+                if is_definite {
+                    passed_on.push((partition, group.split_keyless()));
+                }
+                sent.refused.append(&mut group.numbers);
+                sent.refusal.get_or_insert(error);
+            }
+        }
+    }
+    for (refused_by, mut group) in passed_on {
+        let count = group.rows.len();
+        if count == 0 {
+            continue;
+        }
+        let others = sender.turn().filter(|partition| *partition != refused_by);
+        match others
+            .into_iter()
+            .find(|partition| sender.send_rows(*partition, &mut group.rows).is_ok())
+        {
+            Some(partition) => *sent.stored.entry(partition.0).or_default() += count,
+            None => sent.refused.append(&mut group.numbers),
+        }
+    }
+    sent.refused.sort_unstable();
+    sent
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tables as streams of bytes: the Arrow IPC streaming format, piece by piece.
+//!
+//! The bytes of columns are not copied on their way out. On their way in everything is checked: offsets, text and types.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+use arrow_ipc::writer::StreamEncoder;
+use arrow_schema::{DataType, Schema, SchemaRef};
+use oxbus_model::Result;
+
+use crate::unreadable;
+
+/// Makes bytes of batches of one schema.
+pub struct Encoder(StreamEncoder);
+
+impl Encoder {
+    /// For batches of that schema.
+    pub fn new(schema: &Schema) -> Result<Self> {
+        StreamEncoder::try_new(schema)
+            .map(Self)
+            .map_err(|error| unreadable(&error))
+    }
+
+    /// The bytes of a batch, those of the schema before the first.
+    pub fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<Buffer>> {
+        self.0.encode(batch).map_err(|error| unreadable(&error))
+    }
+
+    /// The end of the stream.
+    pub fn finish(self) -> Result<Vec<Buffer>> {
+        self.0.finish().map_err(|error| unreadable(&error))
+    }
+}
+
+/// Makes batches of bytes, however those are cut.
+#[derive(Debug, Default)]
+pub struct Decoder(StreamDecoder);
+
+impl Decoder {
+    /// The batches that are complete with these bytes.
+    pub fn push(&mut self, mut bytes: Buffer) -> Result<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        while !bytes.is_empty() {
+            let batch = self.0.decode(&mut bytes).map_err(|error| unreadable(&error))?;
+            batches.extend(batch);
+        }
+        Ok(batches)
+    }
+
+    /// The schema, once it has come.
+    pub fn schema(&self) -> Option<SchemaRef> {
+        self.0.schema()
+    }
+
+    /// Refuses a stream that ended within a message.
+    pub fn finish(mut self) -> Result<()> {
+        self.0.finish().map_err(|error| unreadable(&error))
+    }
+}
+
+/// A batch in parts of about so many bytes, without a copy where its columns allow it.
+pub fn parts(batch: RecordBatch, bytes: usize) -> impl Iterator<Item = RecordBatch> + use<> {
+    let rows = batch.num_rows();
+    let size = batch.get_array_memory_size().max(1);
+    let step = if size <= bytes {
+        rows.max(1)
+    } else {
+        // A row of average size; at least one row.
+        usize::try_from(rows as u128 * bytes as u128 / size as u128).map_or(rows, |rows| rows.max(1))
+    };
+
+    let part = move |first: usize| {
+        let part = batch.slice(first, step.min(rows - first));
+        if step < rows { without_rest(&part) } else { part }
+    };
+    (0..rows).step_by(step).map(part)
+}
+
+/// Views bring all the bytes of the whole column with them; this leaves those that the rows show.
+fn without_rest(batch: &RecordBatch) -> RecordBatch {
+    let column = |array: &ArrayRef| -> ArrayRef {
+        match array.data_type() {
+            DataType::Utf8View => std::sync::Arc::new(array.as_string_view().gc()),
+            DataType::BinaryView => std::sync::Arc::new(array.as_binary_view().gc()),
+            _ => array.clone(),
+        }
+    };
+    let columns = batch.columns().iter().map(column).collect();
+    RecordBatch::try_new(batch.schema(), columns).unwrap_or_else(|_| batch.clone())
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reservations: many messages in the hands of one consumer, under a number, until that number is completed.
+//!
+//! What a number has is frozen when it is reserved, outlives the process, and can be read again and again by whoever knows
+//! its id: so a batch that is tried again has the same messages (docs/decisions/0014-reservations.md).
+//! Each call looks first whether it may be made at all; what it does is in `entity::reservation`, what it reads in `read`.
+
+mod read;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_model::caps::{
+    CONSUMER_CHARS_MAX, RESERVATION_LOCK_MS_MAX, RESERVATION_LOCK_MS_MIN, RESERVATION_MESSAGES_MAX,
+    RESERVATION_NUMBER_MAX,
+};
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::in_range;
+use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+
+pub use self::read::ReadPage;
+use super::receiver::{Receiver, ReceiverOptions, look_again_after};
+use super::settlement::{SettleKey, Settlement};
+use super::wait::{Patience, Waited, until_found};
+use crate::clock::Alarm;
+use crate::entity::Queue;
+use crate::entity::reservation::{Acquired, Completed, Plan, ReservationInfo, Start, Wish};
+
+/// The longest piece of a wait that nobody looks after.
+const ONE_PIECE: Duration = Duration::from_secs(3600);
+
+/// The reservations of an entity, or of its dead-letter queue.
+pub struct Reservations {
+    /// Settles single messages.
+    receiver: Receiver,
+}
+
+impl Reservations {
+    pub(crate) fn new(queue: Arc<Queue>, sub_queue: SubQueue) -> Result<Self> {
+        let options = ReceiverOptions {
+            sub_queue,
+            ..ReceiverOptions::default()
+        };
+        Ok(Self {
+            receiver: Receiver::new(queue, options, None)?,
+        })
+    }
+
+    /// The entity.
+    pub fn queue(&self) -> &Arc<Queue> {
+        self.receiver.queue()
+    }
+
+    /// The entity itself or its dead-letter queue.
+    pub fn sub_queue(&self) -> SubQueue {
+        self.receiver.sub_queue()
+    }
+
+    /// Makes the caller the one who speaks for a consumer. `start` counts when it was never here.
+    pub fn acquire(&self, consumer: &str, start: Start) -> Result<Acquired> {
+        self.check_reserves()?;
+        check_consumer(consumer)?;
+        self.queue().acquire(self.sub_queue(), consumer, start)
+    }
+
+    /// Reserves messages under the number behind the last one, or returns what that number has. Waits for a first message as
+    /// long as the wish says; a plan without messages stores nothing, and the number stays free.
+    pub fn reserve(&self, consumer: &str, epoch: u64, n: u64, wish: &Wish) -> Result<Plan> {
+        let alarm = Alarm::after(Some(wish.wait));
+        loop {
+            match self.reserve_until(consumer, (epoch, n), wish, alarm, ONE_PIECE, || false)? {
+                Waited::Found(plan) => return Ok(plan),
+                Waited::Nothing => return Ok(self.empty_plan(epoch, n)),
+                Waited::Slice => {}
+            }
+        }
+    }
+
+    /// The same in pieces: waits until `alarm`, not longer than `slice` at a time, and not after `cancelled` says so. Who finds
+    /// nothing in the end has the [`Reservations::empty_plan`].
+    pub fn reserve_until(
+        &self,
+        consumer: &str,
+        (epoch, n): (u64, u64),
+        wish: &Wish,
+        alarm: Alarm,
+        slice: Duration,
+        cancelled: impl Fn() -> bool,
+    ) -> Result<Waited<Plan>> {
+        check_number(n)?;
+        self.check_wish(wish)?;
+        let patience = Patience {
+            alarm,
+            slice,
+            cancelled,
+        };
+        let receivable = self.queue().receivable(self.sub_queue());
+        let look = || {
+            self.check_reserves()?;
+            let found = self.queue().reserve(self.sub_queue(), consumer, (epoch, n), wish)?;
+            // Others may want what it left; it may have been woken for a message that is not for it.
+            if receivable.doorbell.waiters() > 0 && self.queue().has_ready(self.sub_queue()) {
+                receivable.doorbell.ring(1);
+                return Ok(Some(found.unwrap_or_else(|| self.empty_plan(epoch, n))));
+            }
+            Ok(found)
+        };
+        until_found(&receivable.doorbell, &patience, look, || look_again_after(self.queue()))
+    }
+
+    /// The plan of who found nothing.
+    pub fn empty_plan(&self, epoch: u64, n: u64) -> Plan {
+        Plan {
+            id: String::new(),
+            epoch,
+            n,
+            partitions: Vec::new(),
+            missing: 0,
+            expires_at: self.queue().now(),
+        }
+    }
+
+    /// What a number has. It may have less than before, never more.
+    pub fn plan(&self, consumer: &str, epoch: u64, n: u64, lock: Duration) -> Result<Plan> {
+        self.check_reserves()?;
+        check_number(n)?;
+        check_lock(lock)?;
+        self.queue().plan(self.sub_queue(), consumer, (epoch, n), lock)
+    }
+
+    /// Moves the end of all that a consumer has to `lock` from now.
+    pub fn renew(&self, consumer: &str, epoch: u64, lock: Duration) -> Result<Timestamp> {
+        self.check_alive()?;
+        check_lock(lock)?;
+        self.queue().renew_reservations(self.sub_queue(), consumer, epoch, lock)
+    }
+
+    /// Completes all that a consumer has up to a number. Doing it again does nothing.
+    pub fn complete_up_to(&self, consumer: &str, epoch: u64, n: u64) -> Result<Completed> {
+        self.check_alive()?;
+        in_range("n", n, 0, RESERVATION_NUMBER_MAX, "")?;
+        self.queue().complete_up_to(self.sub_queue(), consumer, (epoch, n))
+    }
+
+    /// Settles single messages of a reservation, which are not its any more; how many. Those that are not its are left out.
+    pub fn settle(&self, id: &str, epoch: u64, sequence_numbers: &[u64], how: Settlement<'_>) -> Result<u64> {
+        self.check_alive()?;
+        self.queue()
+            .settle_reserved(self.sub_queue(), (id, epoch), sequence_numbers, |held| {
+                let keys: Vec<SettleKey> = held
+                    .iter()
+                    .map(|(index, reserved)| SettleKey {
+                        index: *index,
+                        key: reserved.key,
+                    })
+                    .collect();
+                if matches!(how, Settlement::Abandon(_)) {
+                    for (index, reserved) in held {
+                        // No hand-out says that it counts.
+                        if let Some(cell) = self.queue().cell(*index) {
+                            cell.note_charged(self.sub_queue(), std::slice::from_ref(reserved));
+                        }
+                    }
+                }
+                self.receiver.settle_many(&keys, how)
+            })
+    }
+
+    /// All reservations, by consumer and number.
+    pub fn list(&self) -> Vec<ReservationInfo> {
+        self.queue().list_reservations(self.sub_queue())
+    }
+
+    /// Gives back all that a consumer has, nothing charged; how many messages. Its epoch and what it completed stay.
+    pub fn cancel(&self, consumer: &str) -> Result<u64> {
+        self.check_alive()?;
+        self.queue().cancel_reservations(self.sub_queue(), consumer)
+    }
+
+    /// By partition, the counter that the next message gets.
+    pub fn ends(&self) -> Result<Vec<u64>> {
+        self.check_alive()?;
+        Ok(self.queue().ends().into_iter().map(|end| end.0).collect())
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        self.queue().check_alive()?;
+        self.queue().use_now();
+        self.receiver.check_has_session()
+    }
+
+    /// Refuses where nothing can be received.
+    fn check_reserves(&self) -> Result<()> {
+        self.check_alive()?;
+        self.receiver.check_receives()
+    }
+
+    fn check_wish(&self, wish: &Wish) -> Result<()> {
+        let max = RESERVATION_MESSAGES_MAX as u64;
+        in_range("max_messages", wish.messages as u64, 1, max, "messages")?;
+        in_range("max_bytes", wish.bytes, 1, u64::MAX, "bytes")?;
+        check_lock(wish.lock)?;
+        let partitions = usize::from(self.queue().partitions());
+        match &wish.upto {
+            Some(upto) if upto.len() != partitions => {
+                let detail = format!(
+                    "upto has a number for each partition of the entity; use those of its ends: {} numbers, {partitions} partitions",
+                    upto.len()
+                );
+                Err(Error::new(ErrorKind::InvalidArgument, detail))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_consumer(consumer: &str) -> Result<()> {
+    let (chars, max) = (consumer.chars().count() as u64, CONSUMER_CHARS_MAX as u64);
+    in_range("consumer", chars, 1, max, "characters")
+}
+
+fn check_number(n: u64) -> Result<()> {
+    in_range("n", n, 1, RESERVATION_NUMBER_MAX, "")
+}
+
+fn check_lock(lock: Duration) -> Result<()> {
+    let ms = u64::try_from(lock.as_millis()).unwrap_or(u64::MAX);
+    in_range(
+        "lock_duration",
+        ms,
+        RESERVATION_LOCK_MS_MIN,
+        RESERVATION_LOCK_MS_MAX,
+        "ms",
+    )
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading what a reservation has, as often as anybody likes.
+
+use oxbus_model::caps::RESERVATION_READ_BYTES_MAX;
+use oxbus_model::options::in_range;
+use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_store::{Claimed, Peeked};
+
+use super::Reservations;
+use crate::client::{Deliveries, Delivery};
+use crate::entity::Queue;
+use crate::shard::{Cell, Reserved};
+
+/// Messages of a reservation, read.
+#[derive(Debug)]
+pub struct ReadPage {
+    /// The messages, in the order of their numbers. Their keys are the reservation's: settle them there.
+    pub messages: Deliveries,
+    /// The sequence number to go on from; `None` at the end.
+    pub next: Option<u64>,
+}
+
+impl Reservations {
+    /// Reads messages of one partition, from one sequence number to another, up to so many bytes but at least one message.
+    /// What was settled is left out. The reservation lasts at least as long from now on as it was made for.
+    pub fn read(&self, id: &str, epoch: u64, partition: u16, from: u64, to: u64, bytes_max: usize) -> Result<ReadPage> {
+        self.check_reserves()?;
+        in_range("max_bytes", bytes_max as u64, 1, u64::MAX, "bytes")?;
+        let index = usize::from(partition);
+        let mut next = Some(self.counter_of(partition, from)?);
+        let to = self.counter_of(partition, to)?;
+        let shard = self.queue().shard(index);
+        shard.health().check_serves(shard.id())?;
+        let mut left = bytes_max.min(RESERVATION_READ_BYTES_MAX);
+        let mut messages = Deliveries::new();
+        while let Some(from) = next {
+            let (held, until) = self
+                .queue()
+                .look_at_reservation(self.sub_queue(), (id, epoch), index, (from, to))?;
+            let Some(cell) = self.queue().cell(index).filter(|_| !held.is_empty()) else {
+                next = None;
+                break;
+            };
+            next = self.load(cell, index, (&held, until), &mut left, &mut messages)?;
+            if left == 0 && !messages.is_empty() {
+                break;
+            }
+        }
+        let next = next.filter(|next| *next <= to);
+        Ok(ReadPage {
+            messages,
+            next: next.map(|next| Queue::sequence_number(index, next).0),
+        })
+    }
+
+    /// The counter of a bound, which is a number of the partition.
+    fn counter_of(&self, partition: u16, number: u64) -> Result<Counter> {
+        let number = SequenceNumber(number);
+        if partition < self.queue().partitions() && number.partition().0 == partition {
+            return Ok(number.counter());
+        }
+        let detail = format!(
+            "not a sequence number of that partition; use those of the plan: sequence_number={number} partition={partition}"
+        );
+        Err(Error::new(ErrorKind::InvalidArgument, detail))
+    }
+
+    /// Adds messages while there is room; where to go on.
+    fn load(
+        &self,
+        cell: &Cell,
+        index: usize,
+        (held, until): (&[Reserved], Timestamp),
+        left: &mut usize,
+        messages: &mut Deliveries,
+    ) -> Result<Option<Counter>> {
+        let follows = |a: &Reserved, b: &Reserved| a.key.counter.next() == b.key.counter;
+        for run in held.chunk_by(follows) {
+            let mut page: Vec<Peeked> = Vec::with_capacity(run.len());
+            cell.store(self.sub_queue())
+                .peek(run[0].key.counter, run.len(), &mut page);
+            let mut page = page.into_iter().peekable();
+            for reserved in run {
+                while page.next_if(|it| it.counter < reserved.key.counter).is_some() {}
+                let is_it =
+                    |it: &Peeked| it.counter == reserved.key.counter && it.generation == reserved.key.generation;
+                let Some(mut message) = page.next_if(is_it) else {
+                    continue;
+                };
+                let bytes = message.record.len();
+                if bytes > *left && !messages.is_empty() {
+                    *left = 0;
+                    return Ok(Some(reserved.key.counter));
+                }
+                *left = left.saturating_sub(bytes);
+                cell.load_in_place(&mut message.record)?;
+                messages.push(Delivery {
+                    index,
+                    claimed: Claimed {
+                        key: reserved.key,
+                        record: message.record,
+                        delivery_count: message.delivery_count,
+                        enqueued_at: message.enqueued_at,
+                        expires_at: message.expires_at,
+                        deadline: Ticks::NEVER,
+                        deferred: false,
+                    },
+                    locked_until: Some(until),
+                });
+            }
+        }
+        Ok(held.last().map(|last| last.key.counter.next()))
+    }
+}

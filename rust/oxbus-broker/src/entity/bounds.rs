@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the numbers of an entity begin and end.
+
+use oxbus_model::Counter;
+use oxbus_model::name::SubQueue;
+use oxbus_store::NumberedStore;
+
+use super::Queue;
+
+impl Queue {
+    /// By partition: the counter of the first message there is, and the one that the next message gets. Both are equal where
+    /// there is none. The messages of the dead-letter queue keep their numbers, so both streams end at the same ones.
+    pub fn number_bounds(&self, sub_queue: SubQueue) -> Vec<(Counter, Counter)> {
+        self.tick(self.core().clock().moment());
+        let of_cell = |index: usize| {
+            let Some(cell) = self.cell(index) else {
+                return (Counter::FIRST, Counter::FIRST);
+            };
+            let end = cell.main().next();
+            let mut found = Vec::new();
+            cell.store(sub_queue).peek(Counter::FIRST, 1, &mut found);
+            (found.first().map_or(end, |message| message.counter.min(end)), end)
+        };
+        (0..usize::from(self.partitions())).map(of_cell).collect()
+    }
+}

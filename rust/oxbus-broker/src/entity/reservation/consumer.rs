@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A consumer and what it has.
+//!
+//! Holds always
+//! - a message is in one live reservation at most: each of its messages is locked by it;
+//! - what a reservation has never grows: its runs only lose numbers, and only those can be locked for it again;
+//! - `held` is locked while the reservation is live, and empty otherwise.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks};
+
+use super::terms::{PartitionPlan, Plan, ReservationInfo, Standing};
+use super::turn::{Taken, Turn};
+use crate::entity::Queue;
+use crate::shard::Reserved;
+use crate::shard::journal::{ConsumerRecord, Ranges, ReservationRecord};
+
+/// A consumer of an entity, or of its dead-letter queue.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(super) name: Arc<str>,
+    pub(super) sub_queue: SubQueue,
+    /// The cell that keeps it.
+    pub(super) home: usize,
+    turn: Turn,
+    state: Mutex<State>,
+}
+
+/// What a consumer has.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) epoch: u64,
+    pub(super) done: u64,
+    /// The stamp of the next reservation.
+    pub(super) stamp: u64,
+    /// By cell, the first number that it takes.
+    pub(super) starts: Vec<Counter>,
+    pub(super) reservations: BTreeMap<u64, Reservation>,
+    /// Changes so far.
+    pub(super) changes: u64,
+    /// Those that the journal has.
+    pub(super) kept: u64,
+}
+
+/// Messages under a number.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pub(super) stamp: u64,
+    /// Under which epoch it was planned last.
+    pub(super) epoch: u64,
+    pub(super) lock_ms: u64,
+    /// Messages it had when it was made, less those settled one by one.
+    pub(super) reserved: u64,
+    pub(super) phase: Phase,
+    /// By cell, rising; those without messages are left out when it is made.
+    pub(super) parts: Vec<Part>,
+}
+
+/// Where a reservation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Live {
+        deadline: Ticks,
+    },
+    Lapsed,
+    /// Its messages are gone, and the journal does not say so yet.
+    Completed,
+}
+
+/// What a reservation has in one cell.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub(super) index: usize,
+    pub(super) ranges: Ranges,
+    /// The holds of a live one, by rising number.
+    pub(super) held: Vec<Reserved>,
+}
+
+impl Part {
+    /// What was taken in a cell.
+    pub(super) fn of(index: usize, held: Vec<Reserved>) -> Self {
+        let mut part = Self {
+            index,
+            held,
+            ..Self::default()
+        };
+        part.narrow();
+        part
+    }
+
+    /// Leaves what it does not hold to others for good. True when that is something.
+    pub(super) fn narrow(&mut self) -> bool {
+        let before = self.ranges.len();
+        self.ranges = Ranges::of(self.held.iter().map(|it| it.key.counter));
+        self.ranges.len() != before
+    }
+}
+
+impl Reservation {
+    pub(super) fn messages(&self) -> u64 {
+        self.parts.iter().map(|part| part.ranges.len()).sum()
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.phase, Phase::Live { .. })
+    }
+
+    fn of_record(record: &ReservationRecord) -> Self {
+        let parts = record.parts.iter().map(|(partition, ranges)| Part {
+            index: usize::from(*partition),
+            ranges: ranges.clone(),
+            held: Vec::new(),
+        });
+        Self {
+            stamp: record.stamp,
+            epoch: record.epoch,
+            lock_ms: record.lock_ms,
+            reserved: record.reserved,
+            phase: Phase::Lapsed,
+            parts: parts.collect(),
+        }
+    }
+
+    fn to_record(&self, n: u64) -> ReservationRecord {
+        let parts = self.parts.iter().filter(|part| !part.ranges.is_empty());
+        ReservationRecord {
+            n,
+            stamp: self.stamp,
+            epoch: self.epoch,
+            lock_ms: self.lock_ms,
+            reserved: self.reserved,
+            lapsed: self.phase == Phase::Lapsed,
+            parts: parts.map(|part| (part.index as u16, part.ranges.clone())).collect(),
+        }
+    }
+}
+
+impl State {
+    /// Refuses who does not speak for the consumer, or not any more.
+    pub(super) fn check_epoch(&self, name: &str, epoch: u64) -> Result<()> {
+        if epoch == self.epoch && epoch > 0 {
+            return Ok(());
+        }
+        let detail = format!(
+            "somebody else acquired the consumer; let that one go on, use another consumer, or acquire it again: consumer=`{name}` \
+             epoch={epoch} current={}",
+            self.epoch
+        );
+        Err(Error::new(ErrorKind::ReservationFenced, detail))
+    }
+
+    /// Refuses a number that was completed.
+    pub(super) fn check_ahead(&self, name: &str, n: u64) -> Result<()> {
+        if n > self.done {
+            return Ok(());
+        }
+        let detail = format!(
+            "that number was completed before: a checkpoint was rolled back or is another consumer's; go on from what is done, or use \
+             another consumer: consumer=`{name}` n={n} done={}",
+            self.done
+        );
+        Err(Error::new(ErrorKind::CheckpointBehind, detail))
+    }
+
+    /// The number that a new reservation gets.
+    pub(super) fn next_n(&self) -> u64 {
+        self.reservations.keys().next_back().map_or(self.done, |last| *last) + 1
+    }
+
+    /// Notes that the journal is to be told.
+    pub(super) fn change(&mut self) {
+        self.changes += 1;
+    }
+
+    pub(super) fn to_record(&self) -> ConsumerRecord {
+        ConsumerRecord {
+            epoch: self.epoch,
+            done: self.done,
+            stamp: self.stamp,
+            starts: self.starts.clone(),
+            reservations: self.reservations.iter().map(|(n, it)| it.to_record(*n)).collect(),
+        }
+    }
+}
+
+impl Consumer {
+    pub(super) fn new(sub_queue: SubQueue, name: Arc<str>, home: usize) -> Self {
+        Self {
+            name,
+            sub_queue,
+            home,
+            turn: Turn::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The consumer of a record; nothing is locked yet. Those that were live are returned.
+    pub(super) fn restore(
+        sub_queue: SubQueue,
+        name: Arc<str>,
+        home: usize,
+        record: &ConsumerRecord,
+    ) -> (Self, Vec<u64>) {
+        let consumer = Self::new(sub_queue, name, home);
+        *consumer.state() = State {
+            epoch: record.epoch,
+            done: record.done,
+            stamp: record.stamp,
+            starts: record.starts.clone(),
+            reservations: record
+                .reservations
+                .iter()
+                .map(|it| (it.n, Reservation::of_record(it)))
+                .collect(),
+            ..State::default()
+        };
+        let live = record.reservations.iter().filter(|it| !it.lapsed);
+        (consumer, live.map(|it| it.n).collect())
+    }
+
+    pub(super) fn take_turn(&self) -> Result<Taken<'_>> {
+        self.turn.take()
+    }
+
+    /// What it has. Held for a step on it, the journal's append included; never for a wait or a wake-up.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True when a reservation up to a number lapsed.
+    pub(super) fn has_lapsed(&self, n: u64) -> bool {
+        let state = self.state();
+        state.reservations.range(..=n).any(|(_, it)| it.phase == Phase::Lapsed)
+    }
+
+    /// The name of a reservation for who reads it: number, stamp and consumer.
+    fn id_of(&self, n: u64, stamp: u64) -> String {
+        format!("{n}-{stamp}-{}", self.name)
+    }
+
+    /// A reservation as its consumer sees it.
+    pub(super) fn plan(&self, state: &State, n: u64, moment: Moment) -> Option<Plan> {
+        let reservation = state.reservations.get(&n)?;
+        let Phase::Live { deadline } = reservation.phase else {
+            return None;
+        };
+        let parts = reservation.parts.iter().filter(|part| !part.held.is_empty());
+        Some(Plan {
+            id: self.id_of(n, reservation.stamp),
+            epoch: state.epoch,
+            n,
+            partitions: parts.map(plan_of).collect(),
+            missing: reservation.reserved.saturating_sub(reservation.messages()),
+            expires_at: moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0)),
+        })
+    }
+
+    /// What management sees.
+    pub(super) fn infos(&self, moment: Moment) -> Vec<ReservationInfo> {
+        let state = self.state();
+        let shown = state.reservations.iter().map(|(n, reservation)| {
+            let expires_at = match reservation.phase {
+                Phase::Live { deadline } => Some(moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0))),
+                Phase::Lapsed | Phase::Completed => None,
+            };
+            ReservationInfo {
+                consumer: self.name.to_string(),
+                epoch: state.epoch,
+                done: state.done,
+                n: *n,
+                messages: reservation.messages(),
+                standing: if expires_at.is_some() {
+                    Standing::Live
+                } else {
+                    Standing::Lapsed
+                },
+                expires_at,
+            }
+        });
+        shown.collect()
+    }
+}
+
+fn plan_of(part: &Part) -> PartitionPlan {
+    let number = |counter| Queue::sequence_number(part.index, counter).0;
+    PartitionPlan {
+        partition: part.index as u16,
+        ranges: part
+            .ranges
+            .runs()
+            .map(|(first, last)| (number(first), number(last)))
+            .collect(),
+        messages: part.held.len() as u64,
+        bytes: part.held.iter().map(|it| u64::from(it.bytes)).sum(),
+    }
+}
+
+/// Number, stamp and consumer of a reservation's name.
+pub(super) fn parse_id(id: &str) -> Result<(u64, u64, &str)> {
+    let mut parts = id.splitn(3, '-');
+    let mut number = || parts.next()?.parse().ok();
+    let (n, stamp) = (number(), number());
+    match (n, stamp, parts.next()) {
+        (Some(n), Some(stamp), Some(name)) => Ok((n, stamp, name)),
+        _ => {
+            let detail = format!("not the id of a reservation; use the one of its plan: `{id}`");
+            Err(Error::new(ErrorKind::InvalidArgument, detail))
+        }
+    }
+}

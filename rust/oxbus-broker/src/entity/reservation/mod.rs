@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reservations of an entity: messages that a consumer has under a number, until it completes that number.
+//!
+//! `consumer` is what a consumer has, `take` chooses the messages of a new number, `plan` makes and takes up reservations,
+//! `complete` and `release` end them. A consumer has a turn and a state: calls that change what it has follow each other in
+//! its turn, and wait for the journal in it; the state is held for single steps, so that reading, renewing and lapsing wait for
+//! no disk. What a consumer has is one record in the cell that its name chooses, written before a call is answered; the locks of
+//! its messages are in no journal, and taken again from the record when a directory is opened.
+
+mod complete;
+mod consumer;
+mod plan;
+mod read;
+mod release;
+mod take;
+mod terms;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use oxbus_model::hash::partition_of;
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_store::NumberedStore;
+use oxbus_store::shard_log::Room;
+
+use self::consumer::{Consumer, Phase, Reservation, State};
+pub use self::terms::{Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish};
+use super::Queue;
+
+/// By sub-queue and name.
+type Known = BTreeMap<(SubQueue, Arc<str>), Arc<Consumer>>;
+
+/// The consumers of an entity.
+#[derive(Debug)]
+pub(crate) struct Consumers {
+    known: Mutex<Known>,
+    /// No reservation lapses before this tick.
+    earliest: AtomicU64,
+}
+
+impl Default for Consumers {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            earliest: AtomicU64::new(Ticks::NEVER.0),
+        }
+    }
+}
+
+impl Consumers {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Arc<Consumer>> {
+        self.known().values().cloned().collect()
+    }
+
+    /// No reservation lapses before this tick.
+    pub(super) fn earliest(&self) -> Ticks {
+        Ticks(self.earliest.load(Ordering::SeqCst))
+    }
+
+    fn note_deadline(&self, deadline: Ticks) {
+        self.earliest.fetch_min(deadline.0, Ordering::SeqCst);
+    }
+}
+
+impl Queue {
+    /// A consumer that was acquired before.
+    fn consumer(&self, sub_queue: SubQueue, name: &str) -> Result<Arc<Consumer>> {
+        let found = self.consumers.known().get(&(sub_queue, Arc::from(name))).cloned();
+        found.ok_or_else(|| {
+            let detail = format!("nobody acquired the consumer; acquire it first: consumer=`{name}`");
+            Error::new(ErrorKind::ReservationFenced, detail)
+        })
+    }
+
+    /// Makes the caller the one who speaks for a consumer.
+    pub(crate) fn acquire(&self, sub_queue: SubQueue, name: &str, start: Start) -> Result<Acquired> {
+        let home = partition_of(name.as_bytes(), self.partitions().into()) as usize;
+        self.shard(home).health().check_serves(self.shard(home).id())?;
+        let consumer = {
+            let mut known = self.consumers.known();
+            let made = || Arc::new(Consumer::new(sub_queue, name.into(), home));
+            Arc::clone(known.entry((sub_queue, name.into())).or_insert_with(made))
+        };
+        let turn = consumer.take_turn()?;
+        let acquired = {
+            let mut state = consumer.state();
+            if state.epoch == 0 {
+                state.starts = match start {
+                    Start::Earliest => Vec::new(),
+                    Start::Latest => self.ends(),
+                };
+            }
+            state.epoch += 1;
+            state.change();
+            Acquired {
+                epoch: state.epoch,
+                done: state.done,
+            }
+        };
+        self.keep(&consumer, Room::Adds)?;
+        drop(turn);
+        Ok(acquired)
+    }
+
+    /// By cell, the number that the next message gets.
+    pub(crate) fn ends(&self) -> Vec<Counter> {
+        let cells = 0..usize::from(self.partitions());
+        let end = |index| self.cell(index).map_or(Counter::FIRST, |cell| cell.main().next());
+        cells.map(end).collect()
+    }
+
+    /// Brings what a consumer has into the journal and waits for that, if it is not there. Call it in the consumer's turn.
+    fn keep(&self, consumer: &Consumer, room: Room) -> Result<()> {
+        let cell = self.cell_for_append(consumer.home);
+        let (pending, changes) = {
+            let state = consumer.state();
+            if state.kept == state.changes {
+                return Ok(());
+            }
+            let record = cell.keeps_consumers().then(|| state.to_record());
+            let kept = record.map(|record| cell.keep_consumer(consumer.sub_queue, &consumer.name, record, room));
+            (kept.transpose()?.flatten(), state.changes)
+        };
+        cell.finish(pending.as_ref())?;
+        consumer.state().kept = changes;
+        Ok(())
+    }
+
+    /// Ends the reservations whose time is over: their messages are charged a delivery and are anybody's. What they had is
+    /// kept.
+    pub(super) fn end_reservations(&self, moment: Moment) {
+        if self.consumers.earliest() > moment.ticks {
+            return;
+        }
+        self.consumers.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
+        for consumer in self.consumers.all() {
+            let mut ended = Vec::new();
+            let mut state = consumer.state();
+            for reservation in state.reservations.values_mut() {
+                match reservation.phase {
+                    Phase::Live { deadline } if deadline <= moment.ticks => {
+                        ended.extend(self.lapse(consumer.sub_queue, reservation, moment.ticks));
+                    }
+                    Phase::Live { deadline } => self.consumers.note_deadline(deadline),
+                    Phase::Lapsed | Phase::Completed => {}
+                }
+            }
+            if !ended.is_empty() {
+                state.change();
+                self.tell(&consumer, &state);
+            }
+            drop(state);
+            for (index, ended) in ended {
+                self.announce(index, ended);
+            }
+        }
+    }
+
+    /// Brings what a consumer has into the journal without a wait: what is lost happens again.
+    fn tell(&self, consumer: &Consumer, state: &State) {
+        let Some(cell) = self.cell(consumer.home).filter(|cell| cell.keeps_consumers()) else {
+            return;
+        };
+        // Its changes stay unkept: whoever answers a call next waits for them.
+        let _ = cell.keep_consumer(consumer.sub_queue, &consumer.name, state.to_record(), Room::Frees);
+    }
+
+    /// Makes the consumers of recovered records, and takes hold of the messages of their live reservations before anybody
+    /// else can. The time of a reservation begins anew.
+    pub(crate) fn restore_reservations(&self) {
+        let moment = self.core().clock().moment();
+        for (home, cell) in self.cells() {
+            for ((sub_queue, name), record) in cell.consumers() {
+                // One of another cell is of another number of partitions: salvage made that.
+                if partition_of(name.as_bytes(), self.partitions().into()) as usize != home {
+                    continue;
+                }
+                let (consumer, live) = Consumer::restore(sub_queue, Arc::clone(&name), home, &record);
+                for n in live {
+                    let mut state = consumer.state();
+                    if let Some(reservation) = state.reservations.get_mut(&n) {
+                        self.lock_restored(sub_queue, reservation, moment.ticks);
+                    }
+                }
+                self.consumers.known().insert((sub_queue, name), Arc::new(consumer));
+            }
+        }
+    }
+
+    /// Takes hold of the messages of a recovered reservation. Those of a partition that is out of service may come back.
+    fn lock_restored(&self, sub_queue: SubQueue, reservation: &mut Reservation, ticks: Ticks) {
+        for part in &mut reservation.parts {
+            if part.index < usize::from(self.partitions()) && self.shard(part.index).health().serves() {
+                // A message that was reserved when its time was over does not expire.
+                self.lock_part(sub_queue, part, Timestamp(0));
+                part.narrow();
+            }
+        }
+        let deadline = self.deadline(ticks, reservation.lock_ms);
+        reservation.phase = Phase::Live { deadline };
+        self.consumers.note_deadline(deadline);
+    }
+
+    /// The reservations of a sub-queue, by consumer and number.
+    pub(crate) fn list_reservations(&self, sub_queue: SubQueue) -> Vec<ReservationInfo> {
+        let moment = self.core().clock().moment();
+        self.tick(moment);
+        let consumers = self.consumers.all();
+        let here = consumers.iter().filter(|consumer| consumer.sub_queue == sub_queue);
+        here.flat_map(|consumer| consumer.infos(moment)).collect()
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that leave a reservation before it is completed: settled one by one, or given back with all the others.
+
+use std::collections::BTreeMap;
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
+use oxbus_store::shard_log::Room;
+
+use super::consumer::parse_id;
+use crate::entity::Queue;
+use crate::shard::Reserved;
+
+/// Holds, by their cell.
+pub(crate) type HeldIn = Vec<(usize, Reserved)>;
+
+impl Queue {
+    /// Lets `settle` end single holds of a live reservation; it returns the positions of those that were lost. What it settled
+    /// is not the reservation's any more. How many.
+    pub(crate) fn settle_reserved(
+        &self,
+        sub_queue: SubQueue,
+        (id, epoch): (&str, u64),
+        numbers: &[u64],
+        settle: impl FnOnce(&HeldIn) -> Result<Vec<usize>>,
+    ) -> Result<u64> {
+        let (n, stamp, name) = parse_id(id)?;
+        let consumer = self.consumer(sub_queue, name)?;
+        let turn = consumer.take_turn()?;
+        self.tick(self.core().clock().moment());
+        let mut numbers: Vec<SequenceNumber> = numbers.iter().copied().map(SequenceNumber).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let held: HeldIn = {
+            let state = consumer.state();
+            state.check_epoch(name, epoch)?;
+            let found = state
+                .reservations
+                .get(&n)
+                .filter(|it| it.stamp == stamp && it.is_live());
+            let reservation = found.ok_or_else(|| self.reservation_lost(n, name))?;
+            let hold_of = |number: &SequenceNumber| {
+                let index = usize::from(number.partition().0);
+                let part = reservation.parts.iter().find(|part| part.index == index)?;
+                let at = part.held.binary_search_by_key(&number.counter(), |it| it.key.counter);
+                Some((index, part.held[at.ok()?]))
+            };
+            numbers.iter().filter_map(hold_of).collect()
+        };
+        if held.is_empty() {
+            return Ok(0);
+        }
+        let mut settled: BTreeMap<usize, Vec<Counter>> = BTreeMap::new();
+        let lost = settle(&held)?;
+        for (position, (index, reserved)) in held.iter().enumerate() {
+            if lost.binary_search(&position).is_err() {
+                settled.entry(*index).or_default().push(reserved.key.counter);
+            }
+        }
+        let mut count = 0;
+        {
+            let mut state = consumer.state();
+            if let Some(reservation) = state.reservations.get_mut(&n) {
+                for part in &mut reservation.parts {
+                    let Some(gone) = settled.get(&part.index) else { continue };
+                    part.held.retain(|it| gone.binary_search(&it.key.counter).is_err());
+                    count += part.ranges.without(gone);
+                }
+                reservation.reserved -= count;
+            }
+            state.change();
+        }
+        self.keep(&consumer, Room::Frees)?;
+        drop(turn);
+        Ok(count)
+    }
+
+    /// Gives back all that a consumer has, nothing charged; how many messages.
+    pub(crate) fn cancel_reservations(&self, sub_queue: SubQueue, name: &str) -> Result<u64> {
+        let consumer = self.consumer(sub_queue, name).map_err(|_| {
+            let detail = format!(
+                "the entity has no consumer of that name; list its reservations: entity=`{}` consumer=`{name}`",
+                self.name().as_str()
+            );
+            Error::new(ErrorKind::EntityNotFound, detail)
+        })?;
+        let turn = consumer.take_turn()?;
+        let moment = self.core().clock().moment();
+        self.tick(moment);
+        let mut ready: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut count = 0;
+        {
+            let mut state = consumer.state();
+            for (_, reservation) in std::mem::take(&mut state.reservations) {
+                for part in &reservation.parts {
+                    if let Some(cell) = self.cell(part.index) {
+                        let here = cell.let_go(sub_queue, part.held.iter(), moment.ticks);
+                        *ready.entry(part.index).or_default() += here;
+                        count += here as u64;
+                    }
+                }
+            }
+            state.change();
+        }
+        for (index, ready) in ready {
+            self.announce(index, crate::shard::Ended::of(sub_queue, ready));
+        }
+        self.keep(&consumer, Room::Frees)?;
+        drop(turn);
+        Ok(count)
+    }
+}

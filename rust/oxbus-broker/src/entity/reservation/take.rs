@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Choosing the messages of a new reservation: the next ones of each partition, in equal shares.
+//!
+//! In each round every partition that may have more gets an equal part of what is left of messages and bytes; what it does
+//! not use is there for the others. A share of bytes is passed by one message at most, the whole by none, unless it is the
+//! only one.
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Timestamp};
+use oxbus_store::{Claimed, Phase};
+
+use super::consumer::Part;
+use crate::entity::Queue;
+use crate::shard::{Cell, Ended, RESERVED, Reserved};
+
+/// Messages taken from a cell at once. What they have too much goes back.
+const RUN_MAX: usize = 256;
+/// Messages taken from a cell first: bytes may end sooner than messages.
+const RUN_MIN: usize = 16;
+
+/// How much may be taken, and from where.
+#[derive(Debug)]
+pub(super) struct Bounds<'a> {
+    pub(super) messages: usize,
+    pub(super) bytes: u64,
+    /// By cell, no number below; empty for none.
+    pub(super) starts: &'a [Counter],
+    /// By cell, no number from here on; empty for none.
+    pub(super) ends: &'a [Counter],
+}
+
+/// A cell that is taken from.
+struct Place<'a> {
+    queue: &'a Queue,
+    sub_queue: SubQueue,
+    index: usize,
+    cell: &'a Cell,
+    /// Where to look; moved on only when there are numbers to be left alone.
+    from: Counter,
+    /// No number from here on.
+    end: Counter,
+    held: Vec<Reserved>,
+    ended: Ended,
+}
+
+/// What is left to take.
+#[derive(Clone, Copy)]
+struct Left {
+    messages: usize,
+    bytes: u64,
+}
+
+impl Queue {
+    /// True when a partition that works has something for whoever asks.
+    pub(crate) fn has_ready(&self, sub_queue: SubQueue) -> bool {
+        self.cells()
+            .any(|(index, cell)| self.shard(index).health().serves() && cell.store(sub_queue).has_ready())
+    }
+
+    /// Takes hold of messages within bounds; nothing where nothing is.
+    pub(super) fn take_fairly(&self, sub_queue: SubQueue, bounds: &Bounds<'_>) -> Vec<Part> {
+        // What stands in a cache has a lower number than what is ready.
+        self.recall_all(sub_queue);
+        let now = self.now();
+        let bound = |bounds: &[Counter], index: usize, default| bounds.get(index).copied().unwrap_or(default);
+        let serving = self
+            .cells()
+            .filter(|(index, cell)| self.shard(*index).health().serves() && cell.store(sub_queue).has_ready());
+        let mut places: Vec<Place<'_>> = serving
+            .map(|(index, cell)| Place {
+                queue: self,
+                sub_queue,
+                index,
+                cell,
+                from: bound(bounds.starts, index, Counter::FIRST),
+                end: bound(bounds.ends, index, Counter::MAX),
+                held: Vec::new(),
+                ended: Ended::default(),
+            })
+            .collect();
+        if places.is_empty() {
+            return Vec::new();
+        }
+        // The one that comes first changes, for when there is less to take than there are partitions.
+        let first = self.receivable(sub_queue).next_rotation() as usize % places.len();
+        places.rotate_left(first);
+        let mut left = Left {
+            messages: bounds.messages,
+            bytes: bounds.bytes,
+        };
+        let mut open: Vec<usize> = (0..places.len()).collect();
+        let mut is_first = true;
+        while !open.is_empty() && left.messages > 0 && left.bytes > 0 {
+            let mut again = Vec::with_capacity(open.len());
+            let mut took = false;
+            for (position, at) in open.iter().enumerate() {
+                let sharers = open.len() - position;
+                let share = Left {
+                    messages: left.messages.div_ceil(sharers),
+                    bytes: left.bytes.div_ceil(sharers as u64),
+                };
+                let (taken, has_more) = places[*at].take(share, left, is_first, now);
+                left.messages -= taken.messages;
+                left.bytes = left.bytes.saturating_sub(taken.bytes);
+                is_first &= taken.messages == 0;
+                took |= taken.messages > 0;
+                if has_more {
+                    again.push(*at);
+                }
+                if left.messages == 0 || left.bytes == 0 {
+                    break;
+                }
+            }
+            if !took {
+                break;
+            }
+            open = again;
+        }
+        let mut parts = Vec::new();
+        for mut place in places {
+            self.announce(place.index, place.ended);
+            if !place.held.is_empty() {
+                place.held.sort_unstable_by_key(|it| it.key.counter);
+                parts.push(Part::of(place.index, place.held));
+            }
+        }
+        parts.sort_unstable_by_key(|part| part.index);
+        parts
+    }
+}
+
+impl Place<'_> {
+    /// Takes a share of what is left; how much, and whether there may be more.
+    fn take(&mut self, share: Left, left: Left, is_first: bool, now: Timestamp) -> (Left, bool) {
+        let mut taken = Left { messages: 0, bytes: 0 };
+        let mut run = RUN_MIN;
+        while taken.messages < share.messages && taken.bytes < share.bytes {
+            let wanted = run.min(share.messages - taken.messages);
+            run = RUN_MAX;
+            let (claims, mut has_more) = self.claim(wanted, now);
+            if claims.is_empty() {
+                return (taken, has_more);
+            }
+            let mut kept = 0;
+            for claimed in &claims {
+                let bytes = claimed.record.len() as u64;
+                let is_only = is_first && taken.messages == 0;
+                if taken.bytes >= share.bytes {
+                    break;
+                }
+                if taken.bytes + bytes > left.bytes && !is_only {
+                    // The next one does not fit into what all have together.
+                    has_more = false;
+                    break;
+                }
+                taken.messages += 1;
+                taken.bytes += bytes;
+                kept += 1;
+            }
+            self.give_back(&claims[kept..]);
+            self.held.extend(claims[..kept].iter().map(Reserved::from));
+            if kept < claims.len() || !has_more {
+                return (taken, has_more);
+            }
+        }
+        (taken, true)
+    }
+
+    /// Takes hold of the next messages within the bounds, and says whether there may be more.
+    fn claim(&mut self, wanted: usize, now: Timestamp) -> (Vec<Claimed>, bool) {
+        let bury_expired = self.queue.buries_expired();
+        let mut claims = Vec::with_capacity(wanted);
+        if self.from > Counter::FIRST {
+            return self.claim_from(wanted, now);
+        }
+        let (taken, buried) = self
+            .cell
+            .claim(self.sub_queue, wanted, RESERVED, now, bury_expired, &mut claims);
+        self.ended.dead_letters += buried;
+        let within = claims.partition_point(|claimed| claimed.key.counter < self.end);
+        self.give_back(&claims[within..]);
+        claims.truncate(within);
+        (claims, taken == wanted && within == taken)
+    }
+
+    /// The same where lower numbers are left alone: looks first, and takes by number.
+    fn claim_from(&mut self, wanted: usize, now: Timestamp) -> (Vec<Claimed>, bool) {
+        let bury_expired = self.queue.buries_expired();
+        let mut claims = Vec::with_capacity(wanted);
+        while claims.len() < wanted {
+            let mut page = Vec::new();
+            self.cell
+                .store(self.sub_queue)
+                .peek(self.from, wanted - claims.len(), &mut page);
+            page.retain(|message| message.counter < self.end);
+            let Some(last) = page.last() else {
+                return (claims, false);
+            };
+            self.from = last.counter.next();
+            let ready = page.iter().filter(|message| message.phase == Phase::Ready);
+            let ready: Vec<Counter> = ready.map(|message| message.counter).collect();
+            self.ended.dead_letters +=
+                self.cell
+                    .claim_these(self.sub_queue, &ready, RESERVED, now, bury_expired, &mut claims);
+        }
+        (claims, true)
+    }
+
+    /// Gives back what is too much; nothing is charged.
+    fn give_back(&mut self, claims: &[Claimed]) {
+        if claims.is_empty() {
+            return;
+        }
+        self.from = if self.from > Counter::FIRST {
+            self.from.min(claims[0].key.counter)
+        } else {
+            self.from
+        };
+        let held: Vec<Reserved> = claims.iter().map(Reserved::from).collect();
+        let ticks = self.queue.core().clock().ticks();
+        let ready = self.cell.let_go(self.sub_queue, held.iter(), ticks);
+        if ready > 0 {
+            self.queue.publish(self.sub_queue, self.index, ready);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answers in JSON, read.
+
+use oxbus_model::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde_json::{Map, Value};
+
+/// Reads what must be in an answer.
+pub(super) trait Json {
+    /// An object in it.
+    fn object(&self, name: &str) -> Result<&Map<String, Value>>;
+    /// A list of numbers in it.
+    fn numbers(&self, name: &str) -> Result<Vec<u64>>;
+}
+
+fn missing(name: &str) -> Error {
+    let detail = format!("the server's answer has no `{name}`; use a client of its version");
+    Error::new(ErrorKind::NotSupported, detail)
+}
+
+impl Json for Value {
+    fn object(&self, name: &str) -> Result<&Map<String, Value>> {
+        self.get(name).and_then(Value::as_object).ok_or_else(|| missing(name))
+    }
+
+    fn numbers(&self, name: &str) -> Result<Vec<u64>> {
+        let list = self.get(name).and_then(Value::as_array).ok_or_else(|| missing(name))?;
+        list.iter().map(|it| it.as_u64().ok_or_else(|| missing(name))).collect()
+    }
+}
+
+/// An answer as Python's own objects.
+pub(super) fn as_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(it) => it.into_pyobject(py)?.to_owned().into_any(),
+        Value::Number(it) => match (it.as_u64(), it.as_i64()) {
+            (Some(it), _) => it.into_pyobject(py)?.into_any(),
+            (None, Some(it)) => it.into_pyobject(py)?.into_any(),
+            (None, None) => it.as_f64().unwrap_or(f64::NAN).into_pyobject(py)?.into_any(),
+        },
+        Value::String(it) => it.into_pyobject(py)?.into_any(),
+        Value::Array(list) => {
+            let items = list.iter().map(|it| as_python(py, it)).collect::<PyResult<Vec<_>>>()?;
+            PyList::new(py, items)?.into_any()
+        }
+        Value::Object(object) => {
+            let dict = PyDict::new(py);
+            for (key, it) in object {
+                dict.set_item(key, as_python(py, it)?)?;
+            }
+            dict.into_any()
+        }
+    })
+}

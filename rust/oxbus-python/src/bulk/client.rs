@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `BulkClient`.
+
+use std::time::Duration;
+
+use oxbus_arrow::LockTokens;
+use oxbus_model::{Error, ErrorKind};
+use oxbus_wire::client::Request;
+use oxbus_wire::to_hex;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use serde_json::{Value, json};
+
+use super::calls::{Json, as_python};
+use super::link::Link;
+use super::rows::{Download, Upload};
+use crate::arrow::{self, ArrowTable, Batches};
+use crate::convert;
+use crate::error::OrRaise;
+
+/// Bytes of a JSON answer: more than any that is asked for has.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// A client of a bulk server.
+#[pyclass(frozen, module = "oxbus.bulk")]
+pub(crate) struct BulkClient {
+    pub(super) link: Link,
+}
+
+impl BulkClient {
+    /// Makes a call that is answered in JSON.
+    pub(super) fn ask(&self, py: Python<'_>, request: &Request, extra: Duration) -> PyResult<Value> {
+        let answer = self.link.run(py, extra, |client, patience| {
+            let mut answer = client.call(request, patience)?;
+            answer.read_up_to(ANSWER_BYTES_MAX, patience)
+        })?;
+        parsed(&answer).or_raise()
+    }
+
+    /// Makes a call that is answered with rows; also where the next page begins.
+    pub(super) fn ask_rows(
+        &self,
+        py: Python<'_>,
+        request: &Request,
+        extra: Duration,
+    ) -> PyResult<(ArrowTable, Option<u64>)> {
+        let (rows, next) = self.link.run(py, extra, |client, patience| {
+            let answer = client.call(request, patience)?;
+            let next = answer.next().and_then(|next| next.parse().ok());
+            Ok((Download::read(answer, patience)?, next))
+        })?;
+        Ok((rows.table(), next))
+    }
+
+    /// Makes a call with rows that is answered in JSON.
+    pub(super) fn upload(&self, data: &Bound<'_, PyAny>, request: &Request) -> PyResult<Value> {
+        let mut upload = Upload::new(Batches::of(data)?).or_raise()?;
+        let answer = self.link.run(data.py(), Duration::ZERO, |client, patience| {
+            let mut answer = client.stream(request, patience, || upload.next())?;
+            answer.read_up_to(ANSWER_BYTES_MAX, patience)
+        })?;
+        parsed(&answer).or_raise()
+    }
+}
+
+fn parsed(answer: &[u8]) -> oxbus_model::Result<Value> {
+    serde_json::from_slice(answer).map_err(|error| {
+        let detail = format!("the server's answer cannot be read; is a proxy in between? {error}");
+        Error::new(ErrorKind::Corrupt, detail)
+    })
+}
+
+/// Seconds as whole milliseconds.
+pub(super) fn ms(name: &str, seconds: f64) -> PyResult<u64> {
+    let wait = convert::wait(name, seconds)?;
+    Ok(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Lock tokens: of a table, of a column, or of a sequence of bytes.
+fn tokens(value: &Bound<'_, PyAny>) -> PyResult<LockTokens> {
+    if let Some(imported) = arrow::import(value)? {
+        if matches!(imported.data_type, arrow_schema::DataType::Struct(_)) {
+            return oxbus_arrow::lock_tokens(&imported.data_type, &imported.chunks).or_raise();
+        }
+        let mut found = LockTokens::default();
+        for chunk in &imported.chunks {
+            found.push_column(chunk).or_raise()?;
+        }
+        return Ok(found);
+    }
+    let wrong = || PyValueError::new_err("lock_tokens must be tokens of 16 bytes; take them from column lock_token");
+    let mut found = LockTokens::default();
+    for token in value.try_iter()? {
+        let token = token?;
+        let bytes = token.cast::<PyBytes>().map_err(|_| wrong())?;
+        found.tokens.push(bytes.as_bytes().try_into().map_err(|_| wrong())?);
+    }
+    Ok(found)
+}
+
+#[pymethods]
+impl BulkClient {
+    #[new]
+    #[pyo3(signature = (connection_string, *, ca_file=None, timeout=60.0))]
+    fn new(connection_string: &str, ca_file: Option<std::path::PathBuf>, timeout: f64) -> PyResult<Self> {
+        convert::check_timeout(Some(timeout))?;
+        let ca_file = ca_file.map(|path| path.to_string_lossy().into_owned());
+        let timeout = convert::wait("timeout", timeout)?;
+        Ok(Self {
+            link: Link::new(connection_string, ca_file, timeout).or_raise()?,
+        })
+    }
+
+    #[getter]
+    fn endpoint(&self) -> String {
+        self.link.endpoint()
+    }
+
+    fn describe<'py>(&self, py: Python<'py>, entity: &str) -> PyResult<Bound<'py, PyAny>> {
+        let request = Request::get("describe").with("entity", entity);
+        as_python(py, &self.ask(py, &request, Duration::ZERO)?)
+    }
+
+    fn send<'py>(&self, entity: &str, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let request = Request::post("send").with("entity", entity).with_stream();
+        let answer = self.upload(data, &request)?;
+        let stored = PyDict::new(data.py());
+        for (partition, rows) in answer.object("stored").or_raise()? {
+            let partition: u16 = partition.parse().map_err(|_| PyValueError::new_err("partition"))?;
+            stored.set_item(partition, rows.as_u64())?;
+        }
+        Ok(stored)
+    }
+
+    #[pyo3(signature = (entity, *, max_message_count, max_wait_time=0.0, receive_mode="peek_lock"))]
+    fn receive(
+        &self,
+        py: Python<'_>,
+        entity: &str,
+        max_message_count: i64,
+        max_wait_time: f64,
+        receive_mode: &str,
+    ) -> PyResult<ArrowTable> {
+        let wait_ms = ms("max_wait_time", max_wait_time)?;
+        let request = Request::post("receive")
+            .with("entity", entity)
+            .with(
+                "max_message_count",
+                &count("max_message_count", max_message_count)?.to_string(),
+            )
+            .with("max_wait_time_ms", &wait_ms.to_string())
+            .with("receive_mode", receive_mode);
+        Ok(self.ask_rows(py, &request, Duration::from_millis(wait_ms))?.0)
+    }
+
+    #[pyo3(signature = (entity, lock_tokens, outcome, *, reason=None, description=None))]
+    fn settle(
+        &self,
+        entity: &str,
+        lock_tokens: &Bound<'_, PyAny>,
+        outcome: &str,
+        reason: Option<&str>,
+        description: Option<&str>,
+    ) -> PyResult<Vec<u64>> {
+        let tokens = tokens(lock_tokens)?.tokens;
+        let request = Request::post("settle").with_json(&json!({
+            "entity": entity,
+            "lock_tokens": to_hex(tokens.as_flattened()),
+            "outcome": outcome,
+            "reason": reason,
+            "description": description,
+        }));
+        self.ask(lock_tokens.py(), &request, Duration::ZERO)?
+            .numbers("lost")
+            .or_raise()
+    }
+
+    #[pyo3(signature = (entity, partition, from_sequence_number, *, to_sequence_number=None, max_bytes=2 << 20, include_body=true))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    fn peek(
+        &self,
+        py: Python<'_>,
+        entity: &str,
+        partition: i64,
+        from_sequence_number: i64,
+        to_sequence_number: Option<i64>,
+        max_bytes: i64,
+        include_body: bool,
+    ) -> PyResult<(ArrowTable, Option<u64>)> {
+        let mut request = Request::get("peek")
+            .with("entity", entity)
+            .with("partition", &count("partition", partition)?.to_string())
+            .with(
+                "from",
+                &count("from_sequence_number", from_sequence_number)?.to_string(),
+            )
+            .with("max_bytes", &count("max_bytes", max_bytes)?.to_string())
+            .with("include_body", if include_body { "true" } else { "false" });
+        if let Some(to) = to_sequence_number {
+            request = request.with("to", &count("to_sequence_number", to)?.to_string());
+        }
+        self.ask_rows(py, &request, Duration::ZERO)
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.link.close());
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Option<Py<PyAny>>,
+        exc_value: Option<Py<PyAny>>,
+        traceback: Option<Py<PyAny>>,
+    ) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("BulkClient(endpoint={:?})", self.link.endpoint())
+    }
+}
+
+/// A number that is not negative.
+pub(super) fn count(name: &str, value: i64) -> PyResult<u64> {
+    u64::try_from(value).map_err(|_| PyValueError::new_err(format!("{name} cannot be negative: {value}")))
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The connection of a `BulkClient` to its server: one per process, waits that a signal ends, errors as exceptions.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use oxbus_broker::SystemClock;
+use oxbus_model::{Clock, Error, ErrorKind, Timestamp};
+use oxbus_wire::client::{Client, Failure, Patience};
+use oxbus_wire::{Address, Fault, FaultKind};
+use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
+
+use crate::error::{OrRaise, named, raise};
+use crate::fork::Owned;
+use crate::waiting;
+
+/// The client of one process, and of the processes that are forked from it.
+struct Generation {
+    client: Owned<Client>,
+    /// That of a child: its parent's connections are the parent's.
+    child: OnceLock<Box<Self>>,
+}
+
+/// What it takes to connect, and the connections.
+pub(super) struct Link {
+    address: Address,
+    ca_file: Option<String>,
+    pub(super) timeout: Duration,
+    first: Generation,
+    closed: AtomicBool,
+}
+
+fn now() -> Timestamp {
+    SystemClock::new().now()
+}
+
+impl Generation {
+    fn new(address: &Address, ca_file: Option<&str>) -> oxbus_model::Result<Self> {
+        Ok(Self {
+            client: Owned::new(Client::new(address.clone(), ca_file, now)?),
+            child: OnceLock::new(),
+        })
+    }
+}
+
+impl Link {
+    pub(super) fn new(
+        connection_string: &str,
+        ca_file: Option<String>,
+        timeout: Duration,
+    ) -> oxbus_model::Result<Self> {
+        let address = Address::parse(connection_string)?;
+        let first = Generation::new(&address, ca_file.as_deref())?;
+        Ok(Self {
+            address,
+            ca_file,
+            timeout,
+            first,
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn endpoint(&self) -> String {
+        self.address.endpoint()
+    }
+
+    /// The client of this process.
+    pub(super) fn client(&self) -> PyResult<&Client> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the client was closed; make a new BulkClient",
+            ))
+            .or_raise();
+        }
+        let mut generation = &self.first;
+        loop {
+            if let Some(client) = generation.client.if_ours() {
+                return Ok(client);
+            }
+            generation = match generation.child.get() {
+                Some(child) => child,
+                None => {
+                    let child = Generation::new(&self.address, self.ca_file.as_deref()).or_raise()?;
+                    generation.child.get_or_init(|| Box::new(child))
+                }
+            };
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut generation = Some(&self.first);
+        while let Some(here) = generation {
+            if let Some(client) = here.client.if_ours() {
+                client.close_idle();
+            }
+            generation = here.child.get().map(|child| &**child);
+        }
+    }
+
+    /// Makes a call outside the interpreter. `extra` is what the server is asked to wait beyond the time of a call.
+    pub(super) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        extra: Duration,
+        work: impl FnOnce(&Client, &Patience<'_>) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        let client = self.client()?;
+        let timeout = self.timeout.saturating_add(extra);
+        let (done, signal) = waiting::in_network(py, |slice, wants_to_leave| {
+            let patience = Patience {
+                timeout,
+                slice: slice.min(timeout),
+                wants_to_leave,
+            };
+            work(client, &patience)
+        })?;
+        if let Some(signal) = signal.filter(|_| matches!(done, Err(Failure::Left))) {
+            return Err(signal);
+        }
+        done.map_err(|failure| raise_failure(py, failure))
+    }
+}
+
+/// The exception of a call that failed.
+fn raise_failure(py: Python<'_>, failure: Failure) -> PyErr {
+    match failure {
+        Failure::Fault(fault) => raise_fault(py, fault),
+        Failure::Connection(text) => named("ServiceBusConnectionError", &text, |_| Ok(())),
+        Failure::Timeout(text) => named("OperationTimeoutError", &text, |_| Ok(())),
+        Failure::Left => named("OperationTimeoutError", "the interpreter is exiting", |_| Ok(())),
+    }
+}
+
+fn raise_fault(py: Python<'_>, fault: Fault) -> PyErr {
+    let Fault {
+        kind,
+        detail,
+        rows,
+        stored,
+    } = fault;
+    match kind {
+        FaultKind::Broker(kind) => raise(&Error::new(kind, detail)),
+        FaultKind::Unauthenticated => named("ServiceBusAuthenticationError", &detail, |_| Ok(())),
+        FaultKind::PartialSend => named("PartialSendError", &detail, |keywords| {
+            keywords.set_item("rows", rows)?;
+            keywords.set_item("partitions", stored.into_py_dict(py)?)
+        }),
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bulk plane: `BulkServer`, which serves a namespace, and `BulkClient`, which calls such a server.
+
+mod calls;
+mod client;
+mod link;
+mod rows;
+mod server;
+
+pub(crate) use client::BulkClient;
+pub(crate) use server::{BulkServer, Wishes};

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows on their way to a server and back.
+
+use crate::arrow::{ArrowTable, Batches};
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
+use oxbus_arrow::stream::{Decoder, Encoder, parts};
+use oxbus_model::caps::BULK_PIECE_BYTES;
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_wire::client::{Answer, Failure, Patience};
+
+/// Makes the bytes of rows, piece by piece.
+pub(super) struct Upload {
+    batches: Batches,
+    /// Parts of a batch that was too large for one piece.
+    waiting: Box<dyn Iterator<Item = RecordBatch> + Send>,
+    encoder: Option<Encoder>,
+}
+
+impl Upload {
+    pub(super) fn new(batches: Batches) -> Result<Self> {
+        let encoder = Encoder::new(&batches.schema())?;
+        Ok(Self {
+            batches,
+            waiting: Box::new(std::iter::empty()),
+            encoder: Some(encoder),
+        })
+    }
+
+    /// The next bytes; none after the end.
+    pub(super) fn next(&mut self) -> Result<Option<Vec<Buffer>>> {
+        let Some(encoder) = self.encoder.as_mut() else {
+            return Ok(None);
+        };
+        loop {
+            if let Some(part) = self.waiting.next() {
+                return encoder.batch(&part).map(Some);
+            }
+            match self.batches.next()? {
+                Some(batch) => self.waiting = Box::new(parts(batch, BULK_PIECE_BYTES)),
+                None => return self.encoder.take().map(Encoder::finish).transpose(),
+            }
+        }
+    }
+}
+
+/// Rows that a server sent.
+pub(super) struct Download {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Download {
+    /// Reads all rows of an answer.
+    pub(super) fn read(mut answer: Answer<'_>, patience: &Patience<'_>) -> std::result::Result<Self, Failure> {
+        let mut decoder = Decoder::default();
+        let mut batches = Vec::new();
+        loop {
+            let mut piece = vec![0; BULK_PIECE_BYTES];
+            let mut filled = 0;
+            while filled < piece.len() {
+                match answer.read(&mut piece[filled..], patience)? {
+                    0 => break,
+                    read => filled += read,
+                }
+            }
+            if filled == 0 {
+                break;
+            }
+            let is_over = filled < piece.len();
+            piece.truncate(filled);
+            batches.extend(decoder.push(Buffer::from_vec(piece))?);
+            if is_over {
+                break;
+            }
+        }
+        let schema = decoder
+            .schema()
+            .ok_or_else(|| Error::new(ErrorKind::Corrupt, "the server sent no table; is a proxy in between?"))?;
+        decoder.finish()?;
+        Ok(Self { schema, batches })
+    }
+
+    pub(super) fn table(self) -> ArrowTable {
+        ArrowTable::new(self.schema, self.batches)
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `GET /peek`: a page of one partition, looked at and left as it is.
+
+use axum::extract::State;
+use axum::response::Response;
+use oxbus_arrow::TableBuilder;
+use oxbus_broker::Receiver;
+use oxbus_broker::client::Browsed;
+use oxbus_broker::entity::Queue;
+use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, PEEK_MESSAGES_MAX};
+use oxbus_model::options::{ReceiveMode, in_range};
+use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
+use serde::Deserialize;
+
+use super::parameters::Parameters;
+use super::rows::page;
+use super::{Plane, entity};
+use crate::status::Refusal;
+use crate::work::on_thread;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Question {
+    entity: String,
+    partition: u16,
+    from: u64,
+    #[serde(default)]
+    to: Option<u64>,
+    max_bytes: u64,
+    include_body: bool,
+}
+
+pub(super) async fn peek(
+    State(plane): State<Plane>,
+    Parameters(question): Parameters<Question>,
+) -> std::result::Result<Response, Refusal> {
+    let page = on_thread(move || {
+        in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
+        let (path, _) = entity::parse(&question.entity);
+        let is_partitioned = plane.namespace().entity(path)?.is_partitioned();
+        let partition = PartitionId(question.partition);
+        // What is not partitioned is partition 0.
+        let only = (is_partitioned || partition.0 != 0).then_some(partition);
+        let receiver = entity::receiver(plane.namespace(), &question.entity, ReceiveMode::PeekLock, only)?;
+        let (found, next) = look(&receiver, &question)?;
+        let bytes = if question.include_body {
+            question.max_bytes as usize
+        } else {
+            0
+        };
+        let mut builder = TableBuilder::new(found.len(), bytes.min(BULK_PAGE_BYTES_MAX));
+        for browsed in &found {
+            builder.push_browsed(receiver.queue(), browsed, question.include_body)?;
+        }
+        Ok((builder.finish()?, next))
+    });
+    let (batch, next) = page.await?;
+    Ok(page_of(&batch, next)?)
+}
+
+fn page_of(batch: &arrow_array::RecordBatch, next: Option<SequenceNumber>) -> Result<Response> {
+    page(batch, next.map(|next| next.0))
+}
+
+/// The messages of a page, and the number of the next one.
+fn look(receiver: &Receiver, question: &Question) -> Result<(Vec<Browsed>, Option<SequenceNumber>)> {
+    let index = usize::from(question.partition);
+    let first = Queue::sequence_number(index, Counter::FIRST);
+    let last = question.to.map_or(u64::MAX, |to| to);
+    let mut from = SequenceNumber(question.from.max(first.0));
+    let mut found: Vec<Browsed> = Vec::new();
+    let mut bytes = 0;
+    loop {
+        if from.partition().0 != question.partition {
+            return Ok((found, None));
+        }
+        let browsed = receiver.browse(PEEK_MESSAGES_MAX, Some(from))?;
+        if browsed.is_empty() {
+            return Ok((found, None));
+        }
+        for browsed in browsed {
+            let number = Queue::sequence_number(browsed.index, browsed.message.counter);
+            if number.0 > last || browsed.index != index {
+                return Ok((found, None));
+            }
+            let size = browsed.message.record.len();
+            if !found.is_empty() && bytes + size > question.max_bytes as usize {
+                return Ok((found, Some(number)));
+            }
+            bytes += size;
+            from = SequenceNumber(number.0 + 1);
+            found.push(browsed);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Arrow streams as bodies of answers.
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use oxbus_arrow::stream::Encoder;
+use oxbus_model::Result;
+use oxbus_wire::{ARROW_STREAM, NEXT_HEADER};
+
+/// Pieces below this are written together.
+const SMALL_BYTES: usize = 16 << 10;
+
+struct Owned(Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+/// The bytes of an encoder, small ones together, large ones as they are.
+pub(super) fn pieces(buffers: Vec<Buffer>) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
+    let mut together = BytesMut::new();
+    for buffer in buffers {
+        if buffer.len() < SMALL_BYTES {
+            together.extend_from_slice(&buffer);
+            continue;
+        }
+        if !together.is_empty() {
+            pieces.push(together.split().freeze());
+        }
+        pieces.push(Bytes::from_owner(Owned(buffer)));
+    }
+    if !together.is_empty() {
+        pieces.push(together.freeze());
+    }
+    pieces
+}
+
+/// An answer with an Arrow stream.
+pub(super) fn response(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let kind = HeaderValue::from_static(ARROW_STREAM);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// The pieces as a body, one after the other.
+pub(super) fn body(pieces: Vec<Bytes>) -> Body {
+    let pieces = pieces.into_iter().map(Ok::<_, std::convert::Infallible>);
+    Body::from_stream(futures_util::stream::iter(pieces))
+}
+
+/// An answer with one batch, and where the next page begins.
+pub(super) fn page(batch: &RecordBatch, next: Option<u64>) -> Result<Response> {
+    let mut encoder = Encoder::new(&batch.schema())?;
+    let mut buffers = encoder.batch(batch)?;
+    buffers.extend(encoder.finish()?);
+    let mut response = response(body(pieces(buffers)));
+    if let Some(next) = next {
+        response.headers_mut().insert(NEXT_HEADER, HeaderValue::from(next));
+    }
+    Ok(response)
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `POST /send`: rows of an Arrow stream as messages, checked as they come, stored when all are there.
+//!
+//! While one piece is checked on a thread, the next one comes in; no more is taken from the network than that. A stream that
+//! breaks off, or that is refused, stores nothing.
+
+use std::time::Duration;
+
+use arrow_array::StructArray;
+use arrow_buffer::Buffer;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use oxbus_arrow::stream::Decoder;
+use oxbus_arrow::{Columns, NotSent, Outgoing};
+use oxbus_broker::Sender;
+use oxbus_model::caps::{
+    BULK_BODY_IDLE_MS_MAX, BULK_DRAIN_MS_MAX, BULK_PIECE_BYTES, BULK_SEND_BYTES_MAX, BULK_SENDS_BYTES_MAX,
+};
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_wire::{Fault, FaultKind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::parameters::Parameters;
+use super::{HeldBytes, Plane};
+use crate::status::Refusal;
+use crate::work::on_thread;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Target {
+    entity: String,
+}
+
+/// Rows that are checked, and what the next bytes continue.
+struct Incoming {
+    outgoing: Outgoing<Sender>,
+    decoder: Decoder,
+}
+
+impl Incoming {
+    fn push(mut self, bytes: Bytes) -> Result<Self> {
+        for batch in self.decoder.push(Buffer::from(bytes))? {
+            let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
+            self.outgoing.push(&columns)?;
+        }
+        Ok(self)
+    }
+}
+
+pub(super) async fn send(
+    State(plane): State<Plane>,
+    Parameters(target): Parameters<Target>,
+    body: Body,
+) -> std::result::Result<Json<Value>, Refusal> {
+    let mut held = HeldBytes::new(&plane);
+    let incoming = {
+        let plane = plane.clone();
+        on_thread(move || {
+            let sender = plane.namespace().sender(&target.entity)?;
+            Ok(Incoming {
+                outgoing: Outgoing::new(sender, plane.new_id())?,
+                decoder: Decoder::default(),
+            })
+        })
+        .await?
+    };
+    let mut body = Pieces::new(body);
+    let incoming = match take(&mut body, incoming, Incoming::push, |bytes| admit(&mut held, bytes)).await {
+        Ok(incoming) => incoming,
+        Err(error) => {
+            body.drain().await;
+            return Err(error.into());
+        }
+    };
+    let sent = on_thread(move || {
+        incoming.decoder.finish()?;
+        Ok(incoming.outgoing.send())
+    });
+    match sent.await?.outcome() {
+        Ok(stored) => Ok(Json(json!({ "stored": stored }))),
+        Err(failed) => Err(Refusal(not_sent(failed))),
+    }
+}
+
+/// Refuses rows that would take too much memory.
+fn admit(held: &mut HeldBytes, bytes: usize) -> Result<()> {
+    if held.bytes + bytes > BULK_SEND_BYTES_MAX {
+        let detail = format!("the rows are too large; send less at once: limit={BULK_SEND_BYTES_MAX} bytes");
+        return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
+    }
+    if !held.take(bytes, BULK_SENDS_BYTES_MAX) {
+        let detail = "the server has too many rows of unfinished sends in memory; wait, then send again";
+        return Err(Error::new(ErrorKind::ServerBusy, detail));
+    }
+    Ok(())
+}
+
+fn not_sent(failed: NotSent) -> Fault {
+    match failed {
+        NotSent::Nothing(error) => Fault::from(error),
+        NotSent::Part { detail, rows, stored } => Fault {
+            kind: FaultKind::PartialSend,
+            detail,
+            rows,
+            stored,
+        },
+    }
+}
+
+/// Feeds all pieces of a body to `push`, on threads, while the next ones come in.
+pub(super) async fn take<T: Send + 'static>(
+    body: &mut Pieces,
+    mut into: T,
+    push: impl Fn(T, Bytes) -> Result<T> + Copy + Send + 'static,
+    mut admit: impl FnMut(usize) -> Result<()>,
+) -> Result<T> {
+    let mut piece = body.next().await?;
+    while let Some(bytes) = piece {
+        admit(bytes.len())?;
+        let working = tokio::spawn(on_thread(move || push(into, bytes)));
+        let next = body.next().await;
+        into = working.await.map_err(|_| {
+            let detail = "the server failed within the call; look at its error output";
+            Error::new(ErrorKind::Storage, detail)
+        })??;
+        piece = next?;
+    }
+    Ok(into)
+}
+
+/// A body in pieces of a useful size.
+pub(super) struct Pieces {
+    body: Body,
+    is_over: bool,
+}
+
+impl Pieces {
+    pub(super) fn new(body: Body) -> Self {
+        Self { body, is_over: false }
+    }
+
+    /// Some bytes; `None` at the end. A body that breaks off or stalls is an error.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let Some(first) = self.frame().await? else {
+            return Ok(None);
+        };
+        if first.len() >= BULK_PIECE_BYTES / 2 {
+            return Ok(Some(first));
+        }
+        let mut together = BytesMut::from(first);
+        while together.len() < BULK_PIECE_BYTES / 2 {
+            match self.frame().await? {
+                Some(bytes) => together.extend_from_slice(&bytes),
+                None => break,
+            }
+        }
+        Ok(Some(together.freeze()))
+    }
+
+    async fn frame(&mut self) -> Result<Option<Bytes>> {
+        let patience = Duration::from_millis(BULK_BODY_IDLE_MS_MAX);
+        loop {
+            if self.is_over {
+                return Ok(None);
+            }
+            let frame = tokio::time::timeout(patience, self.body.frame()).await.map_err(|_| {
+                self.is_over = true;
+                let detail = format!("no more rows came for {} s; send them sooner", patience.as_secs());
+                Error::new(ErrorKind::Timeout, detail)
+            })?;
+            match frame {
+                None => self.is_over = true,
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+                Some(Err(_)) => {
+                    self.is_over = true;
+                    let detail = "the stream of rows broke off; nothing was stored, send them again";
+                    return Err(Error::new(ErrorKind::InvalidArgument, detail));
+                }
+            }
+        }
+    }
+
+    /// Reads on for a while and keeps nothing: whoever still writes reads an answer only afterwards.
+    pub(super) async fn drain(&mut self) {
+        let patience = Duration::from_millis(BULK_DRAIN_MS_MAX);
+        let rest = async { while let Ok(Some(_)) = self.frame().await {} };
+        let _ = tokio::time::timeout(patience, rest).await;
+    }
+}

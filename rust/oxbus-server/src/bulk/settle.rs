@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `POST /settle`: the end of locks, by their tokens.
+
+use axum::Json;
+use axum::extract::State;
+use oxbus_broker::client::{SettleKey, Settlement};
+use oxbus_model::options::ReceiveMode;
+use oxbus_model::{Error, ErrorKind, LockToken, Result};
+use oxbus_wire::from_hex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::parameters::Command;
+use super::{Plane, entity};
+use crate::status::Refusal;
+use crate::work::on_thread;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Settle {
+    entity: String,
+    /// 32 hexadecimal digits each, one behind the other.
+    lock_tokens: String,
+    #[serde(flatten)]
+    how: How,
+}
+
+/// How messages are settled.
+#[derive(Deserialize)]
+pub(super) struct How {
+    outcome: String,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+impl How {
+    /// As the broker says it.
+    pub(super) fn settlement(&self) -> Result<Settlement<'_>> {
+        let settlement = match self.outcome.as_str() {
+            "complete" => Settlement::Complete,
+            "abandon" => Settlement::Abandon(&[]),
+            "defer" => Settlement::Defer(&[]),
+            "dead_letter" => {
+                return Ok(Settlement::DeadLetter {
+                    reason: self.reason.as_deref(),
+                    description: self.description.as_deref(),
+                    changes: &[],
+                });
+            }
+            other => {
+                let detail = format!("unknown outcome; use `complete`, `abandon`, `defer` or `dead_letter`: `{other}`");
+                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+            }
+        };
+        if self.reason.is_some() || self.description.is_some() {
+            let detail = "only a dead-lettered message has a reason and a description; leave them out";
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        Ok(settlement)
+    }
+}
+
+pub(super) async fn settle(
+    State(plane): State<Plane>,
+    Command(command): Command<Settle>,
+) -> std::result::Result<Json<Value>, Refusal> {
+    let lost = on_thread(move || {
+        let tokens = from_hex(&command.lock_tokens)
+            .filter(|tokens| tokens.len() % 16 == 0)
+            .ok_or_else(|| {
+                let detail =
+                    "lock_tokens must be tokens of 16 bytes; take them from column lock_token of received rows";
+                Error::new(ErrorKind::InvalidArgument, detail)
+            })?;
+        let receiver = entity::receiver(plane.namespace(), &command.entity, ReceiveMode::PeekLock, None)?;
+        let (tokens, _) = tokens.as_chunks::<16>();
+        let mut lost = Vec::new();
+        let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
+        let mut positions = Vec::with_capacity(tokens.len());
+        for (position, token) in tokens.iter().enumerate() {
+            match receiver.open_token(LockToken(*token)) {
+                Some(key) => {
+                    keys.push(key);
+                    positions.push(position);
+                }
+                None => lost.push(position),
+            }
+        }
+        let lost_keys = receiver.settle_many(&keys, command.how.settlement()?)?;
+        lost.extend(lost_keys.into_iter().map(|position| positions[position]));
+        lost.sort_unstable();
+        Ok(lost)
+    });
+    Ok(Json(json!({ "lost": lost.await? })))
+}

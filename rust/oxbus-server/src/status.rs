@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From error kind to HTTP status: one table.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use oxbus_model::{Error, ErrorKind};
+use oxbus_wire::{Fault, FaultKind};
+
+/// An answer that says what went wrong.
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) Fault);
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self(Fault::from(error))
+    }
+}
+
+/// A refusal of something that is wrong with the request itself.
+pub(crate) fn bad_request(detail: impl Into<String>) -> Refusal {
+    Refusal::from(Error::new(ErrorKind::InvalidArgument, detail))
+}
+
+/// The status of an error.
+pub(crate) fn status(kind: &FaultKind) -> StatusCode {
+    let FaultKind::Broker(kind) = kind else {
+        return match kind {
+            FaultKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+    };
+    match kind {
+        ErrorKind::EntityNotFound | ErrorKind::MessageNotFound => StatusCode::NOT_FOUND,
+        ErrorKind::MessageLockLost | ErrorKind::SessionLockLost | ErrorKind::MessageAlreadySettled => StatusCode::GONE,
+        ErrorKind::EntityAlreadyExists
+        | ErrorKind::SessionCannotBeLocked
+        | ErrorKind::InvalidOperation
+        | ErrorKind::EntityDisabled
+        | ErrorKind::TransactionOver
+        | ErrorKind::TransactionTimeout
+        | ErrorKind::NamespaceInUse => StatusCode::CONFLICT,
+        ErrorKind::MessageSizeExceeded => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorKind::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorKind::ServerBusy | ErrorKind::PartitionUnavailable | ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        ErrorKind::NotSupported => StatusCode::NOT_IMPLEMENTED,
+        ErrorKind::InvalidArgument | ErrorKind::InvalidRule | ErrorKind::KeyMismatch => StatusCode::BAD_REQUEST,
+        ErrorKind::Corrupt | ErrorKind::Storage | ErrorKind::Forked => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = status(&self.0.kind);
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (status, json, self.0.to_json()).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = axum::http::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::ErrorKind;
+    use oxbus_wire::FaultKind;
+
+    use super::status;
+
+    #[test]
+    fn every_kind_has_a_status_of_an_error() {
+        for kind in ErrorKind::ALL {
+            let status = status(&FaultKind::Broker(kind));
+            assert!(status.is_client_error() || status.is_server_error(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_work_later_is_not_the_fault_of_the_caller() {
+        let transient = ErrorKind::ALL.into_iter().filter(|kind| kind.is_transient());
+        for kind in transient.filter(|kind| *kind != ErrorKind::SessionCannotBeLocked) {
+            assert!(status(&FaultKind::Broker(kind)).is_server_error(), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The server's certificate.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use oxbus_model::{Error, ErrorKind, Result};
+use rustls::ServerConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+use crate::options::TlsFiles;
+
+/// What shakes hands with clients.
+pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
+    let unreadable = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
+        let detail = format!(
+            "{what} cannot be read; give the path of a PEM file: `{}`: {error}",
+            path.display()
+        );
+        Error::new(ErrorKind::InvalidArgument, detail)
+    };
+    let chain: Vec<CertificateDer<'_>> = CertificateDer::pem_file_iter(&files.certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| unreadable("certificate", &files.certificate, &error))?;
+    let key = PrivateKeyDer::from_pem_file(&files.private_key)
+        .map_err(|error| unreadable("private_key", &files.private_key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has cipher suites for these versions")
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| unreadable("certificate or private_key", &files.certificate, &error))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

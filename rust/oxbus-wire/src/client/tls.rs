@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whom a client trusts.
+
+use std::sync::Arc;
+
+use oxbus_model::{Error, ErrorKind, Result};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+/// Trusts the certificates in a PEM file, or those of the system.
+pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = match ca_file {
+        Some(path) => {
+            let unreadable = |error: rustls_pki_types::pem::Error| {
+                let detail =
+                    format!("ca_file cannot be read; give the path of a PEM file with certificates: `{path}`: {error}");
+                Error::new(ErrorKind::InvalidArgument, detail)
+            };
+            let certificates: Vec<CertificateDer<'_>> = CertificateDer::pem_file_iter(path)
+                .and_then(Iterator::collect)
+                .map_err(unreadable)?;
+            roots.add_parsable_certificates(certificates)
+        }
+        None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+    };
+    if added == 0 {
+        let detail = match ca_file {
+            Some(path) => format!("ca_file has no certificate; give the PEM file of the server's issuer: `{path}`"),
+            None => "this system has no trusted certificates; name the server's issuer with ca_file".to_owned(),
+        };
+        return Err(Error::new(ErrorKind::InvalidArgument, detail));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has cipher suites for these versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Errors on the wire: `{"error": {"kind": …, "detail": …}}`.
+
+use std::collections::BTreeMap;
+
+use oxbus_model::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FaultKind {
+    /// What the broker says.
+    Broker(ErrorKind),
+    /// A send stored some rows only.
+    PartialSend,
+    /// The caller did not show that it knows the key.
+    Unauthenticated,
+}
+
+/// An error of a request.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// What is wrong.
+    pub kind: FaultKind,
+    /// What happened and what to do.
+    pub detail: String,
+    /// After a send that stored some rows only: indexes of those that it did not store.
+    pub rows: Vec<usize>,
+    /// After a send that stored some rows only: partition id → rows that it stored.
+    pub stored: BTreeMap<u16, usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    error: Body,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    kind: String,
+    detail: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<usize>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    stored: BTreeMap<u16, usize>,
+}
+
+impl Fault {
+    /// An error of a kind of its own.
+    pub fn new(kind: FaultKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            rows: Vec::new(),
+            stored: BTreeMap::new(),
+        }
+    }
+
+    /// The caller did not show that it knows the key.
+    pub fn unauthenticated(detail: impl Into<String>) -> Self {
+        Self::new(FaultKind::Unauthenticated, detail)
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        let body = Body {
+            kind: self.kind.name(),
+            detail: self.detail.clone(),
+            rows: self.rows.clone(),
+            stored: self.stored.clone(),
+        };
+        serde_json::to_string(&Envelope { error: body }).expect("text and numbers are JSON")
+    }
+
+    /// From JSON; `None` when it is something else.
+    pub fn from_json(text: &[u8]) -> Option<Self> {
+        let Envelope { error } = serde_json::from_slice(text).ok()?;
+        Some(Self {
+            kind: FaultKind::named(&error.kind)?,
+            detail: error.detail,
+            rows: error.rows,
+            stored: error.stored,
+        })
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::new(FaultKind::Broker(error.kind()), error.detail())
+    }
+}
+
+impl FaultKind {
+    /// Its name on the wire.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Broker(kind) => format!("{kind:?}"),
+            Self::PartialSend => "PartialSend".to_owned(),
+            Self::Unauthenticated => "Unauthenticated".to_owned(),
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "PartialSend" => Some(Self::PartialSend),
+            "Unauthenticated" => Some(Self::Unauthenticated),
+            _ => ErrorKind::ALL
+                .into_iter()
+                .find(|kind| format!("{kind:?}") == name)
+                .map(Self::Broker),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::{Error, ErrorKind};
+
+    use super::{Fault, FaultKind};
+
+    #[test]
+    fn every_kind_comes_back() {
+        for kind in ErrorKind::ALL {
+            let fault = Fault::from(Error::new(kind, "what \"to\" do"));
+            let back = Fault::from_json(fault.to_json().as_bytes()).expect("a fault");
+            assert_eq!(back.kind, FaultKind::Broker(kind));
+            assert_eq!(back.detail, "what \"to\" do");
+        }
+    }
+
+    #[test]
+    fn rows_of_a_partial_send_come_back() {
+        let mut fault = Fault::new(FaultKind::PartialSend, "2 rows");
+        fault.rows = vec![3, 5];
+        fault.stored.insert(7, 11);
+        let back = Fault::from_json(fault.to_json().as_bytes()).expect("a fault");
+        assert_eq!(back.kind, FaultKind::PartialSend);
+        assert_eq!(back.rows, [3, 5]);
+        assert_eq!(back.stored[&7], 11);
+    }
+
+    #[test]
+    fn what_is_no_fault_is_none() {
+        for text in [
+            "",
+            "{}",
+            "<html>",
+            "{\"error\": {\"kind\": \"Unheard\", \"detail\": \"\"}}",
+        ] {
+            assert!(Fault::from_json(text.as_bytes()).is_none(), "{text}");
+        }
+    }
+}
