@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ import pytest
 from oxbus.spark.local import local_session
 
 # What the tests here share stands in a directory without a conftest, so that mypy finds it by its short name too.
-sys.path.insert(0, str(Path(__file__).with_name("kit")))
+KIT = str(Path(__file__).with_name("kit"))
+sys.path.insert(0, KIT)
 
 from spark_broker import Broker
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark on two cores that tries a task twice."""
+    """A local Spark on two cores that tries a task twice; its workers find the kit."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [KIT, os.environ.get("PYTHONPATH")]))
     with local_session("oxbus tests", "local[2,2]") as session:
         yield session
 

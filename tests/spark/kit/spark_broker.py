@@ -13,7 +13,7 @@ from oxbus.management import ServiceBusAdministrationClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-KEY = "b3hidXMtdGVzdC1rZXk="
+KEY = "b3hidXMtdGVzdC1rZXktMTIzNDU2"
 """The broker's key; no text of Spark or of ours may show it."""
 
 HOST = "127.0.0.1"
