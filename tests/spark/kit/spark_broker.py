@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import oxbus
@@ -93,3 +94,15 @@ class Broker:
                 for message in receiver.receive_messages(max_message_count=count, max_wait_time=5):
                     receiver.dead_letter_message(message, reason=reason)
                     count -= 1
+
+    def recreate(self, queue: str) -> None:
+        """Delete a queue and make one of that name."""
+        ServiceBusAdministrationClient(self.namespace).delete_queue(queue)
+        self.create(queue)
+
+    def wait_for_lapse(self, queue: str, seconds: float = 60.0) -> None:
+        """Wait until no reservation of a queue holds its messages."""
+        deadline = time.monotonic() + seconds
+        while any(it["standing"] == "live" for it in self.client.reservations(queue)):
+            assert time.monotonic() < deadline, "the reservations do not lapse"
+            time.sleep(0.05)
