@@ -4,8 +4,10 @@
 //! Knows no Python and no socket. What is wrong with a table is an error of kind invalid argument that names the column.
 
 mod column;
+mod properties;
 mod rows;
 mod send;
+mod stage;
 pub mod stream;
 mod table;
 mod tokens;
@@ -14,8 +16,10 @@ use arrow_schema::ArrowError;
 use oxbus_model::{Error, ErrorKind};
 
 pub use column::{Bytes, Kind};
+pub use properties::PropertiesAs;
 pub use rows::Columns;
 pub use send::{NewId, NotSent, Outgoing, Sent};
+pub use stage::Putting;
 pub use table::{TableBuilder, reserved_table, table};
 pub use tokens::{LockTokens, lock_tokens};
 

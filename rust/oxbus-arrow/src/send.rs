@@ -120,28 +120,13 @@ impl<S: Borrow<Sender>> Outgoing<S> {
     /// Checks and encodes further rows.
     pub fn push(&mut self, chunk: &Columns) -> Result<()> {
         let sender = self.sender.borrow();
-        let max = sender.queue().message_size_bytes_max();
         for row in 0..chunk.rows() {
-            let encoded = chunk.with_row(row, &mut self.properties, |fields| {
-                if fields.message_id.is_none() {
-                    fields.message_id = Some(MessageId::Assigned((self.new_id)()));
-                }
-                let route = match (
-                    sender.route(fields)?,
-                    chunk.partition(row, sender.queue().partitions())?,
-                ) {
-                    (Route::Keyed(_), Some(wish)) => return Err(has_key(wish)),
-                    (Route::Keyless, Some(wish)) => Route::Keyed(wish),
-                    (route, None) => route,
-                };
-                Ok((route, Row::new(fields, max)?))
-            });
             let number = self.number;
-            let (route, encoded) =
-                encoded.map_err(|error| Error::new(error.kind(), format!("row {number}: {}", error.detail())))?;
-            let (partition, keyed) = match route {
-                Route::Keyed(partition) => (partition, true),
-                Route::Keyless => (in_turn(&self.keyless, &mut self.next_keyless), false),
+            let (wish, route, encoded) = row_of(sender, chunk, row, &mut self.properties, self.new_id)
+                .map_err(|error| at_row(number, &error))?;
+            let (partition, keyed) = match (wish, route) {
+                (Some(partition), _) | (None, Route::Keyed(partition)) => (partition, true),
+                (None, Route::Keyless) => (in_turn(&self.keyless, &mut self.next_keyless), false),
             };
             self.groups[usize::from(partition.0)].push(encoded, number, keyed);
             self.number += 1;
@@ -218,11 +203,33 @@ fn in_turn(partitions: &[PartitionId], next: &mut usize) -> PartitionId {
     *partition
 }
 
-/// The error of a row that names its partition although its key does so.
-fn has_key(wish: PartitionId) -> Error {
-    let detail =
-        format!("partition_id cannot be set together with a key, which names the partition; set one of them: {wish}");
-    Error::new(ErrorKind::InvalidArgument, detail)
+/// A row as a message: the partition that it names, where its key sends it, its bytes.
+pub(crate) fn row_of(
+    sender: &Sender,
+    chunk: &Columns,
+    row: usize,
+    properties: &mut PropertiesBuilder,
+    new_id: NewId,
+) -> Result<(Option<PartitionId>, Route, Row)> {
+    let queue = sender.queue();
+    chunk.with_row(row, properties, |fields| {
+        if fields.message_id.is_none() {
+            fields.message_id = Some(MessageId::Assigned(new_id()));
+        }
+        let route = sender.route(fields)?;
+        let wish = chunk.partition(row, queue.partitions())?;
+        if let (Some(wish), Route::Keyed(_)) = (wish, route) {
+            let detail =
+                format!("partition_id cannot be set together with a key, which names the partition; set one of them: {wish}");
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        Ok((wish, route, Row::new(fields, queue.message_size_bytes_max())?))
+    })
+}
+
+/// An error with the index of its row.
+pub(crate) fn at_row(number: usize, error: &Error) -> Error {
+    Error::new(error.kind(), format!("row {number}: {}", error.detail()))
 }
 
 fn store(sender: &Sender, groups: Vec<Group>) -> Sent {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Received and browsed messages as columns.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::builder::{
     ArrayBuilder, BinaryBuilder, DurationMicrosecondBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder,
-    Int64Builder, MapBuilder, StringBuilder, TimestampMicrosecondBuilder,
+    Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use oxbus_broker::client::{Browsed, Delivery, SettleKey};
@@ -17,39 +16,13 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Counter, Result, Timestamp};
 use oxbus_store::{Phase, Stored};
 
+use crate::properties::{PropertiesAs, PropertiesColumn};
 use crate::unreadable;
 
 const TOKEN_BYTES: i32 = 16;
 
 fn micros(time: Timestamp) -> i64 {
     time.0 as i64 * 1000
-}
-
-/// The text form of a property value in a map of text to text.
-fn write_text(value: Value<'_>, out: &mut String) {
-    out.clear();
-    let written = match value {
-        Value::Null => Ok(()),
-        Value::Bool(true) => out.write_str("true"),
-        Value::Bool(false) => out.write_str("false"),
-        Value::Text(it) => out.write_str(it),
-        Value::Int(it) | Value::Time(it) => write!(out, "{it}"),
-        Value::Double(it) => write!(out, "{it:?}"),
-        Value::Bytes(it) => it.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
-        Value::Uuid(it) => {
-            let id = u128::from_be_bytes(it);
-            write!(
-                out,
-                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-                id >> 96,
-                id >> 80 & 0xffff,
-                id >> 64 & 0xffff,
-                id >> 48 & 0xffff,
-                id & ((1 << 48) - 1)
-            )
-        }
-    };
-    written.expect("writing to a string does not fail");
 }
 
 /// A column that few rows have a value in: a row without one costs nothing until a later row has one.
@@ -110,7 +83,7 @@ pub struct TableBuilder {
     body: BinaryBuilder,
     message_id: StringBuilder,
     texts: [Sparse<StringBuilder>; 7],
-    application_properties: MapBuilder<StringBuilder, StringBuilder>,
+    application_properties: PropertiesColumn,
     scheduled: Sparse<TimestampMicrosecondBuilder>,
     time_to_live: Sparse<DurationMicrosecondBuilder>,
     sequence_number: Int64Builder,
@@ -121,7 +94,6 @@ pub struct TableBuilder {
     lock_token: FixedSizeBinaryBuilder,
     state: StringBuilder,
     dead_letter: [Sparse<StringBuilder>; 2],
-    scratch: String,
 }
 
 const TEXTS: [&str; 7] = [
@@ -144,7 +116,7 @@ impl TableBuilder {
             body: BinaryBuilder::with_capacity(rows, body_bytes),
             message_id: StringBuilder::with_capacity(rows, rows * 32),
             texts: std::array::from_fn(|_| text()),
-            application_properties: MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()),
+            application_properties: PropertiesColumn::new(PropertiesAs::Map),
             scheduled: Sparse(time()),
             time_to_live: Sparse(DurationMicrosecondBuilder::with_capacity(rows)),
             sequence_number: Int64Builder::with_capacity(rows),
@@ -155,8 +127,14 @@ impl TableBuilder {
             lock_token: FixedSizeBinaryBuilder::with_capacity(rows, TOKEN_BYTES),
             state: StringBuilder::with_capacity(rows, rows * 6),
             dead_letter: [text(), text()],
-            scratch: String::new(),
         }
+    }
+
+    /// With application properties in another form.
+    #[must_use]
+    pub fn with_properties(mut self, form: PropertiesAs) -> Self {
+        self.application_properties = PropertiesColumn::new(form);
+        self
     }
 
     /// Adds a received message.
@@ -255,18 +233,7 @@ impl TableBuilder {
             }
         }
         let properties = fields.application_properties;
-        for (key, value) in properties.into_iter().flat_map(|it| it.iter().collect::<Vec<_>>()) {
-            self.application_properties.keys().append_value(key);
-            if value == Value::Null {
-                self.application_properties.values().append_null();
-            } else {
-                write_text(value, &mut self.scratch);
-                self.application_properties.values().append_value(&self.scratch);
-            }
-        }
-        self.application_properties
-            .append(properties.is_some())
-            .map_err(|error| unreadable(&error))?;
+        self.application_properties.push(properties)?;
         if let Some(due) = fields.scheduled_enqueue_time {
             self.scheduled.at(self.rows).append_value(micros(due));
         }
@@ -312,7 +279,7 @@ impl TableBuilder {
         for (name, column) in TEXTS.iter().zip(&mut self.texts) {
             columns.push((name, column.finish(self.rows)));
         }
-        columns.push(("application_properties", Arc::new(self.application_properties.finish())));
+        columns.push(("application_properties", self.application_properties.finish()));
         columns.push(("scheduled_enqueue_time_utc", self.scheduled.finish(self.rows)));
         columns.push(("time_to_live", self.time_to_live.finish(self.rows)));
         columns.push(("sequence_number", Arc::new(self.sequence_number.finish())));

@@ -15,7 +15,9 @@ pub mod namespace;
 pub mod record;
 pub mod routing;
 pub mod shard;
+pub mod stage;
 
 pub use client::{Receiver, ReceiverOptions, Sender};
 pub use clock::{ManualClock, SystemClock};
 pub use namespace::{Namespace, NamespaceOptions};
+pub use stage::{StageInfo, StageState, Stages, Staging};

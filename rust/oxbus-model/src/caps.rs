@@ -110,6 +110,17 @@ pub const RESERVATION_LOCK_MS_MAX: u64 = 86_400_000;
 pub const RESERVATION_NUMBER_MAX: u64 = (1 << 63) - 1;
 /// Bytes of records that one read of a reservation returns, unless one message has more. Bounds the memory of a call.
 pub const RESERVATION_READ_BYTES_MAX: usize = 64 << 20;
+/// Milliseconds after which a stage that no commit has named is removed. Ours: a query that is down for a day begins its batch
+/// anew with other stages.
+pub const STAGE_MS: u64 = 86_400_000;
+/// Bytes of all stages of a namespace together. Ours: a job that never commits must not fill the disk of the queues.
+pub const STAGED_BYTES_MAX: u64 = 64 << 30;
+/// Characters of the id of a stage, of a sink and of a query. Ours: room for some UUIDs, as entity paths have it.
+pub const STAGE_ID_CHARS_MAX: usize = 260;
+/// How long it is remembered what a sink committed last, in milliseconds. Ours: a checkpoint that is older begins another job.
+pub const SINK_MS: u64 = 7 * 86_400_000;
+/// Bytes of rows of one partition that are written to a stage together. Ours: rows are read back so much at a time.
+pub const STAGE_RUN_BYTES: usize = 256 << 10;
 
 /// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
 pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;

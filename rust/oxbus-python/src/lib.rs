@@ -33,6 +33,7 @@ mod salvage;
 mod sender;
 mod session;
 mod settle;
+mod stages;
 mod transaction;
 mod waiting;
 mod wake;
@@ -74,6 +75,8 @@ mod _oxbus {
     use super::sender::ServiceBusSender;
     #[pymodule_export]
     use super::session::ServiceBusSession;
+    #[pymodule_export]
+    use super::stages::Stages;
     #[pymodule_export]
     use super::transaction::Transaction;
     #[pymodule_export]

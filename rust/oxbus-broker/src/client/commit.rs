@@ -10,6 +10,7 @@ use oxbus_model::message::Fields;
 use oxbus_model::{Counter, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome};
 
+use super::attach::Attacher;
 use super::batch::Entry;
 use super::transaction::{Sent, Settled, StateSet, Work};
 use crate::entity::Queue;
@@ -68,6 +69,7 @@ impl<'a> Asked<'a> {
 pub(super) struct Attached<'a> {
     pub(super) cell: &'a Cell,
     pub(super) admission: &'a Admission<'a>,
+    pub(super) attacher: Attacher,
 }
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
@@ -138,7 +140,8 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for set in &work.states {
         check_session(set, moment)?;
     }
-    let mut admitted = admit_all(&work.sends, moment)?;
+    let is_decided = attached.is_some_and(|it| it.attacher == Attacher::Commit);
+    let mut admitted = admit_all(&work.sends, moment, is_decided)?;
     let mut departure = Departure::new(moment.now);
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
@@ -153,8 +156,13 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for it in admitted.values() {
         it.cell.push_seen(Some(&it.admission), &mut sends.events);
     }
-    if let Some(Attached { cell, admission }) = attached {
-        sends.exact_numbers = true;
+    if let Some(Attached {
+        cell,
+        admission,
+        attacher,
+    }) = attached
+    {
+        sends.exact_numbers = *attacher == Attacher::Task;
         cell.push_attached(admission, &mut sends.events);
     }
     let mut unit = Unit {
@@ -224,9 +232,9 @@ fn cell_of(entity: &Queue, index: usize) -> Result<&Cell> {
     Ok(entity.cell_for_append(index))
 }
 
-/// Checks what may refuse the messages, and tells which are new. Entities are asked in the order of their numbers, so that no
+/// Checks what may refuse the messages, unless that is decided, and tells which are new. Entities are asked in the order of their numbers, so that no
 /// two transactions wait for each other.
-fn admit_all(sends: &[Sent], moment: Moment) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
+fn admit_all(sends: &[Sent], moment: Moment, is_decided: bool) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
     let mut asked: BTreeMap<EntityId, Asked<'_>> = BTreeMap::new();
     for sent in sends {
         let all = asked.entry(sent.entity.id()).or_insert_with(|| Asked::new(sent));
@@ -239,6 +247,10 @@ fn admit_all(sends: &[Sent], moment: Moment) -> Result<BTreeMap<EntityId, Admitt
         }
     }
     for asked in asked.values() {
+        if is_decided {
+            asked.entity.enter_decided(asked.index, asked.bytes)?;
+            continue;
+        }
         asked.entity.check_sends()?;
         // All at once: what fits one by one may be too much together.
         asked.entity.admit(asked.index, asked.bytes, asked.messages)?;

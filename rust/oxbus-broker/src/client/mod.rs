@@ -20,6 +20,7 @@ mod wait;
 mod wake;
 
 pub use acceptor::{Acceptor, Wanted};
+pub(crate) use attach::{attach_committed, is_attached};
 pub use batch::Batch;
 pub use browse::Browsed;
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};

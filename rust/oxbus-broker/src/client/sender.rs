@@ -384,17 +384,33 @@ impl Outgoing {
 }
 
 /// A row of a table, encoded and checked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Row(Entry);
 
 impl Row {
     /// Bytes of the record.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.0.record.len()
     }
 
     pub(super) fn into_entry(self) -> Entry {
         self.0
+    }
+
+    /// The record.
+    pub(crate) fn record(&self) -> &Record {
+        &self.0.record
+    }
+
+    /// A row of which the bytes were kept.
+    pub(crate) fn of_record(record: Record) -> Result<Self> {
+        let fields = Fields::decode(&record)?;
+        let (time_to_live_ms, due) = (fields.time_to_live_ms, fields.scheduled_enqueue_time);
+        Ok(Self(Entry {
+            record,
+            time_to_live_ms,
+            due,
+        }))
     }
 
     /// Checks and encodes the fields of a row.

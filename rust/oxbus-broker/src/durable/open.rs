@@ -148,6 +148,7 @@ pub fn open(
             shards: stores,
             owners: Mutex::new(owners),
             owns_all: options.owned.is_none(),
+            durability: options.durability,
             recovery,
         },
         shards,

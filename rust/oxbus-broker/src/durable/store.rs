@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
@@ -14,6 +15,7 @@ use oxbus_store::shard_log::{Chunks, ShardLog};
 use super::contents::FencedEntry;
 use super::{Contents, Recovery};
 use crate::shard::Late;
+use crate::stage::Files;
 
 /// The files of one shard.
 pub struct ShardStore {
@@ -34,6 +36,7 @@ pub struct Stores {
     /// Dropped when the namespace closes, so that others may own it.
     pub(super) owners: Mutex<Vec<Owner>>,
     pub(super) owns_all: bool,
+    pub(super) durability: Durability,
     pub(super) recovery: Recovery,
 }
 
@@ -76,6 +79,17 @@ impl Stores {
     /// The files of a partition, when they are open here.
     pub fn shard(&self, partition: u16) -> Option<&ShardStore> {
         self.shards.get(usize::from(partition))?.as_ref()
+    }
+
+    /// Where the stages are.
+    pub(crate) fn stage_files(&self) -> Files {
+        Files {
+            disk: Arc::clone(&self.disk),
+            namespace: self.dir.clone(),
+            store: guard(&self.catalog).0.store,
+            synced: self.durability == Durability::Fsync,
+            owns_all: self.owns_all,
+        }
     }
 
     /// What identities are hashed with.

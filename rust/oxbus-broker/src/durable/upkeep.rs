@@ -28,6 +28,8 @@ pub trait Kept: Send + Sync {
     fn save(&self, shard: &Arc<Shard>);
     /// Writes down when the entities were used last that are deleted when nobody uses them.
     fn note_uses(&self);
+    /// Goes on with staged sends.
+    fn tend_stages(&self);
     /// Tries to heal a shard; true when it works again.
     fn try_heal(&self, shard: &Arc<Shard>) -> bool;
     /// The log of a shard that is in use.
@@ -64,8 +66,9 @@ fn next_save() -> Alarm {
     Alarm::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
 
-/// Writes down the uses of entities as often as a snapshot is due.
-fn note_uses(due: &mut Alarm, kept: &dyn Kept) {
+/// Goes on with staged sends, and writes down the uses of entities as often as a snapshot is due.
+fn look_at_all(due: &mut Alarm, kept: &dyn Kept) {
+    kept.tend_stages();
     if due.remaining() == Some(Duration::ZERO) {
         kept.note_uses();
         *due = next_save();
@@ -80,7 +83,7 @@ impl Upkeep {
             stop: Arc::new(Stop::default()),
             threads: Vec::new(),
         };
-        upkeep.spawn("oxbus-upkeep", &find, Watch::new(), Watch::look, note_uses)?;
+        upkeep.spawn("oxbus-upkeep", &find, Watch::new(), Watch::look, look_at_all)?;
         upkeep.spawn("oxbus-watch", &find, Silence::default(), Silence::look, |_, _| {})?;
         Ok(upkeep)
     }

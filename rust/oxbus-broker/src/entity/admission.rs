@@ -18,6 +18,27 @@ impl Queue {
         self.make_room(index, bytes)
     }
 
+    /// The same for messages that are to come in whatever their entity says meanwhile: only a store that does not work refuses.
+    pub(crate) fn enter_decided(&self, index: usize, bytes: usize) -> Result<()> {
+        self.check_alive()?;
+        let shard = self.shard(index);
+        shard.health().check_send(shard.id())?;
+        // There was room when it was decided.
+        let _ = self.make_room(index, bytes);
+        Ok(())
+    }
+
+    /// Refuses messages of so many bytes that could not come in now. Those in memory count towards its limit already.
+    pub(crate) fn check_room(&self, index: usize, bytes: usize, messages: usize) -> Result<()> {
+        self.check_sends()?;
+        if self.core().is_durable() {
+            return self.admit(index, bytes, messages).map(|_| ());
+        }
+        let shard = self.shard(index);
+        shard.health().check_send(shard.id())?;
+        self.make_room(index, bytes).map(|_| ())
+    }
+
     /// The same for a message that is moved here by the entity that has it, and so is in memory already; whether the
     /// partition takes any is known.
     pub(super) fn make_room(&self, index: usize, bytes: usize) -> Result<&Cell> {

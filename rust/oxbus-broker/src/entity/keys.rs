@@ -3,7 +3,6 @@
 
 use std::sync::atomic::Ordering;
 
-use oxbus_model::caps::ATTACHED_MS;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, Result};
 
@@ -55,7 +54,7 @@ impl Queue {
     /// Forgets the identities whose window is over.
     pub(crate) fn forget_seen(&self) {
         for (_, cell) in self.cells() {
-            cell.attached().forget(self.now(), ATTACHED_MS);
+            cell.attached().forget(self.now(), self.core().attached_ms(self.now()));
         }
         if !self.detects_duplicates() {
             return;

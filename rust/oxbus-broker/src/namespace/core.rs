@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
+use oxbus_model::caps::ATTACHED_MS;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, PeekPolicy};
 use oxbus_model::tier::Plan;
-use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, TokenKey};
+use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
 use crate::clock::random_bytes;
 use crate::entity::Queue;
 use crate::memory::{Memory, Quota};
+use crate::shard::journal::EntityId;
 use crate::shard::{Cell, Late};
 
 /// How late entries are fenced.
@@ -32,6 +34,10 @@ pub struct Core {
     /// The memory limit in a directory.
     pub(super) memory: Arc<Memory>,
     turns: AtomicU64,
+    /// Bytes of all stages.
+    staged_bytes: AtomicU64,
+    /// When the oldest commit was decided that is not published yet.
+    undone_since: AtomicU64,
     durable: bool,
     /// Others may use its entities: this process does not see all uses.
     shared: AtomicBool,
@@ -61,6 +67,8 @@ impl Core {
             quota: memory_limit_bytes.map(Quota::new),
             memory: Arc::new(Memory::new(memory_limit_bytes)),
             turns: AtomicU64::new(0),
+            staged_bytes: AtomicU64::new(0),
+            undone_since: AtomicU64::new(u64::MAX),
             durable,
             shared: AtomicBool::new(false),
             waits: AtomicBool::new(durable),
@@ -109,6 +117,23 @@ impl Core {
     /// Where the next sender begins its turns.
     pub fn next_turn(&self) -> u64 {
         self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Bytes of all stages; in memory they count towards its limit.
+    pub(crate) fn staged_bytes(&self) -> &AtomicU64 {
+        &self.staged_bytes
+    }
+
+    /// Notes when the oldest commit was decided that is not published yet; `None` when all are.
+    pub(crate) fn set_undone_since(&self, at: Option<Timestamp>) {
+        self.undone_since
+            .store(at.map_or(u64::MAX, |at| at.0), Ordering::SeqCst);
+    }
+
+    /// How long partitions remember at `now` what was attached to them: seven days, and all that belongs to a commit which is
+    /// not published yet.
+    pub(crate) fn attached_ms(&self, now: Timestamp) -> u64 {
+        ATTACHED_MS + now.0.saturating_sub(self.undone_since.load(Ordering::SeqCst))
     }
 
     /// True when messages are kept in a directory.
@@ -178,7 +203,13 @@ impl Core {
             queue.forget_seen();
         }
         let cells = queues.iter().flat_map(|queue| queue.cells());
-        cells.map(|(_, cell)| bytes(cell)).sum()
+        let stored: u64 = cells.map(|(_, cell)| bytes(cell)).sum();
+        let staged = if self.durable {
+            0
+        } else {
+            self.staged_bytes.load(Ordering::Relaxed)
+        };
+        stored + staged
     }
 
     /// Wakes who waits, without keeping the namespace alive.
@@ -201,6 +232,11 @@ impl Core {
     /// The entity of a path, if there is one.
     pub(crate) fn entity(&self, path: &str) -> Option<Arc<Queue>> {
         self.queues().get(&EntityName::key_of(path)).cloned()
+    }
+
+    /// The entity with that number, if it is still there.
+    pub(crate) fn entity_of(&self, id: EntityId) -> Option<Arc<Queue>> {
+        self.queues().values().find(|entity| entity.id() == id).cloned()
     }
 
     pub(super) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Queue>>> {

@@ -19,6 +19,7 @@ use crate::entity::Queue;
 use crate::entity::role::{CompiledRule, Role, SubscriptionRole, TopicRole};
 use crate::shard::journal::{EntityId, Image, Journal, Origin};
 use crate::shard::{Cell, CellHandle, Shard};
+use crate::stage::Shelf;
 
 /// Closes a namespace, without keeping it alive.
 pub struct CloseHandle(Weak<Inner>);
@@ -50,6 +51,8 @@ pub(super) struct Inner {
     /// In memory; the catalog counts in a directory.
     pub(super) next_entity: AtomicU64,
     pub(super) stores: Option<Stores>,
+    /// Where stages wait.
+    pub(super) shelf: Arc<Shelf>,
     pub(super) opened_at: Timestamp,
     /// Kept alive for the clock, which knows it weakly.
     _on_advance: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -97,7 +100,7 @@ impl Inner {
             wake
         });
         let mut found = None;
-        let (shards, stores) = match store {
+        let (shards, stores): (Arc<[Arc<Shard>]>, _) = match store {
             None => {
                 let ids = (0..plan.partitions(partitions)?).map(PartitionId);
                 (ids.map(|id| Arc::new(Shard::in_memory(id))).collect(), None)
@@ -113,6 +116,7 @@ impl Inner {
             }
         };
         let core_now = core.clock().now();
+        let shelf = Arc::new(Shelf::new(&core, &shards, stores.as_ref().map(Stores::stage_files)));
         let inner = Arc::new(Self {
             upkeep: OnceLock::new(),
             core,
@@ -120,6 +124,7 @@ impl Inner {
             next_entity: AtomicU64::new(1),
             opened_at: core_now,
             stores,
+            shelf,
             _on_advance: on_advance,
         });
         if let Some((contents, images)) = found {
@@ -175,6 +180,11 @@ impl Inner {
 
     /// Makes the queues of the catalog with the messages of the journals.
     fn restore(&self, contents: &Contents, mut images: Vec<Image>) -> Result<()> {
+        for (shard, image) in self.shards.iter().zip(&mut images) {
+            shard.restore_intents(std::mem::take(image.sinks_mut()));
+        }
+        // Before any cell forgets what was attached to it.
+        self.shelf.note_undone();
         let mut queues = self.core.queues_for_change();
         for entry in &contents.queues {
             let queue = self.entity_of(entry, &queues)?;
@@ -196,7 +206,7 @@ impl Inner {
             entity.announce_ready();
         }
         forget_arrivals(&entities);
-        Ok(())
+        self.shelf.restore()
     }
 
     fn start_upkeep(self: &Arc<Self>) -> Result<()> {
@@ -307,6 +317,7 @@ impl Inner {
         for queue in queues {
             queue.revive(partition);
         }
+        self.shelf.healed();
         Ok(())
     }
 
@@ -348,6 +359,9 @@ impl Inner {
                         let _ = self.heal(shard);
                     }
                 }
+            }
+            self.shelf.close();
+            for shard in &*self.shards {
                 // A shard that cannot be saved keeps its journal: the next open reads that. One without news is saved when
                 // numbers were set aside, so that the next open goes on without a gap.
                 let has_news = |journal: &Journal| journal.unsaved_bytes() > 0 || self.sets_numbers_aside(shard);
@@ -442,6 +456,10 @@ impl durable::Kept for Inner {
         if let Some(stores) = self.stores.as_ref().filter(|_| saved.is_ok()) {
             stores.forget_fenced(shard.id().0);
         }
+    }
+
+    fn tend_stages(&self) {
+        self.shelf.tend();
     }
 
     fn log(&self, shard: &Shard) -> Option<Arc<FileLog>> {

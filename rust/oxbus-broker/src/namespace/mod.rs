@@ -28,6 +28,7 @@ use crate::clock::ManualClock;
 use crate::durable::{Recovery, StoreOptions, Stores};
 use crate::entity::QueueCounts;
 use crate::shard::Shard;
+use crate::stage::Stages;
 
 /// How to open a namespace.
 #[derive(Default)]
@@ -182,6 +183,11 @@ impl Namespace {
         let entity = self.entity(path)?;
         entity.check_receivable()?;
         Acceptor::new(entity, wanted, options, owner)
+    }
+
+    /// Sends that are staged and committed in two steps.
+    pub fn stages(&self) -> Stages {
+        Stages::new(&self.inner.shelf)
     }
 
     /// A transaction in which nothing was done. It may touch several entities when `cross_entity` says so.

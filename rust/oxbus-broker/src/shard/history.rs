@@ -136,6 +136,11 @@ impl History {
         })
     }
 
+    /// True when an identity is remembered, whatever the time.
+    pub fn knows(&self, identity: Identity) -> bool {
+        matches!(self.guard().known.get(&identity), Some(State::Since(_)))
+    }
+
     /// Forgets what was seen a window ago, and gives back the memory.
     pub fn forget(&self, now: Timestamp, window_ms: u64) {
         let mut seen = self.guard();

@@ -26,10 +26,12 @@ mod reserved;
 mod schedule;
 mod sessions;
 mod settle;
+mod sinks;
 mod snapshot;
 mod spill;
 mod unit;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -45,7 +47,7 @@ pub use dead_letter::DeadLetters;
 pub use fan_out::{Fan, FanOut};
 pub use health::{Fault, Health, Injected};
 pub use history::{Admission, History};
-use journal::{Journal, Pending};
+use journal::{Intent, Journal, Pending};
 pub use reserved::{RESERVED, Reserved};
 pub use schedule::Schedule;
 pub use sessions::{Accepted, SessionEnd, SessionError, SessionInfo, SessionLost, Sessions, State, Take};
@@ -66,6 +68,8 @@ pub struct Shard {
     saving: Mutex<()>,
     /// Shared by units of work that are written and have not had their effect; a snapshot takes it alone for a moment.
     units: RwLock<()>,
+    /// What sinks of staged sends committed last.
+    sinks: Mutex<BTreeMap<String, Intent>>,
     /// Whether what comes in stays on disk.
     memory: Arc<Memory>,
     /// Some cell has messages in `buried`.
@@ -114,6 +118,7 @@ impl Shard {
             journal,
             saving: Mutex::default(),
             units: RwLock::default(),
+            sinks: Mutex::default(),
             memory: Arc::default(),
             has_buried: AtomicBool::new(false),
         }

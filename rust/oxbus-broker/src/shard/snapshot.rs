@@ -20,7 +20,8 @@ use oxbus_store::extent::CHECK_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
 
-use super::journal::{EntityId, Event, Rest, SEEN_MAX};
+use super::journal::{EntityId, Event, Intent, Rest, SEEN_MAX};
+use super::sinks::push_intent;
 use super::{Cell, Fault, History, Sessions, Shard, State};
 
 /// Bytes of a chunk; one message may make it longer.
@@ -59,7 +60,7 @@ impl Shard {
         drop(order);
         drop(units);
         until_settled(&noted);
-        let mut chunks = Walk::over(&noted);
+        let mut chunks = Walk::over(&noted, self.intents());
         // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.
         let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| sync_all(&*log).err().map(Err)));
         let saved = log
@@ -94,7 +95,7 @@ impl Shard {
         drop(order);
         drop(units);
         until_settled(&noted);
-        match begin_anew(&mut Walk::over(&noted)).map_err(|error| self.not_saved(&error)) {
+        match begin_anew(&mut Walk::over(&noted, self.intents())).map_err(|error| self.not_saved(&error)) {
             Ok(log) => {
                 self.keep_buried();
                 journal.order().replace(log);
@@ -151,6 +152,8 @@ fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<Noted<C>> {
 
 /// The messages of cells as chunks of events.
 struct Walk<'a, C> {
+    /// What sinks committed last.
+    sinks: Vec<(String, Intent)>,
     left: VecDeque<&'a Noted<C>>,
     /// Where the cell at hand goes on.
     at: Option<(&'a Cell, SubQueue, Counter)>,
@@ -164,8 +167,9 @@ struct Walk<'a, C> {
 }
 
 impl<'a, C: CellHandle> Walk<'a, C> {
-    fn over(noted: &'a [Noted<C>]) -> Self {
+    fn over(noted: &'a [Noted<C>], sinks: Vec<(String, Intent)>) -> Self {
         Self {
+            sinks,
             left: noted.iter().collect(),
             at: None,
             remembered: VecDeque::new(),
@@ -177,6 +181,10 @@ impl<'a, C: CellHandle> Walk<'a, C> {
 
     /// Adds one message, or goes on to the next page, sub-queue or cell. False at the end.
     fn step(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
+        if let Some((sink, intent)) = self.sinks.pop() {
+            push_intent(&sink, intent, &mut chunk.bytes);
+            return Ok(true);
+        }
         let Some((cell, sub_queue, from)) = self.at else {
             let Some(noted) = self.left.pop_front() else {
                 return Ok(false);

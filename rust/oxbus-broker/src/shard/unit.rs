@@ -85,7 +85,7 @@ pub enum UnitError {
 
 impl Shard {
     /// Keeps snapshots from looking while a unit is written and has its effect.
-    fn unit(&self) -> RwLockReadGuard<'_, ()> {
+    pub(super) fn unit(&self) -> RwLockReadGuard<'_, ()> {
         self.units.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,5 +10,5 @@ mod table;
 pub(crate) use batches::Batches;
 pub(crate) use capsule::{ArrowArray, ArrowTable, import};
 pub(crate) use ids::{keys, partition_ids};
-pub(crate) use send::{attach, send};
+pub(crate) use send::{attach, send, stage};
 pub(crate) use table::{lock_tokens, reserved_table, table};

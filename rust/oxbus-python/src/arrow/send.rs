@@ -3,8 +3,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
-use oxbus_arrow::{Columns, NotSent, Outgoing};
-use oxbus_broker::Sender;
+use oxbus_arrow::{Columns, NotSent, Outgoing, Putting};
+use oxbus_broker::{Sender, Stages};
 use oxbus_model::{PartitionId, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -81,4 +81,17 @@ pub(crate) fn attach<'py>(
         encode(Outgoing::to(sender, ids::next, PartitionId(keyless))?, &chunks)?.attach(name)
     });
     attached?.or_raise()?.into_py_dict(py)
+}
+
+/// Puts the rows of an Arrow object aside under an id; how many.
+pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let chunks = read(data)?;
+    let staged = waiting::outside(data.py(), || {
+        let mut putting = Putting::new(stages.begin(entity, id)?, ids::next);
+        for chunk in &chunks {
+            putting.push(chunk)?;
+        }
+        putting.finish()
+    });
+    staged?.or_raise()
 }

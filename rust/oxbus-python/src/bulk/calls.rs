@@ -8,6 +8,12 @@ use serde_json::{Map, Value};
 
 /// Reads what must be in an answer.
 pub(super) trait Json {
+    /// Anything in it.
+    fn field(&self, name: &str) -> Result<&Value>;
+    /// A number in it.
+    fn number(&self, name: &str) -> Result<u64>;
+    /// A truth value in it.
+    fn truth(&self, name: &str) -> Result<bool>;
     /// An object in it.
     fn object(&self, name: &str) -> Result<&Map<String, Value>>;
     /// A list of numbers in it.
@@ -20,12 +26,24 @@ fn missing(name: &str) -> Error {
 }
 
 impl Json for Value {
+    fn field(&self, name: &str) -> Result<&Value> {
+        self.get(name).ok_or_else(|| missing(name))
+    }
+
+    fn number(&self, name: &str) -> Result<u64> {
+        self.field(name)?.as_u64().ok_or_else(|| missing(name))
+    }
+
+    fn truth(&self, name: &str) -> Result<bool> {
+        self.field(name)?.as_bool().ok_or_else(|| missing(name))
+    }
+
     fn object(&self, name: &str) -> Result<&Map<String, Value>> {
-        self.get(name).and_then(Value::as_object).ok_or_else(|| missing(name))
+        self.field(name)?.as_object().ok_or_else(|| missing(name))
     }
 
     fn numbers(&self, name: &str) -> Result<Vec<u64>> {
-        let list = self.get(name).and_then(Value::as_array).ok_or_else(|| missing(name))?;
+        let list = self.field(name)?.as_array().ok_or_else(|| missing(name))?;
         list.iter().map(|it| it.as_u64().ok_or_else(|| missing(name))).collect()
     }
 }

@@ -176,7 +176,7 @@ impl BulkClient {
             .or_raise()
     }
 
-    #[pyo3(signature = (entity, partition, from_sequence_number, *, to_sequence_number=None, max_bytes=2 << 20, include_body=true))]
+    #[pyo3(signature = (entity, partition, from_sequence_number, *, to_sequence_number=None, max_bytes=2 << 20, include_body=true, application_properties="map"))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn peek(
         &self,
@@ -187,6 +187,7 @@ impl BulkClient {
         to_sequence_number: Option<i64>,
         max_bytes: i64,
         include_body: bool,
+        application_properties: &str,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
         let mut request = Request::get("peek")
             .with("entity", entity)
@@ -196,7 +197,8 @@ impl BulkClient {
                 &count("from_sequence_number", from_sequence_number)?.to_string(),
             )
             .with("max_bytes", &count("max_bytes", max_bytes)?.to_string())
-            .with("include_body", if include_body { "true" } else { "false" });
+            .with("include_body", if include_body { "true" } else { "false" })
+            .with("application_properties", application_properties);
         if let Some(to) = to_sequence_number {
             request = request.with("to", &count("to_sequence_number", to)?.to_string());
         }

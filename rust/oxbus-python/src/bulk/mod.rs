@@ -4,8 +4,10 @@
 mod calls;
 mod client;
 mod link;
+mod reserved;
 mod rows;
 mod server;
+mod staged;
 
 pub(crate) use client::BulkClient;
 pub(crate) use server::{BulkServer, Wishes};

@@ -3,12 +3,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use oxbus_model::name::SubQueue;
+use oxbus_model::name::{EntityName, SubQueue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Plane;
 use super::parameters::Parameters;
-use super::{Plane, entity};
 use crate::status::Refusal;
 use crate::work::on_thread;
 
@@ -23,7 +23,7 @@ pub(super) async fn describe(
     Parameters(question): Parameters<Question>,
 ) -> Result<Json<Value>, Refusal> {
     let described = on_thread(move || {
-        let (path, sub_queue) = entity::parse(&question.entity);
+        let (path, sub_queue) = EntityName::split_sub_queue(&question.entity);
         let queue = plane.namespace().entity(path)?;
         let settings = queue.settings();
         let counts = queue.counts().total;

@@ -6,9 +6,11 @@ mod entity;
 mod parameters;
 mod peek;
 mod receive;
+mod reservations;
 mod rows;
 mod send;
 mod settle;
+mod stages;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -106,7 +108,9 @@ pub(crate) fn routes(plane: Plane) -> Router {
         .route("/send", post(send::send))
         .route("/receive", post(receive::receive))
         .route("/settle", post(settle::settle))
-        .route("/peek", get(peek::peek));
+        .route("/peek", get(peek::peek))
+        .nest("/reservations", reservations::routes())
+        .nest("/stages", stages::routes());
     Router::new()
         .nest(PREFIX, routes)
         .fallback(unknown)

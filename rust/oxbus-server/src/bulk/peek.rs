@@ -3,11 +3,12 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use oxbus_arrow::TableBuilder;
+use oxbus_arrow::{PropertiesAs, TableBuilder};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::Browsed;
 use oxbus_broker::entity::Queue;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, PEEK_MESSAGES_MAX};
+use oxbus_model::name::EntityName;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
 use serde::Deserialize;
@@ -28,15 +29,17 @@ pub(super) struct Question {
     to: Option<u64>,
     max_bytes: u64,
     include_body: bool,
+    #[serde(default)]
+    application_properties: PropertiesAs,
 }
 
 pub(super) async fn peek(
     State(plane): State<Plane>,
     Parameters(question): Parameters<Question>,
 ) -> std::result::Result<Response, Refusal> {
-    let page = on_thread(move || {
+    let shown = on_thread(move || {
         in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
-        let (path, _) = entity::parse(&question.entity);
+        let (path, _) = EntityName::split_sub_queue(&question.entity);
         let is_partitioned = plane.namespace().entity(path)?.is_partitioned();
         let partition = PartitionId(question.partition);
         // What is not partitioned is partition 0.
@@ -48,25 +51,20 @@ pub(super) async fn peek(
         } else {
             0
         };
-        let mut builder = TableBuilder::new(found.len(), bytes.min(BULK_PAGE_BYTES_MAX));
+        let mut builder = TableBuilder::new(found.len(), bytes).with_properties(question.application_properties);
         for browsed in &found {
             builder.push_browsed(receiver.queue(), browsed, question.include_body)?;
         }
-        Ok((builder.finish()?, next))
+        page(&builder.finish()?, next.map(|next| next.0))
     });
-    let (batch, next) = page.await?;
-    Ok(page_of(&batch, next)?)
-}
-
-fn page_of(batch: &arrow_array::RecordBatch, next: Option<SequenceNumber>) -> Result<Response> {
-    page(batch, next.map(|next| next.0))
+    Ok(shown.await?)
 }
 
 /// The messages of a page, and the number of the next one.
 fn look(receiver: &Receiver, question: &Question) -> Result<(Vec<Browsed>, Option<SequenceNumber>)> {
     let index = usize::from(question.partition);
     let first = Queue::sequence_number(index, Counter::FIRST);
-    let last = question.to.map_or(u64::MAX, |to| to);
+    let last = question.to.unwrap_or(u64::MAX);
     let mut from = SequenceNumber(question.from.max(first.0));
     let mut found: Vec<Browsed> = Vec::new();
     let mut bytes = 0;

@@ -3,8 +3,8 @@
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
 //! `recovery` (reading them back), `group_commit` (who writes and who waits), `standby` (who writes while a disk may hang), `room` (files for the segments to come),
-//! `flusher` (what nobody waits for), `committers` (several logs at once), `snapshot`, and here what ties them; `catalog`
-//! and `owner` stand beside the shards of a namespace.
+//! `flusher` (what nobody waits for), `committers` (several logs at once), `snapshot`, and here what ties them; `catalog`,
+//! `owner` and `stage` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
 
 mod catalog;
@@ -20,6 +20,7 @@ mod room;
 mod salvage;
 mod segment;
 mod snapshot;
+mod stage;
 mod standby;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use owner::{OwnError, Owner, held_files};
 pub use read_only::ReadOnlyDisk;
 pub use recovery::{OpenError, Replayed};
 pub use salvage::{Salvaged, SalvagedFile, salvage};
+pub use stage::{Run, StageError, StageFile, StageHead, StageNames, StageWriter, stage_path};
 
 use crate::disk::Disk;
 use crate::extent::Place;

@@ -10,6 +10,7 @@ use oxbus_store::extent::CHECK_BYTES;
 
 use super::consumer::ConsumerRecord;
 use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
+use super::intent::Intent;
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
 #[derive(Debug, Clone)]
@@ -135,6 +136,10 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             sub_queue: sub_queue(from)?,
             name: from.text()?,
             record: Arc::new(ConsumerRecord::decode(from)?),
+        },
+        16 => Event::Intent {
+            sink: from.text()?,
+            intent: Intent::take(from)?,
         },
         _ => return None,
     };

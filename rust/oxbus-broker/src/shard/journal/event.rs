@@ -22,6 +22,8 @@
 //! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! 14 Attached   varint count, each: varint ms, 16 bytes
 //! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
+//! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint count, each: bytes of a stage's id,
+//!               varint count, each: varint entity, varint partition, varint pieces
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
@@ -35,6 +37,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::check_of;
 
 use super::consumer::ConsumerRecord;
+use super::intent::Intent;
 
 /// Names one life of an entity: its number is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -225,6 +228,13 @@ pub enum Event<'a> {
         is_over: bool,
         /// Which.
         origins: Vec<Origin>,
+    },
+    /// A batch of staged sends was committed, or is published now. Of no entity.
+    Intent {
+        /// By which sink.
+        sink: &'a str,
+        /// What it is from now on.
+        intent: Intent,
     },
 }
 
@@ -449,6 +459,7 @@ impl Event<'_> {
                 varint::push_bytes(out, name.as_bytes());
                 record.encode(out);
             }
+            Self::Intent { sink, intent } => intent.push(sink, out),
             Self::FanOut {
                 enqueued_at,
                 bytes,
@@ -474,6 +485,7 @@ impl Event<'_> {
             Self::Arrived { .. } => 13,
             Self::Attached { .. } => 14,
             Self::Consumer { .. } => 15,
+            Self::Intent { .. } => 16,
         }
     }
 }

@@ -28,6 +28,7 @@ use oxbus_store::{Record, Removed, Stored};
 
 use super::consumer::ConsumerRecord;
 use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
+use super::intent::Intent;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub struct Queues {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
     entities: BTreeMap<EntityId, Queues>,
+    /// What sinks of staged sends committed last.
+    sinks: BTreeMap<String, Intent>,
 }
 
 /// An event that no writer writes: the journal is not what it was.
@@ -303,6 +306,16 @@ impl Image {
         self.entities.remove(&entity)
     }
 
+    /// What sinks of staged sends committed last.
+    pub fn sinks(&self) -> &BTreeMap<String, Intent> {
+        &self.sinks
+    }
+
+    /// The same, to be changed or taken out.
+    pub fn sinks_mut(&mut self) -> &mut BTreeMap<String, Intent> {
+        &mut self.sinks
+    }
+
     /// Forgets entities that are no more.
     pub fn retain(&mut self, lives: impl Fn(EntityId) -> bool) {
         self.entities.retain(|id, _| lives(*id));
@@ -322,6 +335,10 @@ impl Image {
         } = event
         {
             return self.fan_out(*enqueued_at, bytes, copies, keep);
+        }
+        if let Event::Intent { sink, intent } = event {
+            self.sinks.insert((*sink).to_owned(), intent.clone());
+            return Ok(());
         }
         let queues = self.entities.entry(entity).or_default();
         queues.apply(event, keep).map_err(|wrong| misfit(entity, wrong))
@@ -346,6 +363,7 @@ impl Image {
 
     /// The image as chunks of events, for a snapshot. A chunk has about `chunk_bytes`, or one message.
     pub fn chunks(&self, chunk_bytes: usize) -> impl Iterator<Item = io::Result<Chunk>> {
+        let mut sinks = self.sinks.iter();
         let mut entities = self.entities();
         let mut pending: Vec<(EntityId, SubQueue, Counter, &Kept)> = Vec::new();
         std::iter::from_fn(move || {
@@ -356,6 +374,11 @@ impl Image {
                         Ok(record) => kept.as_event(sub_queue, counter, &record).encode(entity, &mut chunk),
                         Err(error) => return Some(Err(error)),
                     }
+                    continue;
+                }
+                if let Some((sink, intent)) = sinks.next() {
+                    let intent = intent.clone();
+                    Event::Intent { sink, intent }.encode(EntityId(0), &mut chunk);
                     continue;
                 }
                 let Some((entity, queues)) = entities.next() else { break };

@@ -8,6 +8,7 @@ mod consumer;
 mod decode;
 mod event;
 mod image;
+mod intent;
 mod ranges;
 #[cfg(test)]
 mod tests;
@@ -17,5 +18,6 @@ pub use consumer::{ConsumerRecord, ReservationRecord};
 pub use decode::{Events, NotAnEvent};
 pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
 pub use image::{Image, Kept, Misfit, Queues};
+pub use intent::{Intent, Target};
 pub use ranges::Ranges;
 pub use writer::{Journal, Order, Pending};

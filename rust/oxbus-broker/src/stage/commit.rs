@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Committing a batch: everything that can refuse it is checked, then one record decides it.
+//!
+//! A sink remembers the highest batch that it committed, and of which query. Batches of one query rise, so a batch that is not
+//! higher was committed before. Another query counts from 0 again when its checkpoint was deleted: then nobody can tell a
+//! repeated batch from a new one, and taking it for repeated would lose its rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::content::{Content, RunInfo};
+use super::publish::pieces_of;
+use super::shelf::{Place, Shelf, check_id};
+use crate::entity::Queue;
+use crate::shard::journal::{EntityId, Intent, Target};
+
+/// Stages that a commit names.
+pub(super) struct Named {
+    pub(super) id: String,
+    pub(super) entity: EntityId,
+    pub(super) content: Arc<Content>,
+}
+
+impl Shelf {
+    /// See [`Stages::commit`](super::Stages::commit).
+    pub(super) fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String]) -> Result<bool> {
+        self.check()?;
+        check_id("the id of a sink", sink)?;
+        check_id("the id of a query", query)?;
+        self.sweep();
+        let _turn = self.turn(sink)?;
+        let home = self.home_of(sink);
+        home.health().check_send(home.id())?;
+        if let Some(known) = home.intent(sink) {
+            if batch <= known.batch && known.query != query {
+                return Err(other_query(sink, query, batch, &known));
+            }
+            if batch <= known.batch {
+                let of_intent = |id: &&String| known.stages.contains(id);
+                let new: Vec<String> = ids.iter().filter(|id| !of_intent(id)).cloned().collect();
+                self.discard_all(&new);
+                if !known.is_done {
+                    self.publish(sink, false).map_err(|error| decided(batch, &error))?;
+                }
+                return Ok(false);
+            }
+            if !known.is_done {
+                // One after the other, so that one intent is all that a sink has.
+                self.publish(sink, true).map_err(|error| decided(known.batch, &error))?;
+            }
+        }
+        let named = self.named(ids)?;
+        let targets = self.check_targets(&named)?;
+        for stage in &named {
+            stage.content.verify(&stage.id, self.disk())?;
+        }
+        let intent = Intent {
+            query: query.to_owned(),
+            batch,
+            at: self.core.clock().now(),
+            is_done: false,
+            stages: named.into_iter().map(|stage| stage.id).collect(),
+            targets,
+        };
+        self.hold(sink, &intent)?;
+        if let Err(refusal) = home.decide(sink, intent.clone()) {
+            self.let_go(sink, (!refusal.is_definite).then(|| usize::from(home.id().0)));
+            return Err(refusal.error);
+        }
+        self.table().undone.insert(sink.to_owned(), None);
+        self.note_undone();
+        self.publish(sink, false).map_err(|error| decided(batch, &error))?;
+        Ok(true)
+    }
+
+    /// The stages of a commit, all of them finished and free.
+    fn named(&self, ids: &[String]) -> Result<Vec<Named>> {
+        let table = self.table();
+        let mut named: Vec<Named> = Vec::with_capacity(ids.len());
+        for id in ids {
+            if named.iter().any(|it| it.id == *id) {
+                continue;
+            }
+            let refuse = |what: &str| {
+                let detail = format!("{what} and nothing was published: id=`{id}`");
+                Error::new(ErrorKind::InvalidOperation, detail)
+            };
+            let Some(stage) = table.stages.get(id) else {
+                let what = "there is no stage of that id: it expired, was discarded, or is at another broker; stage its rows anew";
+                return Err(refuse(what));
+            };
+            match &stage.place {
+                Place::Ready(content) => named.push(Named {
+                    id: id.clone(),
+                    entity: stage.entity,
+                    content: Arc::clone(content),
+                }),
+                Place::Open => return Err(refuse("the stage is being written still; finish it first")),
+                Place::Committed { sink, batch, .. } => {
+                    let what = format!("the stage is part of another commit, batch {batch} of `{sink}`");
+                    return Err(refuse(&what));
+                }
+            }
+        }
+        Ok(named)
+    }
+
+    /// Where the rows go; an error when they cannot go there now.
+    fn check_targets(&self, named: &[Named]) -> Result<Vec<Target>> {
+        let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
+        let mut entities: BTreeMap<EntityId, Arc<Queue>> = BTreeMap::new();
+        for stage in named {
+            let Some(queue) = self.core.entity_of(stage.entity) else {
+                let detail = format!(
+                    "the queue or topic of the stage was deleted and nothing was published; create it and stage the rows anew: id=`{}`",
+                    stage.id
+                );
+                return Err(Error::new(ErrorKind::EntityNotFound, detail));
+            };
+            entities.insert(stage.entity, queue);
+            for run in stage.content.runs() {
+                all.entry((stage.entity, run.partition)).or_default().push(run);
+            }
+        }
+        let mut targets = Vec::with_capacity(all.len());
+        for ((entity, index), runs) in all {
+            let bytes = runs.iter().map(|run| run.bytes).sum();
+            let rows: u64 = runs.iter().map(|run| run.rows).sum();
+            entities[&entity].check_room(index.into(), bytes, rows as usize)?;
+            let pieces = pieces_of(runs.iter().map(|run| run.bytes), self.piece_bytes_max).len() as u32;
+            targets.push(Target { entity, index, pieces });
+        }
+        Ok(targets)
+    }
+
+    /// Keeps the stages of a commit from everybody else; nothing happens when somebody was faster.
+    fn hold(&self, sink: &str, intent: &Intent) -> Result<()> {
+        let mut table = self.table();
+        let is_ready = |id: &&String| {
+            !table
+                .stages
+                .get(*id)
+                .is_some_and(|it| matches!(it.place, Place::Ready(_)))
+        };
+        if let Some(id) = intent.stages.iter().find(is_ready) {
+            let detail = format!("the stage was discarded meanwhile and nothing was published: id=`{id}`");
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        table.hold(sink, intent);
+        Ok(())
+    }
+
+    /// Gives the stages of a commit back: it was not decided, or nobody knows before that partition works again.
+    fn let_go(&self, sink: &str, undecided: Option<usize>) {
+        for stage in self.table().stages.values_mut() {
+            if let Place::Committed { sink: of, content, .. } = &stage.place
+                && of == sink
+            {
+                stage.place = Place::Ready(Arc::clone(content));
+                stage.undecided = undecided;
+            }
+        }
+    }
+}
+
+/// The error of a batch that is committed all the same.
+fn decided(batch: u64, error: &Error) -> Error {
+    let detail = format!(
+        "batch {batch} is committed and will be published once this is over; committing it again does no harm: {}",
+        error.detail()
+    );
+    Error::new(error.kind(), detail)
+}
+
+fn other_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {
+    let detail = format!(
+        "the sink has committed batch {} of another query, so nobody can tell whether batch {batch} is new, and nothing was \
+         published; a query that begins anew, with another checkpoint, needs another sink id: sink=`{sink}` query=`{query}` \
+         committed=`{}`",
+        known.batch, known.query
+    );
+    Error::new(ErrorKind::InvalidOperation, detail)
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rows of a finished stage: in memory, or in a file.
+//!
+//! Either way they are runs, each of rows of one partition in order, so that how a batch is cut into pieces is the same however
+//! often it is published.
+
+use std::sync::Arc;
+
+use oxbus_model::varint::{self, Reader};
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Record;
+use oxbus_store::disk::Disk;
+use oxbus_store::file::{Run, StageError, StageFile};
+
+use crate::client::Row;
+
+/// The rows of a stage.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// In memory.
+    Memory(Vec<MemoryRun>),
+    /// In a file.
+    File(StageFile),
+    /// Nobody can read them.
+    Unreadable {
+        /// Why.
+        why: String,
+        /// The number of the file.
+        number: u64,
+    },
+}
+
+/// Consecutive rows of one partition.
+#[derive(Debug)]
+pub(super) struct MemoryRun {
+    pub(super) partition: u16,
+    pub(super) rows: Vec<Row>,
+    pub(super) bytes: usize,
+}
+
+/// What is known of a run without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RunInfo {
+    pub(super) partition: u16,
+    pub(super) rows: u64,
+    pub(super) bytes: usize,
+}
+
+impl Content {
+    /// Its runs, in the order in which they were written.
+    pub(super) fn runs(&self) -> Vec<RunInfo> {
+        let in_memory = |run: &MemoryRun| RunInfo {
+            partition: run.partition,
+            rows: run.rows.len() as u64,
+            bytes: run.bytes,
+        };
+        let in_file = |run: &Run| RunInfo {
+            partition: run.partition,
+            rows: run.rows.into(),
+            bytes: run.bytes as usize,
+        };
+        match self {
+            Self::Memory(runs) => runs.iter().map(in_memory).collect(),
+            Self::File(file) => file.runs().iter().map(in_file).collect(),
+            Self::Unreadable { .. } => Vec::new(),
+        }
+    }
+
+    /// Rows and bytes of all runs.
+    pub(super) fn sums(&self) -> (u64, u64) {
+        let runs = self.runs();
+        let sums = runs.iter().map(|run| (run.rows, run.bytes as u64));
+        sums.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+
+    /// Reads all of it; an error says what is wrong with the stage of that id.
+    pub(super) fn verify(&self, id: &str, disk: Option<&Arc<dyn Disk>>) -> Result<()> {
+        match (self, disk) {
+            (Self::File(file), Some(disk)) => {
+                let read = file.read::<StageError>(&**disk, file.runs(), |_, _| Ok(()));
+                read.map_err(|error| unreadable(id, &error.to_string()))
+            }
+            (Self::Unreadable { why, .. }, _) => Err(unreadable(id, why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the rows of the runs at these positions.
+    pub(super) fn load(
+        &self,
+        id: &str,
+        disk: Option<&Arc<dyn Disk>>,
+        positions: &[usize],
+        out: &mut Vec<Row>,
+    ) -> Result<()> {
+        match (self, disk) {
+            (Self::Memory(runs), _) => {
+                for position in positions {
+                    out.extend_from_slice(&runs[*position].rows);
+                }
+                Ok(())
+            }
+            (Self::File(file), Some(disk)) => {
+                let wanted: Vec<Run> = positions.iter().map(|position| file.runs()[*position]).collect();
+                let read = file.read::<StageError>(&**disk, &wanted, |run, payload| {
+                    decode(run.rows, payload, out).ok_or(StageError::Damaged {
+                        position: 0,
+                        detail: "its rows are no messages",
+                    })
+                });
+                read.map_err(|error| unreadable(id, &error.to_string()))
+            }
+            (Self::Unreadable { why, .. }, _) => Err(unreadable(id, why)),
+            (Self::File(_), None) => Err(unreadable(id, "there is no disk")),
+        }
+    }
+}
+
+/// Adds a row to the payload of a run.
+pub(super) fn encode(row: &Row, out: &mut Vec<u8>) {
+    varint::push_bytes(out, row.record());
+}
+
+fn decode(rows: u32, payload: &[u8], out: &mut Vec<Row>) -> Option<()> {
+    let mut rest = Reader(payload);
+    out.reserve(rows as usize);
+    for _ in 0..rows {
+        out.push(Row::of_record(Record::from_slice(rest.bytes()?)).ok()?);
+    }
+    rest.0.is_empty().then_some(())
+}
+
+/// The error of a stage that cannot be read.
+pub(super) fn unreadable(id: &str, why: &str) -> Error {
+    let detail = format!(
+        "the stage cannot be read and nothing of it is published ({why}); stage its rows anew, or discard it to give them up: id=`{id}`"
+    );
+    Error::new(ErrorKind::Corrupt, detail)
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Publishing a batch that was decided, now or after a crash: partition by partition, each once.
+//!
+//! The rows of one partition are attached under a name that says the batch, in one entry with it, so doing it again changes
+//! nothing. Stages are removed when all rows are safe from a loss of power: until then they may be needed again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::commit::Named;
+use super::content::unreadable;
+use super::shelf::Shelf;
+use crate::client::{attach_committed, is_attached};
+use crate::entity::Queue;
+use crate::shard::Shard;
+use crate::shard::journal::{Intent, Pending, Target};
+
+/// How rows are cut that are too many for one entry: consecutive runs of at most `max` bytes, or one.
+pub(super) fn pieces_of(runs: impl Iterator<Item = usize>, max: usize) -> Vec<Range<usize>> {
+    let mut pieces: Vec<Range<usize>> = Vec::new();
+    let mut bytes_so_far = 0;
+    for (position, bytes) in runs.enumerate() {
+        match pieces.last_mut() {
+            Some(last) if bytes_so_far + bytes <= max => {
+                last.end = position + 1;
+                bytes_so_far += bytes;
+            }
+            _ => {
+                pieces.push(position..position + 1);
+                bytes_so_far = bytes;
+            }
+        }
+    }
+    pieces
+}
+
+/// The name under which a piece is attached. Lengths first, so that no two are the same text.
+fn name_of(sink: &str, query: &str, batch: u64, piece: usize) -> String {
+    format!("stage {} {} {sink}{query} {batch}/{piece}", sink.len(), query.len())
+}
+
+impl Shelf {
+    /// Publishes what a sink has committed. The caller has its turn. What is attached and not synced yet is waited for, or left
+    /// for later.
+    pub(super) fn publish(&self, sink: &str, waits: bool) -> Result<()> {
+        let home = self.home_of(sink);
+        let Some(intent) = home.intent(sink).filter(|intent| !intent.is_done) else {
+            self.table().undone.remove(sink);
+            return Ok(());
+        };
+        let attached = self.table().undone.get(sink).cloned().flatten();
+        let pending = match attached {
+            Some(pending) => pending,
+            None => {
+                self.attach_all(sink, &intent)?;
+                let pending = self.pending_of(&intent);
+                self.table().undone.insert(sink.to_owned(), Some(pending.clone()));
+                pending
+            }
+        };
+        if waits {
+            let synced = pending
+                .iter()
+                .try_for_each(|(shard, pending)| shard.wait_synced(pending));
+            if let Err(error) = synced {
+                // Whether it is there is found out again once the store works.
+                self.table().undone.insert(sink.to_owned(), None);
+                return Err(error);
+            }
+        } else if !pending.iter().all(|(_, pending)| pending.is_synced()) {
+            return Ok(());
+        }
+        self.finish(sink, intent);
+        Ok(())
+    }
+
+    /// Notes that a batch is published and removes its stages.
+    fn finish(&self, sink: &str, intent: Intent) {
+        let done = Intent {
+            is_done: true,
+            targets: Vec::new(),
+            ..intent
+        };
+        self.home_of(sink).amend(sink, done.clone());
+        self.table().undone.remove(sink);
+        self.note_undone();
+        self.remove_all(&done.stages);
+    }
+
+    /// The last entry of each journal that a batch went to.
+    fn pending_of(&self, intent: &Intent) -> Vec<(Arc<Shard>, Pending)> {
+        let shard_of = |target: &Target| {
+            let queue = self.core.entity_of(target.entity)?;
+            Some(Arc::clone(queue.shard(target.index.into())))
+        };
+        let shards = intent.targets.iter().filter_map(shard_of);
+        let by_id: BTreeMap<u16, _> = shards.map(|shard| (shard.id().0, shard)).collect();
+        let last = |shard: Arc<Shard>| shard.last_pending().map(|pending| (shard, pending));
+        by_id.into_values().filter_map(last).collect()
+    }
+
+    /// Attaches what is not attached yet. A partition that does not work keeps the others from nothing; the first error is
+    /// that of the call.
+    fn attach_all(&self, sink: &str, intent: &Intent) -> Result<()> {
+        let name = |piece| name_of(sink, &intent.query, intent.batch, piece);
+        let mut left: Vec<(Arc<Queue>, &Target)> = Vec::new();
+        for target in &intent.targets {
+            // What a deleted entity had is gone with it.
+            let Some(queue) = self.core.entity_of(target.entity) else {
+                continue;
+            };
+            let is_there = |piece: u32| is_attached(&queue, target.index.into(), &name(piece as usize));
+            if !(0..target.pieces).all(is_there) {
+                left.push((queue, target));
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let named = self.named_by(intent)?;
+        for stage in &named {
+            stage.content.verify(&stage.id, self.disk())?;
+        }
+        let mut first_error = None;
+        for (queue, target) in left {
+            if let Err(error) = self.attach(&queue, target, &named, &name) {
+                first_error.get_or_insert(error);
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn attach(
+        &self,
+        queue: &Arc<Queue>,
+        target: &Target,
+        named: &[Named],
+        name: &dyn Fn(usize) -> String,
+    ) -> Result<()> {
+        // Each run of the target: its stage, its position in that, its bytes.
+        let mut runs = Vec::new();
+        for (stage, content) in named.iter().enumerate().filter(|(_, it)| it.entity == target.entity) {
+            let here = content.content.runs().into_iter().enumerate();
+            let here = here.filter(|(_, run)| run.partition == target.index);
+            runs.extend(here.map(|(position, run)| (stage, position, run.bytes)));
+        }
+        let pieces = pieces_of(runs.iter().map(|(.., bytes)| *bytes), self.piece_bytes_max);
+        for (number, piece) in pieces.into_iter().enumerate() {
+            let name = name(number);
+            if is_attached(queue, target.index.into(), &name) {
+                continue;
+            }
+            let mut rows = Vec::new();
+            for stage in runs[piece].chunk_by(|one, other| one.0 == other.0) {
+                let positions: Vec<usize> = stage.iter().map(|(_, position, _)| *position).collect();
+                let named = &named[stage[0].0];
+                named.content.load(&named.id, self.disk(), &positions, &mut rows)?;
+            }
+            attach_committed(queue, target.index.into(), &name, rows)?;
+        }
+        Ok(())
+    }
+
+    /// The stages of a commit that was decided.
+    fn named_by(&self, intent: &Intent) -> Result<Vec<Named>> {
+        let table = self.table();
+        let named = intent.stages.iter().map(|id| {
+            let stage = table.stages.get(id);
+            let found = stage.and_then(|stage| Some((stage.entity, Arc::clone(stage.content()?))));
+            let (entity, content) = found.ok_or_else(|| unreadable(id, "its file is gone"))?;
+            let id = id.clone();
+            Ok(Named { id, entity, content })
+        });
+        named.collect()
+    }
+
+    /// Goes on with all that was decided, and removes what no commit has named for long.
+    pub(crate) fn tend(&self) {
+        self.sweep();
+        let undone: Vec<String> = self.table().undone.keys().cloned().collect();
+        for sink in undone {
+            if let Some(_turn) = self.try_turn(&sink) {
+                // What cannot be done now is tried again.
+                let _ = self.publish(&sink, false);
+            }
+        }
+    }
+
+    /// Goes on after a partition was healed: what its journal was asked for before is asked for anew.
+    pub(crate) fn healed(&self) {
+        self.table().undone.values_mut().for_each(|attached| *attached = None);
+        self.tend();
+    }
+
+    /// Ends what can be ended before the journals are closed.
+    pub(crate) fn close(&self) {
+        let undone: Vec<String> = self.table().undone.keys().cloned().collect();
+        for sink in undone {
+            if let Some(_turn) = self.try_turn(&sink) {
+                // What cannot be done now is done by the next open.
+                let _ = self.publish(&sink, true);
+            }
+        }
+    }
+
+    /// Tells the namespace since when something is decided and not published.
+    pub(crate) fn note_undone(&self) {
+        let since = self.shards.iter().filter_map(|shard| shard.undone_since());
+        self.core.set_undone_since(since.min());
+    }
+
+    /// Publishes a batch without a stage that cannot be read.
+    pub(super) fn give_up(&self, sink: &str, id: &str) -> Result<bool> {
+        let _turn = self.turn(sink)?;
+        let home = self.home_of(sink);
+        let Some(mut intent) = home.intent(sink).filter(|intent| !intent.is_done) else {
+            return Ok(false);
+        };
+        let content = self.table().stages.get(id).and_then(|stage| stage.content().cloned());
+        if content.is_some_and(|content| content.verify(id, self.disk()).is_ok()) {
+            let detail = format!("the stage is committed and is being published; wait until that ended: id=`{id}`");
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        intent.stages.retain(|stage| stage != id);
+        let name = |piece| name_of(sink, &intent.query, intent.batch, piece);
+        let named: Vec<Named> = {
+            let rest = Intent {
+                stages: intent.stages.clone(),
+                ..intent.clone()
+            };
+            // Others that cannot be read are given up one by one.
+            self.named_by(&rest).unwrap_or_default()
+        };
+        intent.targets.retain_mut(|target| {
+            let Some(queue) = self.core.entity_of(target.entity) else {
+                return false;
+            };
+            let is_there = |piece: u32| is_attached(&queue, target.index.into(), &name(piece as usize));
+            if target.pieces > 1 && (0..target.pieces).any(is_there) {
+                // Which rows are there is not known without the stage.
+                return false;
+            }
+            let of_target = named.iter().filter(|stage| stage.entity == target.entity);
+            let runs = of_target.flat_map(|stage| stage.content.runs());
+            let runs = runs.filter(|run| run.partition == target.index).map(|run| run.bytes);
+            target.pieces = pieces_of(runs, self.piece_bytes_max).len().max(1) as u32;
+            true
+        });
+        home.amend(sink, intent);
+        self.remove_all(&[id.to_owned()]);
+        self.table().undone.insert(sink.to_owned(), None);
+        let _ = self.publish(sink, false);
+        Ok(true)
+    }
+}

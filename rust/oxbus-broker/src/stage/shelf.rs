@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where stages wait: all of a namespace by their id, in memory or in a directory beside its shards.
+//!
+//! Holds always
+//! - a stage that a commit names is removed by nobody else;
+//! - one commit of a sink is under way at a time: it has the turn of that sink;
+//! - the guard of the table is not held across a call to a disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use oxbus_model::caps::{STAGE_ID_CHARS_MAX, STAGE_MS};
+use oxbus_model::hash::partition_of;
+use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+use oxbus_store::disk::Disk;
+use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
+use oxbus_store::leave;
+
+use super::content::Content;
+use super::{StageInfo, StageState};
+use crate::clock::random_bytes;
+use crate::namespace::Core;
+use crate::shard::Shard;
+use crate::shard::journal::{EntityId, Intent, Pending};
+
+/// Between two questions whether to leave.
+const ASK_EVERY: Duration = Duration::from_millis(10);
+
+/// The stages of a namespace.
+pub(crate) struct Shelf {
+    pub(super) core: Arc<Core>,
+    pub(super) shards: Arc<[Arc<Shard>]>,
+    /// Where the files are; `None` in memory.
+    pub(super) files: Option<Files>,
+    pub(super) table: Mutex<Table>,
+    /// Notified when somebody's turn is over.
+    turn_over: Condvar,
+    /// Bytes of one entry of a journal.
+    pub(super) piece_bytes_max: usize,
+}
+
+/// The directory of the stages.
+#[derive(Debug)]
+pub(crate) struct Files {
+    /// Its disk.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// The directory of the namespace.
+    pub(crate) namespace: PathBuf,
+    /// The namespace that the files belong to.
+    pub(crate) store: [u8; 16],
+    /// A finished stage is safe from a loss of power.
+    pub(crate) synced: bool,
+    /// This process owns all partitions, and with them the stages.
+    pub(crate) owns_all: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) stages: BTreeMap<String, Stage>,
+    /// Sinks of which somebody has the turn.
+    busy: BTreeSet<String>,
+    /// Sinks with a batch that is committed and not done. Once all of it is attached, what its syncing is waited for by.
+    pub(super) undone: BTreeMap<String, Option<Vec<(Arc<Shard>, Pending)>>>,
+}
+
+/// One stage.
+pub(super) struct Stage {
+    pub(super) entity: EntityId,
+    pub(super) created_at: Timestamp,
+    pub(super) place: Place,
+    /// The partition whose store did not say whether a commit of it was decided: until that works again, it may have been.
+    pub(super) undecided: Option<usize>,
+}
+
+/// Where a stage is.
+pub(super) enum Place {
+    /// With its task.
+    Open,
+    /// Here.
+    Ready(Arc<Content>),
+    /// Here, named by a commit.
+    Committed {
+        sink: String,
+        batch: u64,
+        content: Arc<Content>,
+    },
+}
+
+/// The turn of a sink, until it is dropped.
+pub(super) struct Turn<'a> {
+    shelf: &'a Shelf,
+    sink: String,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.shelf.table().busy.remove(&self.sink);
+        self.shelf.turn_over.notify_all();
+    }
+}
+
+impl Files {
+    /// The directory of the stages.
+    pub(super) fn dir(&self) -> PathBuf {
+        self.namespace.join("stages")
+    }
+
+    /// Makes that directory.
+    pub(super) fn make_dir(&self) -> std::io::Result<()> {
+        self.disk.create_dir(&self.dir())?;
+        if self.synced {
+            self.disk.sync_dir(&self.namespace)?;
+        }
+        Ok(())
+    }
+}
+
+impl Shelf {
+    pub(crate) fn new(core: &Arc<Core>, shards: &Arc<[Arc<Shard>]>, files: Option<Files>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            shards: Arc::clone(shards),
+            files,
+            table: Mutex::default(),
+            turn_over: Condvar::new(),
+            piece_bytes_max: oxbus_model::caps::ATTACHED_BYTES_MAX,
+        }
+    }
+
+    /// Takes over the files that are there, removes what was never finished, and goes on with what was decided.
+    pub(crate) fn restore(&self) -> Result<()> {
+        let Some(files) = self.files.as_ref().filter(|files| files.owns_all) else {
+            return Ok(());
+        };
+        let dir = files.dir();
+        let names = StageNames::of(&*files.disk, &dir).map_err(|error| storage(files, "read", &error))?;
+        for path in names.unfinished {
+            // What stays does no harm, and is tried again by the next open.
+            let _ = files.disk.remove(&path);
+        }
+        let now = self.core.clock().now();
+        for number in names.finished {
+            let (id, stage) = find(files, number, now);
+            let bytes = stage.content().map_or(0, |content| content.sums().1);
+            self.core.staged_bytes().fetch_add(bytes, Ordering::Relaxed);
+            self.table().stages.entry(id).or_insert(stage);
+        }
+        for (sink, intent) in self.intents() {
+            if intent.is_done {
+                self.remove_all(&intent.stages);
+                continue;
+            }
+            let mut table = self.table();
+            table.hold(&sink, &intent);
+            table.undone.insert(sink, None);
+        }
+        self.tend();
+        Ok(())
+    }
+
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What all sinks committed last.
+    pub(super) fn intents(&self) -> Vec<(String, Intent)> {
+        self.shards.iter().flat_map(|shard| shard.intents()).collect()
+    }
+
+    /// The shard that knows what a sink committed.
+    pub(super) fn home_of(&self, sink: &str) -> &Arc<Shard> {
+        &self.shards[partition_of(sink.as_bytes(), self.shards.len() as u32) as usize]
+    }
+
+    /// Refuses when this process cannot have stages.
+    pub(super) fn check(&self) -> Result<()> {
+        self.core.check_open()?;
+        if self.files.as_ref().is_some_and(|files| !files.owns_all) {
+            let detail = "staged sends need all partitions; open the namespace without partitions_owned, or attach rows to the partitions \
+                          that this process owns";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        Ok(())
+    }
+
+    /// Waits for the turn of a sink.
+    pub(super) fn turn(&self, sink: &str) -> Result<Turn<'_>> {
+        loop {
+            if let Some(turn) = self.try_turn(sink) {
+                return Ok(turn);
+            }
+            let table = self.table();
+            let waited = self.turn_over.wait_timeout(table, ASK_EVERY);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            // With no guard: who is asked may call Python.
+            if leave::is_due() {
+                let detail = format!(
+                    "another commit of the sink did not end in time and nothing has happened; make the call again: sink=`{sink}`"
+                );
+                return Err(Error::new(ErrorKind::Timeout, detail));
+            }
+        }
+    }
+
+    /// The turn of a sink, if nobody has it.
+    pub(super) fn try_turn(&self, sink: &str) -> Option<Turn<'_>> {
+        let is_mine = self.table().busy.insert(sink.to_owned());
+        is_mine.then(|| Turn {
+            shelf: self,
+            sink: sink.to_owned(),
+        })
+    }
+
+    /// The disk of the stages.
+    pub(super) fn disk(&self) -> Option<&Arc<dyn Disk>> {
+        self.files.as_ref().map(|files| &files.disk)
+    }
+
+    /// True when no commit names the stage, nor may have.
+    fn is_free(&self, stage: &Stage) -> bool {
+        let undecided = stage.undecided.map(|partition| &self.shards[partition]);
+        matches!(stage.place, Place::Ready(_)) && undecided.is_none_or(|shard| shard.health().serves())
+    }
+
+    /// Removes those stages that no commit names, nor may have.
+    pub(super) fn discard_all(&self, ids: &[String]) {
+        let free: Vec<String> = {
+            let table = self.table();
+            let is_free = |id: &&String| table.stages.get(*id).is_some_and(|stage| self.is_free(stage));
+            ids.iter().filter(is_free).cloned().collect()
+        };
+        self.remove_all(&free);
+    }
+
+    /// Forgets stages and removes their files. A file that cannot be removed stays known, so that it is tried again.
+    pub(super) fn remove_all(&self, ids: &[String]) {
+        for id in ids {
+            let taken = self.table().stages.remove(id);
+            let Some(stage) = taken else { continue };
+            let content = stage.content().cloned();
+            let path = match (content.as_deref(), &self.files) {
+                (Some(Content::File(file)), _) => Some(file.path().to_owned()),
+                (Some(Content::Unreadable { number, .. }), Some(files)) => Some(stage_path(&files.dir(), *number)),
+                _ => None,
+            };
+            if let (Some(path), Some(disk)) = (path, self.disk())
+                && let Err(error) = disk.remove(&path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                self.table().stages.insert(id.clone(), stage);
+                continue;
+            }
+            let bytes = content.map_or(0, |content| content.sums().1);
+            self.core.staged_bytes().fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes what no commit has named for long.
+    pub(super) fn sweep(&self) {
+        let now = self.core.clock().now();
+        let over: Vec<String> = {
+            let table = self.table();
+            let is_over = |stage: &Stage| stage.created_at.plus_ms(STAGE_MS) <= now && self.is_free(stage);
+            let over = table.stages.iter().filter(|(_, stage)| is_over(stage));
+            over.map(|(id, _)| id.clone()).collect()
+        };
+        self.remove_all(&over);
+        for shard in &*self.shards {
+            shard.forget_sinks(now);
+        }
+    }
+
+    /// See [`Stages::abort`](super::Stages::abort).
+    pub(super) fn abort(&self, sink: &str, ids: &[String]) -> Result<()> {
+        self.check()?;
+        let _turn = self.turn(sink)?;
+        self.discard_all(ids);
+        Ok(())
+    }
+
+    /// See [`Stages::discard`](super::Stages::discard).
+    pub(super) fn discard(&self, id: &str) -> Result<bool> {
+        self.check()?;
+        let waits_for = |(sink, intent): &(String, Intent)| {
+            let is_named = !intent.is_done && intent.stages.iter().any(|stage| stage == id);
+            is_named.then(|| sink.clone())
+        };
+        if let Some(sink) = self.intents().iter().find_map(waits_for) {
+            return self.give_up(&sink, id);
+        }
+        let is_known = {
+            let table = self.table();
+            let stage = table.stages.get(id);
+            if stage.is_some_and(|stage| !self.is_free(stage)) {
+                let detail = format!("the stage is being written or committed; wait until that ended: id=`{id}`");
+                return Err(Error::new(ErrorKind::InvalidOperation, detail));
+            }
+            stage.is_some()
+        };
+        self.remove_all(&[id.to_owned()]);
+        Ok(is_known)
+    }
+
+    /// See [`Stages::list`](super::Stages::list).
+    pub(super) fn list(&self) -> Vec<StageInfo> {
+        self.sweep();
+        let path_of = |id: EntityId| self.core.entity_of(id).map(|entity| entity.name().as_str().to_owned());
+        let known: Vec<(EntityId, StageInfo)> = {
+            let table = self.table();
+            table
+                .stages
+                .iter()
+                .map(|(id, stage)| (stage.entity, stage.info(id)))
+                .collect()
+        };
+        let mut all = Vec::with_capacity(known.len());
+        for (entity, mut info) in known {
+            info.entity = path_of(entity).unwrap_or_default();
+            all.push(info);
+        }
+        let ids: BTreeSet<String> = all.iter().map(|info| info.id.clone()).collect();
+        for (_, intent) in self.intents().into_iter().filter(|(_, intent)| !intent.is_done) {
+            let missing = intent.stages.into_iter().filter(|id| !ids.contains(id));
+            all.extend(missing.map(|id| StageInfo {
+                id,
+                entity: String::new(),
+                created_at: intent.at,
+                expires_at: Timestamp::NEVER,
+                rows: 0,
+                bytes: 0,
+                state: StageState::Damaged("its file is gone".to_owned()),
+            }));
+        }
+        all.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
+        all
+    }
+}
+
+/// Refuses a text that cannot name anything.
+pub(super) fn check_id(what: &str, text: &str) -> Result<()> {
+    let chars = text.chars().count();
+    if (1..=STAGE_ID_CHARS_MAX).contains(&chars) {
+        return Ok(());
+    }
+    let detail = format!("{what} must have 1 to {STAGE_ID_CHARS_MAX} characters: {chars}");
+    Err(Error::new(ErrorKind::InvalidArgument, detail))
+}
+
+/// A random number for the name of a file.
+pub(super) fn random_number() -> Result<u64> {
+    random_bytes().map(u64::from_ne_bytes)
+}
+
+pub(super) fn storage(files: &Files, what: &str, error: &std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::QuotaExceeded,
+        _ => ErrorKind::Storage,
+    };
+    let detail = format!(
+        "the stage could not be {what} ({error}); see to the disk and stage the rows again: `{}`",
+        files.dir().display()
+    );
+    Error::new(kind, detail)
+}
+
+/// The finished stage of that number. One that cannot be read is known by its id, or by the name of its file.
+fn find(files: &Files, number: u64, now: Timestamp) -> (String, Stage) {
+    let (disk, dir) = (&*files.disk, files.dir());
+    let ready = |entity, created_at, content| Stage {
+        entity,
+        created_at,
+        place: Place::Ready(Arc::new(content)),
+        undecided: None,
+    };
+    let error = match StageFile::open(disk, &dir, number, files.store) {
+        Ok(file) => {
+            let (entity, created_at) = (EntityId(file.head().entity), Timestamp(file.head().created_at_ms));
+            let id = file.head().id.clone();
+            return (id, ready(entity, created_at, Content::File(file)));
+        }
+        Err(error) => error,
+    };
+    // A version that can read it will, so it is not removed by this one.
+    let forever = matches!(error, StageError::Newer { .. } | StageError::Io(_));
+    let why = format!("{error}: `{number:016x}.stage`");
+    let unreadable = Content::Unreadable { why, number };
+    match StageFile::head_of(disk, &dir, number, files.store) {
+        Ok(head) if !forever => (
+            head.id,
+            ready(EntityId(head.entity), Timestamp(head.created_at_ms), unreadable),
+        ),
+        _ => {
+            let created_at = if forever { Timestamp::NEVER } else { now };
+            (format!("{number:016x}"), ready(EntityId(0), created_at, unreadable))
+        }
+    }
+}
+
+impl Stage {
+    /// Its rows, when they are here.
+    pub(super) fn content(&self) -> Option<&Arc<Content>> {
+        match &self.place {
+            Place::Open => None,
+            Place::Ready(content) | Place::Committed { content, .. } => Some(content),
+        }
+    }
+
+    fn info(&self, id: &str) -> StageInfo {
+        let (rows, bytes) = self.content().map_or((0, 0), |content| content.sums());
+        let state = match (&self.place, self.content().map(|content| &**content)) {
+            (_, Some(Content::Unreadable { why, .. })) => StageState::Damaged(why.clone()),
+            (Place::Open, _) => StageState::Open,
+            (Place::Ready(_), _) => StageState::Ready,
+            (Place::Committed { sink, batch, .. }, _) => StageState::Committed {
+                sink: sink.clone(),
+                batch: *batch,
+            },
+        };
+        StageInfo {
+            id: id.to_owned(),
+            entity: String::new(),
+            created_at: self.created_at,
+            expires_at: self.created_at.plus_ms(STAGE_MS),
+            rows,
+            bytes,
+            state,
+        }
+    }
+}
+
+impl Table {
+    /// Keeps the stages of a commit from everybody else.
+    pub(super) fn hold(&mut self, sink: &str, intent: &Intent) {
+        for id in &intent.stages {
+            if let Some(stage) = self.stages.get_mut(id)
+                && let Some(content) = stage.content().cloned()
+            {
+                stage.place = Place::Committed {
+                    sink: sink.to_owned(),
+                    batch: intent.batch,
+                    content,
+                };
+            }
+        }
+    }
+}

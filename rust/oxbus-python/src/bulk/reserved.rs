@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The reserving half of `BulkClient`.
+
+use std::time::Duration;
+
+use oxbus_wire::client::Request;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use serde_json::{Value, json};
+
+use super::calls::{Json, as_python};
+use super::client::{BulkClient, count, ms};
+use crate::arrow::ArrowTable;
+use crate::error::OrRaise;
+
+impl BulkClient {
+    /// Makes a call that does no more than once when it is made twice.
+    fn again<'py>(&self, py: Python<'py>, path: &str, body: &Value, extra: Duration) -> PyResult<Bound<'py, PyAny>> {
+        let request = Request::post(path).with_json(body).repeatable();
+        as_python(py, &self.ask(py, &request, extra)?)
+    }
+}
+
+#[pymethods]
+impl BulkClient {
+    #[pyo3(signature = (entity, consumer, start="earliest"))]
+    fn acquire<'py>(
+        &self,
+        py: Python<'py>,
+        entity: &str,
+        consumer: &str,
+        start: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let body = json!({ "entity": entity, "consumer": consumer, "start": start });
+        self.again(py, "reservations/acquire", &body, Duration::ZERO)
+    }
+
+    #[pyo3(signature = (
+        entity, consumer, epoch, n, *, max_messages, max_bytes, lock_duration, max_wait_time=0.0, upto=None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    fn reserve<'py>(
+        &self,
+        py: Python<'py>,
+        entity: &str,
+        consumer: &str,
+        epoch: u64,
+        n: u64,
+        max_messages: i64,
+        max_bytes: i64,
+        lock_duration: f64,
+        max_wait_time: f64,
+        upto: Option<Vec<u64>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let wait_ms = ms("max_wait_time", max_wait_time)?;
+        let body = json!({
+            "entity": entity,
+            "consumer": consumer,
+            "epoch": epoch,
+            "n": n,
+            "max_messages": count("max_messages", max_messages)?,
+            "max_bytes": count("max_bytes", max_bytes)?,
+            "lock_ms": ms("lock_duration", lock_duration)?,
+            "max_wait_time_ms": wait_ms,
+            "upto": upto,
+        });
+        self.again(py, "reservations/reserve", &body, Duration::from_millis(wait_ms))
+    }
+
+    #[pyo3(signature = (entity, consumer, epoch, n, *, lock_duration))]
+    fn plan<'py>(
+        &self,
+        py: Python<'py>,
+        entity: &str,
+        consumer: &str,
+        epoch: u64,
+        n: u64,
+        lock_duration: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let lock_ms = ms("lock_duration", lock_duration)?;
+        let body = json!({ "entity": entity, "consumer": consumer, "epoch": epoch, "n": n, "lock_ms": lock_ms });
+        self.again(py, "reservations/plan", &body, Duration::ZERO)
+    }
+
+    #[pyo3(signature = (
+        entity, reservation_id, epoch, partition, lo, hi, *, max_bytes=2 << 20, include_body=true, application_properties="map",
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    fn read(
+        &self,
+        py: Python<'_>,
+        entity: &str,
+        reservation_id: &str,
+        epoch: u64,
+        partition: u16,
+        lo: u64,
+        hi: u64,
+        max_bytes: i64,
+        include_body: bool,
+        application_properties: &str,
+    ) -> PyResult<(ArrowTable, Option<u64>)> {
+        let request = Request::get("reservations/read")
+            .with("entity", entity)
+            .with("id", reservation_id)
+            .with("epoch", &epoch.to_string())
+            .with("partition", &partition.to_string())
+            .with("lo", &lo.to_string())
+            .with("hi", &hi.to_string())
+            .with("max_bytes", &count("max_bytes", max_bytes)?.to_string())
+            .with("include_body", if include_body { "true" } else { "false" })
+            .with("application_properties", application_properties);
+        self.ask_rows(py, &request, Duration::ZERO)
+    }
+
+    #[pyo3(signature = (entity, consumer, epoch, *, lock_duration))]
+    fn renew(&self, py: Python<'_>, entity: &str, consumer: &str, epoch: u64, lock_duration: f64) -> PyResult<()> {
+        let lock_ms = ms("lock_duration", lock_duration)?;
+        let body = json!({ "entity": entity, "consumer": consumer, "epoch": epoch, "lock_ms": lock_ms });
+        self.again(py, "reservations/renew", &body, Duration::ZERO)?;
+        Ok(())
+    }
+
+    fn complete<'py>(
+        &self,
+        py: Python<'py>,
+        entity: &str,
+        consumer: &str,
+        epoch: u64,
+        n: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let body = json!({ "entity": entity, "consumer": consumer, "epoch": epoch, "n": n });
+        self.again(py, "reservations/complete", &body, Duration::ZERO)
+    }
+
+    #[pyo3(signature = (entity, reservation_id, epoch, sequence_numbers, outcome, *, reason=None, description=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    fn settle_reserved(
+        &self,
+        py: Python<'_>,
+        entity: &str,
+        reservation_id: &str,
+        epoch: u64,
+        sequence_numbers: Vec<u64>,
+        outcome: &str,
+        reason: Option<&str>,
+        description: Option<&str>,
+    ) -> PyResult<u64> {
+        let request = Request::post("reservations/settle").with_json(&json!({
+            "entity": entity,
+            "id": reservation_id,
+            "epoch": epoch,
+            "sequence_numbers": sequence_numbers,
+            "outcome": outcome,
+            "reason": reason,
+            "description": description,
+        }));
+        self.ask(py, &request, Duration::ZERO)?.number("settled").or_raise()
+    }
+
+    fn reservations<'py>(&self, py: Python<'py>, entity: &str) -> PyResult<Bound<'py, PyList>> {
+        let request = Request::get("reservations").with("entity", entity);
+        let answer = self.ask(py, &request, Duration::ZERO)?;
+        Ok(as_python(py, answer.field("reservations").or_raise()?)?.cast_into()?)
+    }
+
+    fn cancel_reservation(&self, py: Python<'_>, entity: &str, consumer: &str) -> PyResult<u64> {
+        let body = json!({ "entity": entity, "consumer": consumer });
+        let request = Request::post("reservations/cancel").with_json(&body);
+        self.ask(py, &request, Duration::ZERO)?.number("cancelled").or_raise()
+    }
+}

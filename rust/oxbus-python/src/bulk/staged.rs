@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The staging half of `BulkClient`.
+
+use std::time::Duration;
+
+use oxbus_wire::client::Request;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use serde_json::json;
+
+use super::calls::{Json, as_python};
+use super::client::BulkClient;
+use crate::error::OrRaise;
+
+#[pymethods]
+impl BulkClient {
+    fn stage(&self, entity: &str, stage_id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let request = Request::post("stages").with("entity", entity).with("id", stage_id).with_stream();
+        self.upload(data, &request)?.number("rows").or_raise()
+    }
+
+    fn commit_stages(
+        &self,
+        py: Python<'_>,
+        sink: &str,
+        query: &str,
+        batch: u64,
+        stage_ids: Vec<String>,
+    ) -> PyResult<bool> {
+        let body = json!({ "sink": sink, "query": query, "batch": batch, "ids": stage_ids });
+        // Not repeated by itself: the answer says whether this call committed the batch.
+        let request = Request::post("stages/commit").with_json(&body);
+        self.ask(py, &request, Duration::ZERO)?.truth("committed").or_raise()
+    }
+
+    fn abort_stages(
+        &self,
+        py: Python<'_>,
+        sink: &str,
+        query: &str,
+        batch: u64,
+        stage_ids: Vec<String>,
+    ) -> PyResult<()> {
+        let body = json!({ "sink": sink, "query": query, "batch": batch, "ids": stage_ids });
+        let request = Request::post("stages/abort").with_json(&body).repeatable();
+        self.ask(py, &request, Duration::ZERO)?;
+        Ok(())
+    }
+
+    fn stages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let answer = self.ask(py, &Request::get("stages"), Duration::ZERO)?;
+        Ok(as_python(py, answer.field("stages").or_raise()?)?.cast_into()?)
+    }
+
+    fn discard_stage(&self, py: Python<'_>, stage_id: &str) -> PyResult<bool> {
+        let request = Request::post("stages/discard").with_json(&json!({ "id": stage_id }));
+        self.ask(py, &request, Duration::ZERO)?.truth("discarded").or_raise()
+    }
+}

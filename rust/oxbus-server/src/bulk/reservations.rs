@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `/reservations`: what a consumer has under a number, until it completes that number.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use oxbus_arrow::{PropertiesAs, TableBuilder};
+use oxbus_broker::client::{Plan, ReservationInfo, Reservations, Standing, Start, Waited, Wish};
+use oxbus_broker::clock::Alarm;
+use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_WAIT_MS_MAX};
+use oxbus_model::options::in_range;
+use oxbus_model::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Plane;
+use super::parameters::{Command, Parameters};
+use super::rows::page;
+use super::settle::How;
+use crate::status::Refusal;
+use crate::work::on_thread;
+
+/// How long a wait for a first message keeps a thread before others get it.
+const SLICE: Duration = Duration::from_millis(200);
+
+pub(super) fn routes() -> Router<Plane> {
+    Router::new()
+        .route("/", get(list))
+        .route("/acquire", post(acquire))
+        .route("/reserve", post(reserve))
+        .route("/plan", post(plan))
+        .route("/read", get(read))
+        .route("/renew", post(renew))
+        .route("/complete", post(complete))
+        .route("/settle", post(settle))
+        .route("/cancel", post(cancel))
+}
+
+type Answer = std::result::Result<Json<Value>, Refusal>;
+
+/// Runs a call on the reservations of an entity.
+async fn on<T: Send + 'static>(
+    plane: Plane,
+    entity: String,
+    work: impl FnOnce(&Reservations) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    on_thread(move || work(&plane.namespace().reservations(&entity)?)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Acquire {
+    entity: String,
+    consumer: String,
+    start: String,
+}
+
+async fn acquire(State(plane): State<Plane>, Command(command): Command<Acquire>) -> Answer {
+    let start = match command.start.as_str() {
+        "earliest" => Start::Earliest,
+        "latest" => Start::Latest,
+        other => {
+            let detail = format!("unknown start; use `earliest` or `latest`: `{other}`");
+            return Err(Error::new(ErrorKind::InvalidArgument, detail).into());
+        }
+    };
+    let acquired = on(plane, command.entity, move |it| it.acquire(&command.consumer, start)).await?;
+    Ok(Json(json!({ "epoch": acquired.epoch, "done": acquired.done })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reserve {
+    entity: String,
+    consumer: String,
+    epoch: u64,
+    n: u64,
+    max_messages: usize,
+    max_bytes: u64,
+    lock_ms: u64,
+    max_wait_time_ms: u64,
+    #[serde(default)]
+    upto: Option<Vec<u64>>,
+}
+
+async fn reserve(State(plane): State<Plane>, Command(command): Command<Reserve>) -> Answer {
+    in_range("max_wait_time_ms", command.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
+    let wait = Duration::from_millis(command.max_wait_time_ms);
+    let alarm = Alarm::after(Some(wait));
+    let mut command = command;
+    loop {
+        let wish = Wish {
+            messages: command.max_messages,
+            bytes: command.max_bytes,
+            upto: command.upto.clone(),
+            lock: Duration::from_millis(command.lock_ms),
+            wait,
+        };
+        let is_ending = *plane.stopped().borrow();
+        let plane = plane.clone();
+        // Piece by piece: a client that left is noticed in between, and so is the end of the server.
+        let (same, plan) = on_thread(move || {
+            let reservations = plane.namespace().reservations(&command.entity)?;
+            let number = (command.epoch, command.n);
+            let stopped = plane.stopped();
+            let waited =
+                reservations.reserve_until(&command.consumer, number, &wish, alarm, SLICE, || *stopped.borrow())?;
+            let plan = match waited {
+                Waited::Found(plan) => Some(plan),
+                Waited::Nothing => Some(reservations.empty_plan(command.epoch, command.n)),
+                Waited::Slice if is_ending => Some(reservations.empty_plan(command.epoch, command.n)),
+                Waited::Slice => None,
+            };
+            Ok((command, plan))
+        })
+        .await?;
+        if let Some(plan) = plan {
+            return Ok(Json(shown(&plan)));
+        }
+        command = same;
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Numbered {
+    entity: String,
+    consumer: String,
+    epoch: u64,
+    n: u64,
+    #[serde(default)]
+    lock_ms: u64,
+}
+
+async fn plan(State(plane): State<Plane>, Command(command): Command<Numbered>) -> Answer {
+    let lock = Duration::from_millis(command.lock_ms);
+    let plan = on(plane, command.entity, move |it| {
+        it.plan(&command.consumer, command.epoch, command.n, lock)
+    });
+    Ok(Json(shown(&plan.await?)))
+}
+
+fn shown(plan: &Plan) -> Value {
+    let partitions: Vec<Value> = plan
+        .partitions
+        .iter()
+        .map(|part| {
+            json!({
+                "partition": part.partition,
+                "ranges": part.ranges,
+                "messages": part.messages,
+                "bytes": part.bytes,
+            })
+        })
+        .collect();
+    json!({
+        "id": plan.id,
+        "n": plan.n,
+        "partitions": partitions,
+        "messages": plan.messages(),
+        "missing": plan.missing,
+        "expires_at_ms": plan.expires_at.0,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    entity: String,
+    id: String,
+    epoch: u64,
+    partition: u16,
+    lo: u64,
+    hi: u64,
+    max_bytes: u64,
+    include_body: bool,
+    #[serde(default)]
+    application_properties: PropertiesAs,
+}
+
+async fn read(
+    State(plane): State<Plane>,
+    Parameters(question): Parameters<Read>,
+) -> std::result::Result<Response, Refusal> {
+    let Read { entity, id, epoch, .. } = question;
+    let page_of = on(plane, entity, move |it| {
+        in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
+        let bytes = question.max_bytes as usize;
+        let found = it.read(&id, epoch, question.partition, question.lo, question.hi, bytes)?;
+        let size = found.messages.iter().map(|message| message.claimed.record.len()).sum();
+        let bytes = if question.include_body { size } else { 0 };
+        let mut builder = TableBuilder::new(found.messages.len(), bytes).with_properties(question.application_properties);
+        for message in &found.messages {
+            builder.push_reserved(it.queue(), message, question.include_body)?;
+        }
+        page(&builder.finish()?, found.next)
+    });
+    Ok(page_of.await?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Renew {
+    entity: String,
+    consumer: String,
+    epoch: u64,
+    lock_ms: u64,
+}
+
+async fn renew(State(plane): State<Plane>, Command(command): Command<Renew>) -> Answer {
+    let lock = Duration::from_millis(command.lock_ms);
+    let until = on(plane, command.entity, move |it| it.renew(&command.consumer, command.epoch, lock)).await?;
+    Ok(Json(json!({ "expires_at_ms": until.0 })))
+}
+
+async fn complete(State(plane): State<Plane>, Command(command): Command<Numbered>) -> Answer {
+    let completed = on(plane, command.entity, move |it| {
+        it.complete_up_to(&command.consumer, command.epoch, command.n)
+    });
+    let completed = completed.await?;
+    Ok(Json(json!({ "completed": completed.completed, "late": completed.late })))
+}
+
+#[derive(Deserialize)]
+struct Settle {
+    entity: String,
+    id: String,
+    epoch: u64,
+    sequence_numbers: Vec<u64>,
+    #[serde(flatten)]
+    how: How,
+}
+
+async fn settle(State(plane): State<Plane>, Command(command): Command<Settle>) -> Answer {
+    let settled = on(plane, command.entity, move |it| {
+        it.settle(&command.id, command.epoch, &command.sequence_numbers, command.how.settlement()?)
+    });
+    Ok(Json(json!({ "settled": settled.await? })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    entity: String,
+}
+
+async fn list(State(plane): State<Plane>, Parameters(question): Parameters<List>) -> Answer {
+    let infos = on(plane, question.entity, |it| Ok(it.list())).await?;
+    let infos: Vec<Value> = infos.iter().map(info).collect();
+    Ok(Json(json!({ "reservations": infos })))
+}
+
+fn info(info: &ReservationInfo) -> Value {
+    json!({
+        "consumer": info.consumer,
+        "n": info.n,
+        "epoch": info.epoch,
+        "done": info.done,
+        "messages": info.messages,
+        "state": match info.standing {
+            Standing::Live => "live",
+            Standing::Lapsed => "lapsed",
+        },
+        "expires_at_ms": info.expires_at.map(|time| time.0),
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cancel {
+    entity: String,
+    consumer: String,
+}
+
+async fn cancel(State(plane): State<Plane>, Command(command): Command<Cancel>) -> Answer {
+    let cancelled = on(plane, command.entity, move |it| it.cancel(&command.consumer)).await?;
+    Ok(Json(json!({ "cancelled": cancelled })))
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Staged sends on a disk that fails at every call, in every way: between any two steps of a commit its batch is published as a
+//! whole or not at all, and once it is tried again each row is there once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oxbus_broker::client::Row;
+use oxbus_broker::durable::StoreOptions;
+use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
+use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions, StageState};
+use oxbus_model::message::{Body, Fields, MessageId};
+use oxbus_model::options::{Durability, QueueSettings};
+use oxbus_model::{ErrorKind, PartitionId, Result, Timestamp};
+use oxbus_store::fault::{Fault, FaultDisk};
+
+const PARTITIONS: u16 = 2;
+const START: Timestamp = Timestamp(1_000_000);
+const SINK: &str = "sink";
+/// What each batch brings to which entity: a topic with two subscriptions, a queue that drops copies, plain ones.
+const BATCHES: [&[(&str, u64)]; 3] = [
+    &[("plain", 5), ("once", 3), ("topic", 4)],
+    &[("plain", 2)],
+    &[("home", 3)],
+];
+/// Where rows of an entity are found.
+const PLACES: [(&str, &str); 5] = [
+    ("plain", "plain"),
+    ("once", "once"),
+    ("home", "home"),
+    ("topic", "topic/Subscriptions/one"),
+    ("topic", "topic/Subscriptions/two"),
+];
+
+fn open(disk: &FaultDisk, durability: Durability) -> Result<Namespace> {
+    Namespace::open(NamespaceOptions {
+        store: Some(StoreOptions {
+            path: PathBuf::from("/bus"),
+            durability,
+            owned: None,
+            disk: Some(Arc::new(disk.clone())),
+            segment_bytes: Some((4 << 10, 8 << 10)),
+        }),
+        partitions: Some(PARTITIONS),
+        clock: Some(Arc::new(ManualClock::new(START))),
+        ..NamespaceOptions::default()
+    })
+}
+
+/// Creates what is not there yet.
+fn create(namespace: &Namespace) -> Result<()> {
+    let partitioned = QueueSettings {
+        enable_partitioning: true,
+        ..QueueSettings::default()
+    };
+    let once = QueueSettings {
+        requires_duplicate_detection: true,
+        ..partitioned.clone()
+    };
+    let (support_ordering, bury_failed) = (true, false);
+    let (topic, subscription) = (TopicOptions { support_ordering }, SubscriptionOptions { bury_failed });
+    let created = [
+        namespace.create_queue("plain", partitioned.clone()).err(),
+        namespace.create_queue("home", QueueSettings::default()).err(),
+        namespace.create_queue("once", once).err(),
+        namespace.create_topic("topic", partitioned.clone(), topic).err(),
+        namespace
+            .create_subscription("topic", "one", partitioned.clone(), subscription, None)
+            .err(),
+        namespace
+            .create_subscription("topic", "two", partitioned, subscription, None)
+            .err(),
+    ];
+    let mut errors = created.into_iter().flatten();
+    errors
+        .find(|error| error.kind() != ErrorKind::EntityAlreadyExists)
+        .map_or(Ok(()), Err)
+}
+
+/// Puts the rows of one entity aside: what each row says is where it belongs. Some have keys.
+fn stage(namespace: &Namespace, id: &str, batch: usize, entity: &str, rows: u64) -> Result<()> {
+    let mut staging = namespace.stages().begin(entity, id)?;
+    for row in 0..rows {
+        let body = format!("{batch}/{entity}/{row}");
+        let fields = Fields {
+            body: Body::Data(body.as_bytes()),
+            message_id: Some(MessageId::Given(&body)),
+            partition_key: (row % 2 == 0).then_some(&body),
+            ..Fields::default()
+        };
+        staging.push(None, vec![Row::new(&fields, staging.row_bytes_max())?])?;
+    }
+    assert_eq!(staging.finish()?, rows);
+    Ok(())
+}
+
+/// One attempt at a batch, with stages of its own.
+fn attempt(namespace: &Namespace, batch: usize, attempt: &str) -> Result<bool> {
+    let mut ids = Vec::new();
+    for (entity, rows) in BATCHES[batch] {
+        let id = format!("{batch}/{entity}/{attempt}");
+        stage(namespace, &id, batch, entity, *rows)?;
+        ids.push(id);
+    }
+    namespace.stages().commit(SINK, "query", batch as u64, &ids)
+}
+
+#[derive(Default)]
+struct Script {
+    acknowledged: BTreeSet<usize>,
+    tried: BTreeSet<usize>,
+}
+
+impl Script {
+    fn run(&mut self, namespace: &Namespace) -> Option<()> {
+        create(namespace).ok()?;
+        stage(namespace, "orphan", 9, "plain", 1).ok()?;
+        for batch in 0..BATCHES.len() {
+            self.tried.insert(batch);
+            assert!(attempt(namespace, batch, "first").ok()?, "it is new");
+            self.acknowledged.insert(batch);
+            if batch == 0 {
+                namespace.checkpoint().ok()?;
+            }
+        }
+        namespace.stages().abort(SINK, "query", 3, &["orphan".to_owned()]).ok()
+    }
+
+    /// Each batch is there as a whole or not at all; which are.
+    fn check(&self, namespace: &Namespace, context: &str) -> BTreeSet<usize> {
+        let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for (_, path) in PLACES {
+            let Ok(receiver) = namespace.receiver(path, ReceiverOptions::default()) else {
+                continue;
+            };
+            for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
+                let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
+                let body = String::from_utf8(fields.body.bytes().to_vec()).expect("text");
+                let is_new = found.entry(body.clone()).or_default().insert(path);
+                assert!(is_new, "{context}: {body} is twice in {path}");
+            }
+        }
+        let mut whole = BTreeSet::new();
+        for (batch, entities) in BATCHES.iter().enumerate() {
+            let mut there = Vec::new();
+            for (entity, rows) in *entities {
+                for (_, path) in PLACES.iter().filter(|(of, _)| of == entity) {
+                    let is_there = |row| {
+                        let places = found.get(&format!("{batch}/{entity}/{row}"));
+                        places.is_some_and(|places| places.contains(path))
+                    };
+                    there.extend((0..*rows).map(is_there));
+                }
+            }
+            assert!(
+                there.iter().all(|it| *it == there[0]),
+                "{context}: batch {batch} is there in part"
+            );
+            assert!(
+                there[0] || !self.acknowledged.contains(&batch),
+                "{context}: batch {batch} is lost"
+            );
+            assert!(
+                !there[0] || self.tried.contains(&batch),
+                "{context}: batch {batch} came from nowhere"
+            );
+            if there[0] {
+                whole.insert(batch);
+            }
+        }
+        whole
+    }
+
+    /// Tries every batch again, as a query does that starts anew: each row is there once.
+    fn try_again(&mut self, namespace: &Namespace, context: &str, name: &str) {
+        create(namespace).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let there = self.check(namespace, context);
+        for batch in 0..BATCHES.len() {
+            let is_new = attempt(namespace, batch, name).unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert_eq!(is_new, !there.contains(&batch), "{context}: batch {batch}");
+            self.tried.insert(batch);
+            self.acknowledged.insert(batch);
+        }
+        self.check(namespace, context);
+        for stage in namespace.stages().list() {
+            assert_eq!(stage.state, StageState::Ready, "{context}: {stage:?}");
+            assert!(namespace.stages().discard(&stage.id).expect("discarded"), "{context}");
+        }
+    }
+}
+
+fn run_on(disk: &FaultDisk, durability: Durability) -> (Script, Option<Namespace>) {
+    let mut script = Script::default();
+    let namespace = open(disk, durability).ok();
+    if let Some(namespace) = &namespace {
+        let _ = script.run(namespace);
+    }
+    (script, namespace)
+}
+
+/// Opens what is left, tries all again, and opens that.
+fn check_next(script: &Script, disk: &FaultDisk, durability: Durability, context: &str) {
+    let mut script = Script {
+        acknowledged: script.acknowledged.clone(),
+        tried: script.tried.clone(),
+    };
+    for name in ["second", "third"] {
+        let namespace = open(disk, durability).unwrap_or_else(|error| panic!("{context}: {error}"));
+        script.try_again(&namespace, context, name);
+        namespace.close();
+        let stages: Vec<PathBuf> = disk
+            .paths()
+            .into_iter()
+            .filter(|path| path.starts_with("/bus/stages"))
+            .collect();
+        assert_eq!(stages, [] as [PathBuf; 0], "{context}");
+    }
+}
+
+fn calls(durability: Durability) -> u64 {
+    let disk = FaultDisk::new();
+    let (script, namespace) = run_on(&disk, durability);
+    let namespace = namespace.expect("opened");
+    assert_eq!(script.acknowledged.len(), BATCHES.len(), "the script ran to its end");
+    script.check(&namespace, "without a fault");
+    let calls = disk.calls();
+    drop(namespace);
+    check_next(&script, &disk, durability, "without a fault");
+    calls
+}
+
+#[test]
+fn a_death_at_every_call_publishes_all_or_nothing_once() {
+    for call in 0..calls(Durability::Fsync) {
+        for fault in [Fault::Kill, Fault::PowerCut] {
+            let disk = FaultDisk::new();
+            disk.fail_at(call, fault);
+            let (script, namespace) = run_on(&disk, Durability::Fsync);
+            let left: Vec<FaultDisk> = match fault {
+                Fault::Kill => vec![disk.after_kill()],
+                _ => (0..3).map(|seed| disk.after_power_cut(seed)).collect(),
+            };
+            drop(namespace);
+            for (index, left) in left.iter().enumerate() {
+                let context = format!("{fault:?} at call {call}, disk {index}");
+                check_next(&script, left, Durability::Fsync, &context);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_death_of_the_process_does_no_harm_without_syncs() {
+    for call in 0..calls(Durability::Os) {
+        let disk = FaultDisk::new();
+        disk.fail_at(call, Fault::Kill);
+        let (script, namespace) = run_on(&disk, Durability::Os);
+        drop(namespace);
+        check_next(
+            &script,
+            &disk.after_kill(),
+            Durability::Os,
+            &format!("kill at call {call}"),
+        );
+    }
+}
+
+#[test]
+fn an_error_at_every_call_publishes_all_or_nothing_once() {
+    for call in 0..calls(Durability::Fsync) {
+        for fault in [Fault::Errno(5), Fault::ShortWrite] {
+            let disk = FaultDisk::new();
+            disk.fail_at(call, fault);
+            let (mut script, namespace) = run_on(&disk, Durability::Fsync);
+            let context = format!("{fault:?} at call {call}");
+            if let Some(namespace) = namespace {
+                check_next(
+                    &script,
+                    &disk.after_kill(),
+                    Durability::Fsync,
+                    &format!("{context}, killed"),
+                );
+                for partition in 0..PARTITIONS {
+                    let healed = namespace.heal(PartitionId(partition));
+                    healed.unwrap_or_else(|error| panic!("{context}: {error}"));
+                }
+                script.try_again(&namespace, &format!("{context}, healed"), "healed");
+                check_next(
+                    &script,
+                    &disk.after_kill(),
+                    Durability::Fsync,
+                    &format!("{context}, healed and killed"),
+                );
+                namespace.close();
+            }
+            check_next(&script, &disk, Durability::Fsync, &format!("{context}, closed"));
+        }
+    }
+}

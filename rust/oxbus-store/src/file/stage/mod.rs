@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A stage: rows that one task puts aside for several partitions, in a file of its own.
+//!
+//! ```text
+//! header page of 64 bytes, the id
+//!  0  `oxbusstg`        8  u16 format version   10  u16 bytes of the id   12  u32 zeros
+//! 16  16 bytes store id                         32  u64 entity            40  u64 milliseconds since 1970
+//! 48  u64 number: the name of the file          56  u32 zeros             60  u32 CRC of bytes 0 … 60 and the id
+//! runs, each:  u32 bytes, u32 rows, u16 partition, u16 zeros, u32 CRC of these twelve bytes and the payload, the payload
+//! index, for each run:  u64 position, u32 bytes, u32 rows, u16 partition, u16 zeros
+//! end:  u64 position of the index, u64 zeros, u32 runs, u32 CRC of the index and these twenty bytes, `oxbusend`
+//! ```
+//!
+//! All CRCs but the first begin at that of the header, so what another file left does not pass. A stage is written under a
+//! temporary name and renamed when it is finished; what its rows say is the caller's business.
+
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use reader::StageFile;
+pub use writer::StageWriter;
+
+use super::header::VERSION;
+use crate::disk::Disk;
+
+const MAGIC: [u8; 8] = *b"oxbusstg";
+const END_MAGIC: [u8; 8] = *b"oxbusend";
+const HEADER_BYTES: usize = 64;
+const HEADER_CRC_AT: usize = 60;
+const RUN_HEADER_BYTES: usize = 16;
+const INDEX_BYTES: usize = 20;
+const END_BYTES: usize = 32;
+const SUFFIX: &str = ".stage";
+const TEMPORARY: &str = ".tmp";
+
+/// What a stage says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageHead {
+    /// The namespace that it is part of.
+    pub store: [u8; 16],
+    /// The entity that its rows are for.
+    pub entity: u64,
+    /// When it was begun, in milliseconds since 1970.
+    pub created_at_ms: u64,
+    /// The name of its file: random, so that no two owners of a directory ever have the same.
+    pub number: u64,
+    /// Its id.
+    pub id: String,
+}
+
+/// Consecutive rows of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Where its header stands.
+    pub(super) position: u64,
+    /// Of which partition.
+    pub partition: u16,
+    /// How many.
+    pub rows: u32,
+    /// Bytes of them.
+    pub bytes: u32,
+}
+
+/// Why a stage cannot be read.
+#[derive(Debug)]
+pub enum StageError {
+    /// The system refused.
+    Io(io::Error),
+    /// A newer version wrote it.
+    Newer {
+        /// The version that wrote it.
+        version: u16,
+    },
+    /// It belongs to another namespace.
+    Misplaced,
+    /// Its bytes fail their checks, or its end is missing.
+    Damaged {
+        /// Where.
+        position: u64,
+        /// What is wrong.
+        detail: &'static str,
+    },
+}
+
+impl From<io::Error> for StageError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for StageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Newer { version } => write!(f, "a newer version of oxbus wrote it: format={version}"),
+            Self::Misplaced => write!(f, "it belongs to another namespace"),
+            Self::Damaged { position, detail } => write!(f, "it is damaged at byte {position}: {detail}"),
+        }
+    }
+}
+
+impl std::error::Error for StageError {}
+
+/// What a directory of stages holds.
+#[derive(Debug, Default)]
+pub struct StageNames {
+    /// Numbers of the finished ones, ascending.
+    pub finished: Vec<u64>,
+    /// Files that were begun and never finished.
+    pub unfinished: Vec<PathBuf>,
+}
+
+impl StageNames {
+    /// Looks into a directory; one that is missing is empty.
+    pub fn of(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
+        let names = match disk.list(dir) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let mut found = Self::default();
+        for name in names {
+            if let Some(number) = number_of(&name) {
+                found.finished.push(number);
+            } else if name.ends_with(TEMPORARY) {
+                found.unfinished.push(dir.join(name));
+            }
+        }
+        found.finished.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// Where the finished stage of that number is.
+pub fn stage_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:016x}{SUFFIX}"))
+}
+
+fn temporary_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:016x}{TEMPORARY}"))
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    (digits.len() == 16)
+        .then(|| u64::from_str_radix(digits, 16).ok())
+        .flatten()
+}
+
+impl StageHead {
+    /// The header with the id, and the CRC at which those of the file begin.
+    fn encode(&self) -> io::Result<(Vec<u8>, u32)> {
+        let id_bytes = u16::try_from(self.id.len()).map_err(io::Error::other)?;
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[10..12].copy_from_slice(&id_bytes.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.store);
+        bytes[32..40].copy_from_slice(&self.entity.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.created_at_ms.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.number.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..HEADER_CRC_AT]), self.id.as_bytes());
+        bytes[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        bytes.extend_from_slice(self.id.as_bytes());
+        Ok((bytes, crc))
+    }
+}
+
+impl Run {
+    /// The first twelve bytes of its header.
+    fn head(&self) -> [u8; 12] {
+        let mut head = [0; 12];
+        head[0..4].copy_from_slice(&self.bytes.to_le_bytes());
+        head[4..8].copy_from_slice(&self.rows.to_le_bytes());
+        head[8..10].copy_from_slice(&self.partition.to_le_bytes());
+        head
+    }
+
+    fn push_index(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.position.to_le_bytes());
+        out.extend_from_slice(&self.head());
+    }
+
+    /// Where the next one begins.
+    fn end(&self) -> u64 {
+        self.position + RUN_HEADER_BYTES as u64 + u64::from(self.bytes)
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A stage comes back as it was written, or not at all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::fault::{Fault, FaultDisk};
+
+const STORE: [u8; 16] = *b"0123456789abcdef";
+const NUMBER: u64 = 0xfeed;
+
+fn dir() -> &'static Path {
+    Path::new("/namespace/stages")
+}
+
+fn head() -> StageHead {
+    StageHead {
+        store: STORE,
+        entity: 7,
+        created_at_ms: 1_000,
+        number: NUMBER,
+        id: "query/0/3/attempt".to_owned(),
+    }
+}
+
+const RUNS: [(u16, u32, &[u8]); 4] = [(0, 2, b"one two"), (5, 1, b"three"), (0, 1, b""), (63, 9, &[7; 3_000])];
+
+fn write(disk: &FaultDisk) -> io::Result<StageFile> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut writer = StageWriter::create(&disk, dir(), head())?;
+    for (partition, rows, payload) in RUNS {
+        writer.put(partition, rows, payload)?;
+    }
+    writer.finish(true)
+}
+
+fn read(disk: &FaultDisk) -> Result<Vec<(u16, u32, Vec<u8>)>, StageError> {
+    let stage = StageFile::open(disk, dir(), NUMBER, STORE)?;
+    assert_eq!(stage.head(), &head());
+    let mut found = Vec::new();
+    let mut show = |run: &Run, payload: &[u8]| {
+        found.push((run.partition, run.rows, payload.to_vec()));
+        Ok(())
+    };
+    stage.read::<StageError>(disk, stage.runs(), &mut show)?;
+    Ok(found)
+}
+
+fn is_whole(found: &[(u16, u32, Vec<u8>)]) -> bool {
+    found
+        .iter()
+        .map(|(partition, rows, payload)| (*partition, *rows, &payload[..]))
+        .eq(RUNS)
+}
+
+#[test]
+fn runs_come_back_also_some_of_them() {
+    let disk = FaultDisk::new();
+    let written = write(&disk).expect("written");
+    assert!(is_whole(&read(&disk).expect("read")));
+    let mut found = Vec::new();
+    let mut show = |_: &Run, payload: &[u8]| {
+        found.push(payload.to_vec());
+        Ok(())
+    };
+    let wanted: Vec<Run> = written
+        .runs()
+        .iter()
+        .filter(|run| run.partition == 0)
+        .copied()
+        .collect();
+    written.read::<StageError>(&disk, &wanted, &mut show).expect("read");
+    assert_eq!(found, [b"one two".to_vec(), Vec::new()]);
+    assert_eq!(StageNames::of(&disk, dir()).expect("listed").finished, [NUMBER]);
+}
+
+#[test]
+fn a_stage_that_is_dropped_is_gone() {
+    let disk = FaultDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut writer = StageWriter::create(&shared, dir(), head()).expect("begun");
+    writer.put(1, 1, &[1; 2 << 20]).expect("written");
+    assert_eq!(StageNames::of(&disk, dir()).expect("listed").unfinished.len(), 1);
+    drop(writer);
+    assert!(disk.paths().is_empty());
+}
+
+#[test]
+fn a_fault_at_every_call_leaves_a_whole_stage_or_none() {
+    let calls = {
+        let disk = FaultDisk::new();
+        write(&disk).expect("written");
+        disk.calls()
+    };
+    assert!(calls >= 5, "{calls}");
+    for call in 0..calls {
+        for fault in [
+            Fault::Kill,
+            Fault::PowerCut,
+            Fault::ShortWrite,
+            Fault::Errno(5),
+            Fault::Errno(28),
+        ] {
+            let disk = FaultDisk::new();
+            disk.fail_at(call, fault);
+            let written = write(&disk).is_ok();
+            let left = (0..4).map(|seed| disk.after_power_cut(seed));
+            for disk in left.chain([disk.after_kill()]) {
+                let names = StageNames::of(&disk, dir()).expect("listed");
+                if names.finished.is_empty() {
+                    assert!(!written, "{fault:?} at {call}");
+                } else {
+                    assert!(is_whole(&read(&disk).expect("whole")), "{fault:?} at {call}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_is_never_rows() {
+    let disk = FaultDisk::new();
+    let path = write(&disk).expect("written").path().to_owned();
+    let whole = disk.bytes(&path).expect("there");
+    for bit in 0..whole.len() * 8 {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        disk.set_bytes(&path, damaged);
+        assert!(read(&disk).is_err(), "bit {bit}");
+    }
+    for len in 0..whole.len() {
+        disk.set_bytes(&path, whole[..len].to_vec());
+        assert!(read(&disk).is_err(), "{len} bytes");
+    }
+    disk.set_bytes(&path, whole);
+    assert!(is_whole(&read(&disk).expect("whole")));
+}
+
+#[test]
+fn a_stage_of_another_namespace_or_version_is_told_apart() {
+    let disk = FaultDisk::new();
+    let path = write(&disk).expect("written").path().to_owned();
+    let other = StageFile::open(&disk, dir(), NUMBER, *b"another store id");
+    assert!(matches!(other, Err(StageError::Misplaced)), "{other:?}");
+    let mut newer = disk.bytes(&path).expect("there");
+    newer[8] = 2;
+    disk.set_bytes(&path, newer);
+    let newer = StageFile::head_of(&disk, dir(), NUMBER, STORE);
+    assert!(matches!(newer, Err(StageError::Newer { version: 2 })), "{newer:?}");
+}
