@@ -15,7 +15,7 @@ from oxbus.spark.local import local_session
 KIT = str(Path(__file__).with_name("kit"))
 sys.path.insert(0, KIT)
 
-from spark_broker import Broker
+from spark_broker import Broker  # noqa: E402 (the kit is found from here on)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

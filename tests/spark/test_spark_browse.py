@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import oxbus
@@ -55,6 +56,17 @@ def test_properties_come_as_they_were_sent(broker: Broker) -> None:
     assert first["time_to_live"].total_seconds() == 90
     assert (second["body"], second["subject"], second["time_to_live"]) == (None, None, None)
     assert not second["application_properties"]
+
+
+def test_properties_can_be_read_as_json(broker: Broker) -> None:
+    """Then they keep their types."""
+    with oxbus.ServiceBusClient(broker.namespace) as client, client.get_queue_sender("in") as sender:
+        properties: Any = {"text": "1", "whole": 1, "truth": True, "real": 1.5, "nothing": None}
+        sender.send_messages(oxbus.ServiceBusMessage("x", application_properties=properties))
+    (row,) = browse(broker.options("in", applicationPropertiesAs="json"))
+    assert json.loads(row["application_properties"]) == properties
+    (row,) = browse(broker.options("in"))
+    assert dict(row["application_properties"])["whole"] == "1"
 
 
 def test_columns_can_be_chosen(broker: Broker) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,7 +52,7 @@ def test_frame_goes_into_a_queue_and_comes_back(spark: SparkSession, broker: Bro
     for number in (0, ROWS - 1):
         row = rows[f"m{number}"]
         assert (bytes(row.body), row.application_properties) == (str(number).encode(), {"n": str(number)})
-        assert row.time_to_live == datetime.timedelta(seconds=90)
+        assert row.time_to_live == dt.timedelta(seconds=90)
     assert found.select("message_id").distinct().count() == ROWS
     write(spark.sql(f"SELECT 'x' AS body, TIMESTAMP '2099-01-01 00:00:00' AS {later}"), broker.options("out"))
     (message,) = broker.messages("out")

@@ -110,7 +110,7 @@ def test_new_consumer_can_begin_behind_what_is_there(broker: Broker, start: Any)
 
 
 def test_restart_goes_on_where_the_logs_end(broker: Broker, start: Any) -> None:
-    """Before the offset was logged, before the batch was done, and before the next question: nothing lost or doubled."""
+    """Before an offset was logged, before a batch was done, before the next question: nothing lost or doubled."""
     broker.fill("in", range(ROWS))
     logs: tuple[list[str], list[int]] = ([], [])
     seen = []
@@ -209,7 +209,7 @@ def test_lock_that_was_lost_fails_the_task(broker: Broker, start: Any) -> None:
     broker.wait_for_lapse("in")
     taken = broker.take("in", 3)
     assert len(taken) == 3
-    with pytest.raises(ServiceBusError, match="lock|laps"):
+    with pytest.raises(ServiceBusError, match=r"lock|laps"):
         list(query.reader.read(tasks[0]))
     again = start(logs)
     assert sorted(numbers([again.read()]) + taken) == list(range(10))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch write turns rows into messages, or an error says why not; here without Spark, in `test_spark_frames` with it."""
+"""A batch write turns rows into messages, or says why not; here without Spark, in `test_spark_frames` with it."""
 
 from __future__ import annotations
 

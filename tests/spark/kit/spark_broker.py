@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A broker for the tests of `format("oxbus")`, in the process of the tests: it outlives every driver that a test kills."""
+"""A broker for the tests of `format("oxbus")`, in their own process: it outlives every driver that a test kills."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from oxbus._oxbus import BulkClient
 from oxbus.management import ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 KEY = "b3hidXMtdGVzdC1rZXktMTIzNDU2"
@@ -102,7 +103,11 @@ class Broker:
 
     def wait_for_lapse(self, queue: str, seconds: float = 60.0) -> None:
         """Wait until no reservation of a queue holds its messages."""
+        self.wait_until(lambda: all(it["standing"] != "live" for it in self.client.reservations(queue)), seconds)
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Wait until a condition holds."""
         deadline = time.monotonic() + seconds
-        while any(it["standing"] == "live" for it in self.client.reservations(queue)):
-            assert time.monotonic() < deadline, "the reservations do not lapse"
+        while not condition():
+            assert time.monotonic() < deadline, "the condition does not come to hold"
             time.sleep(0.05)

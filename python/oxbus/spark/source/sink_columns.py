@@ -73,14 +73,12 @@ def sink_columns(schema: StructType, settings: SinkSettings) -> list[str]:
         raise ValueError("option queue is missing; give queue or topic, or a column queue with the target of each row")
     for field in schema.fields:
         if field.name in _KINDS:
-            _check_type(field.name, field.dataType, settings.properties_as)
+            _check_type(field.name, field.dataType)
     return [name for name in names if name in _KINDS]
 
 
-def _check_type(name: str, kind: Any, properties_as: str) -> None:
+def _check_type(name: str, kind: Any) -> None:
     words, kinds = _KINDS[name]
-    if name == "application_properties" and properties_as == "json":
-        words, kinds = "string with a JSON object, as applicationPropertiesAs says", (StringType,)
     good = isinstance(kind, kinds)
     if good and isinstance(kind, MapType):
         good = isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
