@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from driven_stream import Query
-from oxbus.exceptions import MessagingEntityNotFoundError, ServiceBusError
+from oxbus.exceptions import MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
 from oxbus.spark.source.consumer import CheckpointBehindBrokerError, ConsumerTakenError
 from oxbus.spark.source.offsets import ForeignCheckpointError
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -29,7 +29,7 @@ def start(broker: Broker) -> Iterator[Any]:
 
     def start(logs: tuple[list[str], list[int]] | None = None, **options: object) -> Query:
         given = {"maxWaitMs": 0, "maxMessagesPerTrigger": 200} | options
-        runs.append(Query(broker.options("in", **given), *(logs or ([], []))))
+        runs.append(Query(broker.options(**({"queue": "in"} | given)), *(logs or ([], []))))
         return runs[-1]
 
     yield start
@@ -72,7 +72,7 @@ def test_batch_is_as_large_as_limits_and_bytes_let(broker: Broker, start: Any) -
     assert [len(batch) for batch in start(maxBytesPerTrigger=1).run(ReadAllAvailable())] == [ROWS]
     broker.fill("in", range(ROWS))
     sizes = [len(batch) for batch in start(maxBytesPerTrigger="4k", maxMessagesPerTrigger=ROWS).run(ReadMaxRows(ROWS))]
-    assert len(sizes) > 4
+    assert len(sizes) > 2
     assert sum(sizes) == ROWS
 
 
@@ -209,7 +209,7 @@ def test_lock_that_was_lost_fails_the_task(broker: Broker, start: Any) -> None:
     broker.wait_for_lapse("in")
     taken = broker.take("in", 3)
     assert len(taken) == 3
-    with pytest.raises(ServiceBusError, match=r"lock|laps"):
+    with pytest.raises(MessageLockLostError, match="not live any more"):
         list(query.reader.read(tasks[0]))
     again = start(logs)
     assert sorted(numbers([again.read()]) + taken) == list(range(10))

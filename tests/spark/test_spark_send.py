@@ -115,7 +115,7 @@ def test_write_under_a_name_stores_its_rows_once(broker: Broker) -> None:
     assert broker.numbers("out") == list(range(ROWS))
     write(broker.options("out", delivery="exactlyOnce", sinkId="load-2"), KEYED, rows(range(ROWS)))
     assert broker.active("out") == 2 * ROWS
-    assert broker.client.stages() == []
+    assert broker.waiting_stages() == []
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_row_of_a_wrong_value_sends_none(broker: Broker, columns: dict[str, list
     with pytest.raises((ValueError, ServiceBusError), match=text):
         write(options, schema, good, bad)
     assert broker.active("out") == 0
-    assert broker.client.stages() == []
+    assert broker.waiting_stages() == []
 
 
 def test_target_that_is_missing_is_named(broker: Broker) -> None:

@@ -38,7 +38,7 @@ def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_pa
     assert after == before
     assert broker.active("out") == ROWS
     assert broker.active("in") == 0
-    assert broker.client.stages() == []
+    assert broker.waiting_stages() == []
     progress = [it for it in query.recentProgress if it.numInputRows]
     assert [it.numInputRows for it in progress] == [200, 200, 100]
     (source,) = progress[0].sources

@@ -59,7 +59,8 @@ def write(options: Mapping[str, str], schema: StructType, *tasks: pa.RecordBatch
     writer = OxbusDataSource(dict(options)).writer(schema=schema, overwrite=False)
     messages: list[Any] = []
     try:
-        messages += [copied(copied(writer).write(iter([task]))) for task in tasks]
+        for task in tasks:
+            messages.append(copied(copied(writer).write(iter([task]))))  # noqa: PERF401 (one may fail)
     except BaseException:
         copied(writer).abort([*messages, None])
         raise

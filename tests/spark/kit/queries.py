@@ -20,7 +20,7 @@ LIMIT_SECONDS = 240
 
 def messages(spark: SparkSession, broker: Broker, source: str = "oxbus", **more: object) -> DataFrame:
     """The messages of the queue `in` as a stream, 200 in a batch."""
-    options = broker.options("in", **({"maxMessagesPerTrigger": 200, "consumer": "c"} | more))
+    options = broker.options(**({"queue": "in", "maxMessagesPerTrigger": 200, "consumer": "c"} | more))
     return spark.readStream.format(source).options(**options).load()
 
 

@@ -49,9 +49,9 @@ class Broker:
         for queue in queues:
             admin.create_queue(queue, **({"enable_partitioning": True} | options))
 
-    def options(self, queue: str | None = None, **more: object) -> dict[str, str]:
+    def options(self, queue: object = None, **more: object) -> dict[str, str]:
         """Options of a read or write."""
-        options = {"connectionString": self.connection_string} | ({} if queue is None else {"queue": queue})
+        options = {"connectionString": self.connection_string} | ({} if queue is None else {"queue": str(queue)})
         return options | {name: str(value) for name, value in more.items()}
 
     def fill(self, queue: str, numbers: range, keys: int = 50) -> None:
@@ -76,6 +76,10 @@ class Broker:
     def active(self, queue: str) -> int:
         """How many messages a queue has."""
         return int(self.client.describe(queue)["active_messages"])
+
+    def waiting_stages(self) -> list[Any]:
+        """The stages that no commit named; published ones stay until they are safe from a loss of power."""
+        return [it for it in self.client.stages() if it["batch"] is None]
 
     def take(self, queue: str, most: int) -> list[int]:
         """Receive and settle as somebody else, at once."""
@@ -103,7 +107,7 @@ class Broker:
 
     def wait_for_lapse(self, queue: str, seconds: float = 60.0) -> None:
         """Wait until no reservation of a queue holds its messages."""
-        self.wait_until(lambda: all(it["standing"] != "live" for it in self.client.reservations(queue)), seconds)
+        self.wait_until(lambda: all(it["state"] != "live" for it in self.client.reservations(queue)), seconds)
 
     def wait_until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until a condition holds."""

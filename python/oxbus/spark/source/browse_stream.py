@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from oxbus.spark.source.settings import SourceSettings
 
 _PAUSE_SECONDS = 0.05
-_UNLIMITED = 1 << 62
 
 
 class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc] # PySpark's are not typed here
@@ -75,8 +74,8 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
                 fail_on_lost(entity, begin)
             begin = tuple(max(it) for it in zip(begin, entity.starts, strict=True))
             ends = entity.ends if self._stop_at is None else tuple(map(min, entity.ends, self._stop_at))
-            allowed = messages_allowed(limit, self._settings.messages_max if limit is None else _UNLIMITED)
-            end = _admitted(begin, ends, allowed)
+            allowed = self._settings.messages_max if limit is None else messages_allowed(limit)
+            end = _admitted(begin, ends, sum(ends) if allowed is None else allowed)
             if end != begin:
                 return browsing_offset(entity.incarnation, begin, end)
             if time.monotonic() >= deadline or self._stop_at is not None:

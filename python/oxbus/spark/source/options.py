@@ -28,6 +28,13 @@ OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """What Spark hands over although it is meant for Spark itself, in lower case."""
 
 
+MESSAGES_MAX = 1_000_000
+"""Messages of a batch, as in rust/oxbus-model/src/caps.rs."""
+
+_WAIT_MS_MAX = 60_000
+"""Spark waits for the answer meanwhile."""
+
+
 @dataclass(frozen=True)
 class Option:
     """One option."""
@@ -56,9 +63,9 @@ OPTIONS = (
     Option("startingTimestamp", values.moment, _READS),
     Option("endingOffsets", values.offsets("latest"), _BATCH_READ),
     Option("endingTimestamp", values.moment, _BATCH_READ),
-    Option("maxMessagesPerTrigger", values.integer(1), _STREAM_READ, 100_000),
+    Option("maxMessagesPerTrigger", values.integer(1, MESSAGES_MAX), _STREAM_READ, 100_000),
     Option("maxBytesPerTrigger", values.size, _STREAM_READ, 256 << 20),
-    Option("maxWaitMs", values.integer(0), _STREAM_READ, 250),
+    Option("maxWaitMs", values.integer(0, _WAIT_MS_MAX), _STREAM_READ, 250),
     Option("targetPartitionBytes", values.size, _READS, 8 << 20),
     Option("minPartitions", values.integer(1), _READS, 1),
     Option("maxPartitions", values.integer(1), _READS, 16),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from oxbus.spark.source.consumer import Consumer
+from oxbus.spark.source.options import MESSAGES_MAX
 from oxbus.spark.source.pages import read_task
 from oxbus.spark.source.schemas import arrow_schema, check_source_schema
 from oxbus.spark.source.versions import AvailableNow, messages_allowed, read_limit
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from oxbus.spark.source.offsets import Offset
     from oxbus.spark.source.settings import SourceSettings
 
-_UNLIMITED_MESSAGES = (1 << 31) - 1
 _UNLIMITED_BYTES = 1 << 50
 
 
@@ -68,9 +68,10 @@ class ReservingStreamReader(DataSourceStreamReader, AvailableNow):  # type: igno
         driver.complete(start)
         if limit is None:
             return driver.reserve_after(start, self._settings.messages_max, self._settings.bytes_max)
-        messages = messages_allowed(limit, _UNLIMITED_MESSAGES)
-        unlimited = messages == _UNLIMITED_MESSAGES
-        return driver.reserve_after(start, messages, _UNLIMITED_BYTES if unlimited else self._settings.bytes_max)
+        messages = messages_allowed(limit)
+        if messages is None:  # a trigger that takes all there is
+            return driver.reserve_after(start, MESSAGES_MAX, _UNLIMITED_BYTES)
+        return driver.reserve_after(start, min(messages, MESSAGES_MAX), self._settings.bytes_max)
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
         """What the progress of the query shows as the latest: how many messages there are."""

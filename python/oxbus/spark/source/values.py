@@ -45,12 +45,12 @@ def choice(*values: str) -> Callable[[str], str]:
     return read
 
 
-def integer(least: int) -> Callable[[str], int]:
-    """A whole number, at least this."""
+def integer(least: int, most: int = 1_000_000_000) -> Callable[[str], int]:
+    """A whole number between these."""
 
     def read(value: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", value.strip()) or int(value) < least:
-            raise ValueError(f"a whole number, at least {least}")
+        if not re.fullmatch(r"\d{1,18}", value.strip()) or not least <= int(value) <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
         return int(value)
 
     return read

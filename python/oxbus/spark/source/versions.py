@@ -31,6 +31,6 @@ def read_limit(messages: int) -> Any:
     return limits.ReadMaxRows(messages)
 
 
-def messages_allowed(limit: Any, unlimited: int) -> int:
-    """How many messages a limit lets a batch have."""
-    return getattr(limit, "max_rows", unlimited)
+def messages_allowed(limit: Any) -> int | None:
+    """How many messages a limit lets a batch have; None for all there are."""
+    return getattr(limit, "max_rows", None)
