@@ -966,7 +966,6 @@ class ServiceBusSender:
         Source: docs/compat.md#arrow.
         """
 
-
 @final
 class ServiceBusSession:
     """The session that a receiver has accepted. `ServiceBusReceiver.session` makes it.

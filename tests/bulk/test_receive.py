@@ -51,9 +51,7 @@ def test_settled_messages_are_gone(bulk: BulkClient, queue_name: str, rows: Call
     assert bulk.describe(queue_name)["active_messages"] == 0
 
 
-def test_lost_locks_are_named(
-    bulk: BulkClient, queue_name: str, rows: Callable[..., Any], clock: ManualClock
-) -> None:
+def test_lost_locks_are_named(bulk: BulkClient, queue_name: str, rows: Callable[..., Any], clock: ManualClock) -> None:
     """Settled before, expired and foreign tokens come back as positions; the others are settled."""
     bulk.send(queue_name, rows(4))
     tokens = take(bulk, queue_name, 4)["lock_token"].to_pylist()

@@ -46,9 +46,7 @@ def make_certificate(folder: Path, address: str) -> tuple[Path, Path]:
     certificate_file, key_file = folder / f"{address}.pem", folder / f"{address}.key"
     certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return certificate_file, key_file
 
@@ -93,14 +91,14 @@ def test_who_is_not_trusted_is_not_talked_to(
     with BulkClient(secure.connection_string, ca_file=stranger) as client:
         with pytest.raises(ServiceBusConnectionError, match="certificate"):
             client.stages()
-    with namespace.serve_bulk(
-        "127.0.0.2", certificate=certificate[0], private_key=certificate[1]
-    ) as misplaced, BulkClient(misplaced.connection_string, ca_file=certificate[0]) as client:
+    with (
+        namespace.serve_bulk("127.0.0.2", certificate=certificate[0], private_key=certificate[1]) as misplaced,
+        BulkClient(misplaced.connection_string, ca_file=certificate[0]) as client,
+    ):
         with pytest.raises(ServiceBusConnectionError, match="certificate"):
             client.stages()
-    with BulkClient(f"Endpoint=http://127.0.0.1:{secure.port}") as client:
-        with pytest.raises(ServiceBusConnectionError):
-            client.stages()
+    with BulkClient(f"Endpoint=http://127.0.0.1:{secure.port}") as client, pytest.raises(ServiceBusConnectionError):
+        client.stages()
     with namespace.serve_bulk() as plain:
         address = f"Endpoint=https://127.0.0.1:{plain.port}"
         with BulkClient(address, ca_file=certificate[0]) as client, pytest.raises(ServiceBusConnectionError):

@@ -212,7 +212,9 @@ def test_rows_are_taken_over_whatever_the_queue_refuses_by_then(tmp_path: Path) 
             client.get_queue_sender("q").send_arrow(table)
     load(path, "job/1", rows())
     with Namespace(path, durability="os") as namespace:
-        assert ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q").total_message_count == 10 + len(KEYS)
+        assert ServiceBusAdministrationClient(namespace).get_queue_runtime_properties(
+            "q"
+        ).total_message_count == 10 + len(KEYS)
 
 
 def test_rows_of_a_deleted_queue_go_with_it(path: Path) -> None:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import oxbus
+import pyspark_oxbus
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
 
@@ -27,6 +28,7 @@ with Namespace() as namespace:
         receiver.complete_message(message)
         assert message.partition_id == oxbus.partition_id("a")
         assert receiver.receive_messages(max_wait_time=0) == []
+        assert not hasattr(pyspark_oxbus, "DefaultSource")  # without Spark, and no error
         print(oxbus.__version__, str(message))
 """
 
@@ -50,6 +52,8 @@ def test_wheel_serves_every_python_from_3_11(wheel: Path) -> None:
     assert wheel.stem.split("-")[2:4] == ["cp311", "abi3"]
     names = zipfile.ZipFile(wheel).namelist()
     assert {"oxbus/py.typed", "oxbus/_oxbus.pyi"} <= set(names)
+    # Spark looks for modules of such names to find data sources.
+    assert {"pyspark_oxbus/__init__.py", "oxbus/spark/source/data_source.py"} <= set(names)
     assert not [name for name in names if name.startswith("tests")]
 
 

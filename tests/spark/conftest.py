@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from oxbus.spark.local import local_session
+
+# What the tests here share stands in a directory without a conftest, so that mypy finds it by its short name too.
+KIT = str(Path(__file__).with_name("kit"))
+sys.path.insert(0, KIT)
+
+from spark_broker import Broker  # noqa: E402 (the kit is found from here on)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +25,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark on two cores."""
-    with local_session("oxbus tests") as session:
+    """A local Spark on two cores that tries a task twice; its workers find the kit."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [KIT, os.environ.get("PYTHONPATH")]))
+    with local_session("oxbus tests", "local[2,2]") as session:
         yield session
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker with two partitioned queues, `in` and `out`."""
+    broker = Broker(tmp_path / "bus")
+    broker.create("in", "out")
+    yield broker
+    broker.stop()

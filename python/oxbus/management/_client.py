@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class ServiceBusAdministrationClient(QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, StageCalls):
 class ServiceBusAdministrationClient(
-    QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls
+    QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls, StageCalls
 ):
     """Creates, reads, changes, lists and counts the entities of a namespace.
 

@@ -5,6 +5,9 @@ from oxbus.spark.alignment import aligned
 from oxbus.spark.bulk_load import BULK_LOAD_SCHEMA, sender
 from oxbus.spark.elements import LoadedRows
 from oxbus.spark.hashing import partition_id
+from oxbus.spark.registration import register
+from oxbus.spark.settling import settle
+from oxbus.spark.streams import read_stream
 from oxbus.spark.udf import partition_id_arrow_udf, partition_id_udf
 
 __all__ = [
@@ -14,5 +17,8 @@ __all__ = [
     "partition_id",
     "partition_id_arrow_udf",
     "partition_id_udf",
+    "read_stream",
+    "register",
     "sender",
+    "settle",
 ]

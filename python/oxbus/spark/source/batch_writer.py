@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`df.write.format("oxbus")`: sends the rows of a frame, at once or, with `delivery` exactlyOnce, all together."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter
+
+from oxbus.spark.source import sending
+from oxbus.spark.source.sink_columns import sink_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from oxbus.spark.source.settings import SinkSettings
+
+_ONLY_BATCH = 0
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc] # PySpark's classes are not typed here
+    """The writer of one batch write; Spark pickles this one instance to the tasks and to the commit.
+
+    The commit is known under the write's own name or, with the option sinkId, under that: then a write that ran before
+    stores nothing again.
+    """
+
+    def __init__(self, settings: SinkSettings, schema: StructType) -> None:
+        self._settings = settings
+        columns = sink_columns(schema, settings)
+        self._shipment = sending.Shipment(settings, columns, sending.target_of(settings))
+        self._name = settings.sink_id or f"write-{uuid.uuid4().hex}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> sending.Written:
+        """Send or stage the rows of one task."""
+        if not self._settings.staged:
+            return self._shipment.send(iterator)
+        context = TaskContext.get()
+        attempt = f"{context.partitionId()}/{context.taskAttemptId()}" if context is not None else "0/0"
+        return self._shipment.stage(iterator, self._name, self._name, f"{self._name}/{attempt}")
+
+    def commit(self, messages: list[sending.Written | None]) -> None:
+        """Show the rows of all tasks."""
+        sending.commit(self._settings, messages, _ONLY_BATCH)
+
+    def abort(self, messages: list[sending.Written | None]) -> None:
+        """Drop the rows of the tasks that staged some."""
+        sending.abort(self._settings, messages, _ONLY_BATCH)

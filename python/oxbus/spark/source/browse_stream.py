@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`readStream` with `receiveMode` peek: follows the numbers of each partition; nothing is locked or settled.
+
+Two such streams see all messages each. What others settle before it is read is not seen.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from oxbus.spark.source.entity import describe
+from oxbus.spark.source.offsets import Offset, browsed_positions, browsing_offset
+from oxbus.spark.source.pages import read_task
+from oxbus.spark.source.patience import patiently
+from oxbus.spark.source.positions import average_bytes, fail_on_lost, first_positions, shares_between
+from oxbus.spark.source.schemas import arrow_schema, check_source_schema
+from oxbus.spark.source.tasks import Task, pack
+from oxbus.spark.source.versions import AvailableNow, messages_allowed, read_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
+
+    from oxbus.spark.source.entity import Entity
+    from oxbus.spark.source.positions import Positions
+    from oxbus.spark.source.settings import SourceSettings
+
+_PAUSE_SECONDS = 0.05
+
+
+class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc] # PySpark's are not typed here
+    """The reader of a stream that browses."""
+
+    def __init__(self, settings: SourceSettings, schema: StructType) -> None:
+        check_source_schema(schema, settings.properties_as)
+        self._settings = settings
+        self._schema = schema
+        self._last: Offset | None = None
+        """Before 4.2 Spark does not say behind which offset it asks for the next one."""
+        self._stop_at: Positions | None = None
+        self._seen: Entity | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name, as below)
+        """Where a new query begins."""
+        client = self._settings.connection.client()
+        entity = patiently(describe, client, self._settings.entity)
+        begin = first_positions(client, entity, self._settings)
+        self._last = browsing_offset(entity.incarnation, begin, begin)
+        return self._last
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """What a trigger takes at most."""
+        return read_limit(self._settings.messages_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Note what there is: the query ends there."""
+        self._stop_at = patiently(describe, self._settings.connection.client(), self._settings.entity).ends
+
+    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
+        """Where the next batch ends, after a wait for something new."""
+        start = start or self._last or self.initialOffset()
+        deadline = time.monotonic() + self._settings.wait_seconds
+        while True:
+            entity = patiently(describe, self._settings.connection.client(), self._settings.entity)
+            self._seen = entity
+            _, begin = browsed_positions(start, path=entity.path, incarnation=entity.incarnation)
+            if self._settings.fail_on_data_loss:
+                fail_on_lost(entity, begin)
+            begin = tuple(max(it) for it in zip(begin, entity.starts, strict=True))
+            ends = entity.ends if self._stop_at is None else tuple(map(min, entity.ends, self._stop_at))
+            allowed = self._settings.messages_max if limit is None else messages_allowed(limit)
+            end = _admitted(begin, ends, sum(ends) if allowed is None else allowed)
+            if end != begin:
+                return browsing_offset(entity.incarnation, begin, end)
+            if time.monotonic() >= deadline or self._stop_at is not None:
+                return start
+            time.sleep(_PAUSE_SECONDS)
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        """What the progress of the query shows as the latest: how many messages there are."""
+        return None if self._seen is None else {"activeMessages": self._seen.active_messages}
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Share out a batch."""
+        self._last = end
+        if start == end:
+            return []
+        client = self._settings.connection.client()
+        entity = patiently(describe, client, self._settings.entity)
+        begin, last = browsed_positions(end, path=entity.path, incarnation=entity.incarnation)
+        shares = shares_between(begin, last, patiently(average_bytes, client, entity, begin, last))
+        settings = self._settings
+        packed = pack(
+            shares, task_bytes=settings.task_bytes, tasks_min=settings.tasks_min, tasks_max=settings.tasks_max
+        )
+        return [Task(shares) for shares in packed]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read what one task was given."""
+        return read_task(self._settings, arrow_schema(self._schema), partition)
+
+    def commit(self, end: Offset) -> None:
+        """Browsing settles nothing."""
+
+
+def _admitted(begin: Positions, ends: Positions, allowed: int) -> Positions:
+    """Go as far as the limit lets, each partition by the share that it has of all that is there."""
+    waiting = [max(0, end - first) for first, end in zip(begin, ends, strict=True)]
+    total = sum(waiting)
+    if total <= allowed:
+        return tuple(first + count for first, count in zip(begin, waiting, strict=True))
+    taken = [count * allowed // total for count in waiting]
+    for partition in range(len(taken)):
+        if sum(taken) < allowed and taken[partition] < waiting[partition]:
+            taken[partition] += 1
+    return tuple(first + count for first, count in zip(begin, taken, strict=True))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a process reaches the broker; each process has one client per broker.
+
+Spark's workers live for many tasks, so a client is kept in this module: what a task's own objects hold is rebuilt for
+each task. The key of a connection string shows in no text of this package.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oxbus._oxbus import BulkClient
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_FORMS = "connectionString, connectionStringFile or connectionStringEnv"
+
+_clients: dict[tuple[int, Connection], BulkClient] = {}
+_clients_guard = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Where the broker is, and with which key; picklable, so that tasks can connect."""
+
+    string: str = field(repr=False)
+    ca_file: str | None = None
+    timeout_seconds: float = 60.0
+
+    def client(self) -> BulkClient:
+        """Return this process's client."""
+        key = (os.getpid(), self)
+        with _clients_guard:
+            client = _clients.get(key)
+            if client is None:
+                client = BulkClient(self.string, ca_file=self.ca_file, timeout=self.timeout_seconds)
+                _clients[key] = client
+            return client
+
+
+def connection_of(options: Mapping[str, Any]) -> Connection:
+    """Make the connection that checked options describe.
+
+    Raises:
+        ValueError: There is not exactly one connection string, or it is empty.
+    """
+    given = [
+        name
+        for name in ("connectionString", "connectionStringFile", "connectionStringEnv")
+        if options.get(name) is not None
+    ]
+    if not given:
+        raise ValueError(f"the option connectionString is missing; give one of {_FORMS}")
+    if len(given) > 1:
+        raise ValueError(f"options {' and '.join(given)} are given; give only one of {_FORMS}")
+    (name,) = given
+    return Connection(
+        string=_string(name, options[name]),
+        ca_file=options.get("client.caFile"),
+        timeout_seconds=options["client.timeout"],
+    )
+
+
+def _string(name: str, value: str) -> str:
+    if name == "connectionString":
+        return value
+    if name == "connectionStringEnv":
+        found = os.environ.get(value, "").strip()
+        if not found:
+            raise ValueError(f"option connectionStringEnv: the environment of the driver has no variable `{value}`")
+        return found
+    try:
+        found = Path(value).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"option connectionStringFile: the driver cannot read `{value}`: {error}") from None
+    if not found:
+        raise ValueError(f"option connectionStringFile: the file is empty: `{value}`")
+    return found
+
+
+def _forget_parent_clients() -> None:
+    """Start a forked child without its parent's clients: its connections are not ours."""
+    global _clients_guard  # noqa: PLW0603 (the parent's guard may have been held when it forked)
+    _clients_guard = threading.Lock()
+    _clients.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parent_clients)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door by which Spark comes in: what `format("oxbus")` stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from oxbus.spark.source.settings import sink_settings, source_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+# Each of Spark's planning workers needs one of these classes, so each is imported where it is made.
+
+
+class OxbusDataSource(DataSource):  # type: ignore[misc] # PySpark's classes are not typed here
+    """Queues, topics and subscriptions of a broker that serves bulk clients; see docs/guide/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that `format` takes."""
+        return "oxbus"
+
+    def schema(self) -> StructType:
+        """The columns of a read.
+
+        Raises:
+            ValueError: An option is wrong; Spark shows its text on the driver.
+        """
+        from oxbus.spark.source.options import read_options  # noqa: PLC0415
+        from oxbus.spark.source.schemas import source_schema  # noqa: PLC0415
+
+        options = read_options(self.options, "batch read", "stream read")
+        return source_schema(options["applicationPropertiesAs"], include_body=options["includeBody"])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Make what browses for `spark.read`."""
+        from oxbus.spark.source.batch_reader import BatchReader, FilteringBatchReader  # noqa: PLC0415
+
+        settings = source_settings(self.options, "batch read")
+        return (FilteringBatchReader if settings.push_filters else BatchReader)(settings, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name, as below)
+        """Make what reads for `spark.readStream`."""
+        from oxbus.spark.source.browse_stream import BrowsingStreamReader  # noqa: PLC0415
+        from oxbus.spark.source.reserving_stream import ReservingStreamReader  # noqa: PLC0415
+
+        settings = source_settings(self.options, "stream read")
+        return (ReservingStreamReader if settings.peek_lock else BrowsingStreamReader)(settings, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Make what sends for `df.write`."""
+        from oxbus.spark.source.batch_writer import BatchWriter  # noqa: PLC0415
+
+        if overwrite:
+            raise ValueError("a queue cannot be overwritten; write with mode append")
+        return BatchWriter(sink_settings(self.options, "batch write"), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Make what sends for `df.writeStream`."""
+        from oxbus.spark.source.stream_writer import OxbusStreamWriter  # noqa: PLC0415
+
+        if overwrite:
+            raise ValueError("a queue cannot be overwritten; write with output mode append")
+        return OxbusStreamWriter(sink_settings(self.options, "stream write"), schema)

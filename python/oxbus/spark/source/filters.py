@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters of a query that spare reading: numbers and partitions narrow what is asked for, times drop rows early.
+
+Spark evaluates every filter again, so nothing here has to decide a case that it does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource as spark
+
+from oxbus.spark.source.entity import counter_of, partition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from oxbus.spark.source.positions import Positions
+
+_COMPARED = {"EqualTo": "==", "GreaterThan": ">", "GreaterThanOrEqual": ">=", "LessThan": "<", "LessThanOrEqual": "<="}
+_IN_ARROW = {"==": "equal", ">": "greater", ">=": "greater_equal", "<": "less", "<=": "less_equal"}
+_NUMBER_MAX = (1 << 63) - 1
+
+
+@dataclass
+class Wanted:
+    """What the filters of a query leave; starts with everything."""
+
+    numbers: tuple[int, int] = (0, _NUMBER_MAX)
+    """Sequence numbers, both ends included."""
+    partitions: frozenset[int] | None = None
+    times: list[tuple[str, Any]] = field(default_factory=list)
+    """Comparisons that the enqueued time has to stand."""
+
+    def add(self, filters: Iterable[Any]) -> None:
+        """Take over what is understood of these, which all have to hold."""
+        for it in filters:
+            match getattr(it, "attribute", None), self._comparison(it):
+                case ("sequence_number",), (sign, int() as value):
+                    self._narrow(sign, value)
+                case ("partition_id",), ("==", int() as value):
+                    self._only({value})
+                case ("partition_id",), ("in", tuple() as values):
+                    self._only(set(values))
+                case ("enqueued_time_utc",), (sign, value) if sign in _IN_ARROW and getattr(value, "tzinfo", None):
+                    self.times.append((sign, value))
+                case _:
+                    pass
+
+    def positions(self, begin: Positions, end: Positions, *, partitioned: bool) -> tuple[Positions, Positions]:
+        """Narrow where to begin and to end."""
+        low, high = self.numbers
+        begins, ends = [], []
+        for partition, (first, last) in enumerate(zip(begin, end, strict=True)):
+            own = partition if partitioned else 0
+            narrow_first = first
+            narrow_last = last
+            if own < partition_of(low) or own > partition_of(high):
+                narrow_last = first
+            else:
+                if own == partition_of(low):
+                    narrow_first = max(first, counter_of(low))
+                if own == partition_of(high):
+                    narrow_last = min(last, counter_of(high) + 1)
+            if self.partitions is not None and partitioned and partition not in self.partitions:
+                narrow_last = narrow_first
+            begins.append(narrow_first)
+            ends.append(narrow_last)
+        return tuple(begins), tuple(ends)
+
+    def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Drop rows whose time is not wanted, if the batch has that column."""
+        if not self.times or "enqueued_time_utc" not in batch.schema.names:
+            return batch
+        import pyarrow as pa  # noqa: PLC0415 -- in the worker
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        for sign, value in self.times:
+            column = batch.column("enqueued_time_utc")
+            batch = batch.filter(getattr(pc, _IN_ARROW[sign])(column, pa.scalar(value, column.type)))
+        return batch
+
+    @staticmethod
+    def _comparison(it: Any) -> tuple[str, Any]:
+        if isinstance(it, spark.In):
+            return "in", it.value
+        return _COMPARED.get(type(it).__name__, ""), getattr(it, "value", None)
+
+    def _narrow(self, sign: str, value: int) -> None:
+        low, high = self.numbers
+        if sign in {"==", ">", ">="}:
+            low = max(low, value + (sign == ">"))
+        if sign in {"==", "<", "<="}:
+            high = min(high, value - (sign == "<"))
+        self.numbers = (low, high)
+
+    def _only(self, partitions: set[Any]) -> None:
+        self.partitions = frozenset(partitions if self.partitions is None else partitions & self.partitions)

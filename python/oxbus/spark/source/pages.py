@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading what a task was given, page by page, as often as Spark asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oxbus.spark.source.patience import patiently
+from oxbus.spark.source.schemas import as_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from oxbus._oxbus import BulkClient
+    from oxbus.spark.source.settings import SourceSettings
+    from oxbus.spark.source.tasks import Task
+
+
+def read_task(
+    settings: SourceSettings,
+    target: pa.Schema,
+    task: Task,
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read all messages of a task as batches of these columns.
+
+    Args:
+        settings: What the source works with.
+        target: The columns.
+        task: What to read.
+        keep: Takes rows out that nobody wants.
+    """
+    client = settings.connection.client()
+    constants = {"reservation_id": reservation_text(task), "queue": settings.entity}
+    for share in task.shares:
+        for first, last in share.ranges:
+            number: int | None = first
+            while number is not None:
+                page, number = patiently(_page, client, settings, target.names, task, (share.partition, number, last))
+                for batch in as_batches(page, target, constants):
+                    kept = batch if keep is None else keep(batch)
+                    if kept.num_rows:
+                        yield kept
+
+
+def reservation_text(task: Task) -> str | None:
+    """The reservation of a task as one text, from which `settle` can tell its parts."""
+    return None if task.reservation_id is None else f"{task.epoch}:{task.reservation_id}"
+
+
+def _page(
+    client: BulkClient, settings: SourceSettings, columns: list[str], task: Task, place: tuple[int, int, int]
+) -> tuple[Any, int | None]:
+    partition, first, last = place
+    options: dict[str, Any] = {"max_bytes": settings.batch_bytes, "include_body": "body" in columns}
+    if settings.properties_as != "map":
+        options["application_properties"] = settings.properties_as
+    if task.reservation_id is None:
+        return client.peek(settings.entity, partition, first, to_sequence_number=last, **options)
+    return client.read(settings.entity, task.reservation_id, task.epoch, partition, first, last, **options)

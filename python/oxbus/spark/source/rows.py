@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as Arrow batches, for PySpark 4.0, whose stream writers get rows."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from oxbus.spark.source.schemas import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_ROWS = 10_000
+
+
+def rows_as_batches(rows: Iterator[Any], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Gather rows into batches of the types that Spark would give Arrow writers."""
+    import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+    target = arrow_schema(schema)
+    while chunk := list(itertools.islice(rows, _ROWS)):
+        columns = [pa.array([_as_arrow(row[place]) for row in chunk], field.type) for place, field in enumerate(target)]
+        yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _as_arrow(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)  # rows have times of the worker's zone, without saying so
+    if isinstance(value, dict):
+        return list(value.items())
+    return value

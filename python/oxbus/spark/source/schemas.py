@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of a read, and pages of messages in exactly the Arrow types that Spark insists on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    DayTimeIntervalType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+_TEXT = StringType()
+
+_COLUMNS: dict[str, Any] = {
+    "body": BinaryType(),
+    "message_id": _TEXT,
+    "session_id": _TEXT,
+    "partition_key": _TEXT,
+    "subject": _TEXT,
+    "correlation_id": _TEXT,
+    "content_type": _TEXT,
+    "to": _TEXT,
+    "reply_to": _TEXT,
+    "application_properties": MapType(_TEXT, _TEXT),
+    "scheduled_enqueue_time_utc": TimestampType(),
+    "time_to_live": DayTimeIntervalType(),
+    "sequence_number": LongType(),
+    "partition_id": IntegerType(),
+    "enqueued_time_utc": TimestampType(),
+    "delivery_count": IntegerType(),
+    "state": _TEXT,
+    "dead_letter_reason": _TEXT,
+    "dead_letter_error_description": _TEXT,
+    "reservation_id": _TEXT,
+    "queue": _TEXT,
+}
+"""Names are those of message properties; the last two say under which reservation and from where a message came."""
+
+MADE_HERE = ("reservation_id", "queue")
+
+
+def source_schema(properties_as: str, *, include_body: bool) -> StructType:
+    """The columns of a read."""
+    columns = _columns(properties_as)
+    return StructType([StructField(name, kind) for name, kind in columns.items() if include_body or name != "body"])
+
+
+def check_source_schema(schema: StructType, properties_as: str) -> None:
+    """Check columns that the reader chose with `.schema(...)`.
+
+    Raises:
+        ValueError: A column is unknown or has another type.
+    """
+    columns = _columns(properties_as)
+    for field in schema.fields:
+        kind = columns.get(field.name)
+        if kind is None:
+            raise ValueError(f"unknown column {field.name}; messages have {', '.join(columns)}")
+        if field.dataType != kind:
+            raise ValueError(
+                f"column {field.name} is {kind.simpleString()}, not {field.dataType.simpleString()}; "
+                "read it so and cast it after"
+            )
+
+
+def _columns(properties_as: str) -> dict[str, Any]:
+    return _COLUMNS | ({"application_properties": _TEXT} if properties_as == "json" else {})
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """What Spark compares the schema of a batch with: nothing may differ."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 -- in the worker
+
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # PySpark 4.0 knows no time zone there
+        return to_arrow_schema(schema)
+
+
+def as_batches(page: Any, target: pa.Schema, constants: Mapping[str, str | None]) -> list[pa.RecordBatch]:
+    """Turn a page of messages into batches of these columns.
+
+    Args:
+        page: Anything with the Arrow stream interface.
+        target: The columns to make.
+        constants: Values of the columns that are the same for all messages of a page.
+    """
+    import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+    batches = []
+    for batch in pa.RecordBatchReader.from_stream(page):
+        columns = []
+        for field in target:
+            if field.name in constants:
+                column = pa.repeat(pa.scalar(constants[field.name], field.type), batch.num_rows)
+            else:
+                column = batch.column(field.name)
+                if column.type != field.type:
+                    column = column.cast(field.type)
+            columns.append(column)
+        batches.append(pa.RecordBatch.from_arrays(columns, schema=target))
+    return batches

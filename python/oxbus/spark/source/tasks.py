@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which task reads what: shares of the broker's partitions, packed into tasks of about the same number of bytes.
+
+A Python task costs Spark some 50 ms whatever it reads, so small partitions share one. A partition is read by one task,
+in order, unless more tasks are asked for than there are partitions with messages.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from pyspark.sql.datasource import InputPartition
+
+_SHARES_WITHIN_ONE = 2
+
+
+@dataclass(frozen=True)
+class Share:
+    """Messages of one partition of the broker."""
+
+    partition: int
+    ranges: tuple[tuple[int, int], ...]
+    """Sequence numbers, both ends included, rising."""
+    bytes: int
+
+    @property
+    def span(self) -> int:
+        """How many numbers the ranges have."""
+        return sum(last - first + 1 for first, last in self.ranges)
+
+
+@dataclass(frozen=True, repr=False)
+class Task(InputPartition):  # type: ignore[misc] # PySpark's classes are not typed here
+    """What one task of Spark reads."""
+
+    shares: tuple[Share, ...]
+    reservation_id: str | None = None
+    epoch: int = 0
+
+
+def pack(shares: list[Share], *, task_bytes: int, tasks_min: int, tasks_max: int) -> list[tuple[Share, ...]]:
+    """Pack shares into tasks; the same shares give the same tasks.
+
+    Args:
+        shares: At most one of each partition.
+        task_bytes: What a task should have.
+        tasks_min: Split partitions until there are so many tasks, if they have so many messages.
+        tasks_max: There are never more.
+    """
+    shares = [share for share in shares if share.ranges]
+    wanted = math.ceil(sum(share.bytes for share in shares) / task_bytes)
+    tasks = min(max(wanted, tasks_min, 1), tasks_max)
+    if tasks_min > len(shares):
+        shares = _split(shares, tasks)
+    loads: list[list[Share]] = [[] for _ in range(min(tasks, len(shares)))]
+    for share in sorted(shares, key=lambda share: (-share.bytes, share.partition, share.ranges)):
+        min(loads, key=lambda load: (sum(it.bytes for it in load), len(load))).append(share)
+    return [tuple(sorted(load, key=lambda share: (share.partition, share.ranges))) for load in loads]
+
+
+def _split(shares: list[Share], pieces: int) -> list[Share]:
+    shares = list(shares)
+    while len(shares) < pieces:
+        heaviest = max(shares, key=lambda share: (share.span > 1, share.bytes, share.span), default=None)
+        if heaviest is None or heaviest.span < _SHARES_WITHIN_ONE:
+            break
+        shares.remove(heaviest)
+        shares += _halves(heaviest)
+    return shares
+
+
+def _halves(share: Share) -> tuple[Share, Share]:
+    left: list[tuple[int, int]] = []
+    right: list[tuple[int, int]] = []
+    missing = share.span // 2
+    for first, last in share.ranges:
+        taken = min(missing, last - first + 1)
+        missing -= taken
+        if taken:
+            left.append((first, first + taken - 1))
+        if first + taken <= last:
+            right.append((first + taken, last))
+    half = share.bytes // 2
+    return replace(share, ranges=tuple(left), bytes=half), replace(share, ranges=tuple(right), bytes=share.bytes - half)

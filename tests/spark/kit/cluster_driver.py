@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver on a cluster of two executors: a batch through both, a speculative copy of a task, a lost executor.
+
+Arguments come as JSON; what it saw goes out as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from cluster_sources import LosingSource, OvertakenSource
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+SENT = ["body", "partition_key", "message_id", "application_properties"]
+
+
+def hosts_of(df: DataFrame) -> list[str]:
+    """The addresses on which the tasks of a frame run; they work on 1000 rows each."""
+
+    def host(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+        rows = sum(batch.num_rows for batch in batches)
+        yield pa.record_batch({"host": [os.environ["SPARK_LOCAL_IP"]], "rows": pa.array([rows], pa.int64())})
+
+    found = df.mapInArrow(host, "host string, rows bigint").collect()
+    return sorted({row.host for row in found if row.rows})
+
+
+def main() -> None:
+    """Run the jobs one after the other."""
+    given = json.loads(sys.argv[1])
+    builder = (
+        SparkSession.builder.master(given["master"])
+        .appName("oxbus cluster")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", "512m")
+        .config("spark.executor.cores", "1")
+        .config("spark.locality.wait", "0s")
+        .config("spark.speculation", "true")
+        .config("spark.speculation.interval", "100ms")
+        .config("spark.speculation.multiplier", "1.1")
+        .config("spark.speculation.quantile", "0.5")
+        .config("spark.speculation.minTaskRuntime", "1s")
+        .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
+        .config("spark.pyspark.python", sys.executable)
+    )
+    spark = builder.getOrCreate()
+    key = sf.concat(sf.lit("key-"), sf.col("id") % 100)
+    numbers = spark.range(0, given["rows"], 1, 4)
+    rows = numbers.select(sf.col("id").cast("string").alias("body"), key.alias("partition_key"))
+    write = rows.write.format("oxbus").options(**given["in"]).option("delivery", "exactlyOnce")
+    write.mode("append").save()
+    many = {"minPartitions": "8", "arrowBatchBytes": "1k"}
+    seen = hosts_of(spark.read.format("oxbus").options(**given["in"] | many).load())
+    for source in (OvertakenSource, LosingSource):
+        spark.dataSource.register(source)
+        own = given["in"] | many | given["out_of"][source.name()]
+        messages = spark.readStream.format(source.name()).options(**own).load()
+        writer = messages.select(*SENT).writeStream.format("oxbus").options(**given["to"][source.name()])
+        writer = writer.option("checkpointLocation", given["checkpoint"] + source.name())
+        writer.trigger(availableNow=True).start().awaitTermination()
+    print(json.dumps({"hosts": seen}))  # noqa: T201 (for the test that started it)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams of the tests: from one queue of a broker to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from spark_broker import Broker
+
+SENT = ["body", "partition_key", "message_id", "application_properties"]
+"""Columns that go from queue to queue."""
+
+LIMIT_SECONDS = 240
+"""How long a query may run before it counts as stuck; never a measure of speed."""
+
+
+def messages(spark: SparkSession, broker: Broker, source: str = "oxbus", **more: object) -> DataFrame:
+    """The messages of the queue `in` as a stream, 200 in a batch."""
+    options = broker.options(**({"queue": "in", "maxMessagesPerTrigger": 200, "consumer": "c"} | more))
+    return spark.readStream.format(source).options(**options).load()
+
+
+def forward(df: DataFrame, broker: Broker, checkpoint: Path, sink: str = "oxbus", **more: object) -> Any:
+    """Begin writing messages to the queue `out`."""
+    writer = df.select(*SENT).writeStream.format(sink).options(**broker.options("out", **more))
+    return writer.option("checkpointLocation", str(checkpoint))
+
+
+def until_done(writer: Any) -> Any:
+    """Run a query over what there is; raises what the query raised."""
+    query = writer.trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(LIMIT_SECONDS), "the query does not end"
+    finally:
+        query.stop()
+    return query

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row 10 of the failure matrix, and the last batch of row 12: the broker goes and comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from queries import SENT, forward, messages, until_done
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from spark_broker import Broker
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
+]
+
+ROWS = 500
+
+
+def test_broker_that_restarts_within_a_batch(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The batch was planned before and is read after: it has the same messages, still locked."""
+    broker.fill("in", range(ROWS))
+    counts = []
+
+    def handle(df: DataFrame, batch: int) -> None:
+        if batch == 1:
+            broker.stop()
+            broker.start()
+            counts.append(broker.active("in"))
+            assert len(broker.take("in", ROWS)) == 100  # all but the batch
+        sent = df.select(*SENT).write.format("oxbus")
+        sent.options(**broker.options("out", delivery="exactlyOnce", sinkId=f"b{batch}")).mode("append").save()
+
+    df = messages(spark, broker)
+    until_done(df.writeStream.foreachBatch(handle).option("checkpointLocation", str(tmp_path)))
+    assert counts == [300]
+    assert len(set(broker.numbers("out"))) == broker.active("out") == 400
+    assert broker.active("in") == 0
+
+
+def test_broker_that_restarts_under_a_stream_that_waits(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The stream asks again until the broker is back, and goes on; its last batch was settled before."""
+    query = forward(messages(spark, broker), broker, tmp_path).start()
+    try:
+        broker.fill("in", range(ROWS))
+        query.processAllAvailable()
+        broker.wait_until(lambda: broker.active("in") == 0)  # with nothing behind the last batch
+        broker.stop()
+        broker.start()
+        broker.fill("in", range(ROWS, 2 * ROWS))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert broker.numbers("out") == list(range(2 * ROWS))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row 3 of the failure matrix where two executors are needed: speculation, and an executor that is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import oxbus
+import pytest
+from standalone import HOSTS, standalone_cluster
+
+if TYPE_CHECKING:
+    from spark_broker import Broker
+
+KIT = Path(__file__).parents[1] / "kit"
+
+ROWS = 4000
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_two_executors_speculation_and_a_lost_executor(broker: Broker, tmp_path: Path) -> None:
+    """One job on two executors; one whose slow task is overtaken by a copy; one that loses an executor."""
+    package = str(Path(oxbus.__file__).parents[1])
+    python_path = os.pathsep.join([str(KIT), package])
+    broker.create("first", "second")
+    faulty = {"testDirectory": str(tmp_path), "maxMessagesPerTrigger": str(ROWS)}
+    given = {
+        "rows": ROWS,
+        "in": broker.options("in"),
+        "checkpoint": str(tmp_path / "checkpoint-"),
+        "out_of": {"oxbus-overtaken": faulty | {"queue": "in"}, "oxbus-losing": faulty | {"queue": "first"}},
+        "to": {"oxbus-overtaken": broker.options("first"), "oxbus-losing": broker.options("second")},
+    }
+    with standalone_cluster(tmp_path, python_path) as master:
+        driver = subprocess.run(
+            [sys.executable, KIT / "cluster_driver.py", json.dumps(given | {"master": master})],
+            env=os.environ | {"PYTHONPATH": python_path, "SPARK_LOCAL_IP": HOSTS[0]},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert driver.returncode == 0, driver.stderr[-3000:]
+    assert json.loads(driver.stdout.splitlines()[-1]) == {"hosts": list(HOSTS)}
+    assert (tmp_path / "overtaken").exists()
+    assert (tmp_path / "lost").exists()
+    assert broker.numbers("second") == list(range(ROWS))
+    assert [broker.active(queue) for queue in ("in", "first")] == [0, 0]

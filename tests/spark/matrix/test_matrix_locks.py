@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows 6, 7 and 11 of the failure matrix, and a competing receiver: locks that are lost, and what takes them away."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from faulty_sources import StalledSource
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as sf
+from queries import LIMIT_SECONDS, forward, messages, until_done
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from spark_broker import Broker
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
+]
+
+ROWS = 500
+
+
+def test_driver_that_stalls_past_the_lock(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Its tasks find the lock lost, and the query ends; the next run locks again what nobody took meanwhile."""
+    spark.dataSource.register(StalledSource)
+    broker.fill("in", range(ROWS))
+    options = {"lockDuration": "1s"}
+    df = messages(spark, broker, "oxbus-stalled", testDirectory=tmp_path, **options)
+    query = forward(df, broker, tmp_path / "checkpoint").start()
+    stalled = tmp_path / "stalled"
+    broker.wait_until(stalled.exists, LIMIT_SECONDS)
+    broker.wait_for_lapse("in")
+    taken = broker.take("in", 40)
+    assert len(taken) == 40
+    os.kill(int(stalled.read_text()), signal.SIGCONT)
+    with pytest.raises(StreamingQueryException, match="MessageLockLost"):
+        query.awaitTermination(LIMIT_SECONDS)
+    until_done(forward(messages(spark, broker, **options), broker, tmp_path / "checkpoint"))
+    assert sorted(broker.numbers("out") + taken) == list(range(ROWS))
+    assert broker.active("in") == 0
+
+
+def test_receiver_that_competes(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Each message goes to the stream or to the receiver."""
+    broker.fill("in", range(ROWS))
+    query = forward(messages(spark, broker), broker, tmp_path).start()
+    taken: list[int] = []
+    try:
+        for begin in range(ROWS, 3 * ROWS, 100):
+            taken += broker.take("in", 30)
+            broker.fill("in", range(begin, begin + 100))
+            taken += broker.take("in", 30)
+        query.processAllAvailable()
+        broker.wait_until(lambda: broker.active("in") == 0)
+    finally:
+        query.stop()
+    assert taken
+    assert sorted(broker.numbers("out") + taken) == list(range(3 * ROWS))
+
+
+def test_second_query_with_the_same_consumer(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The older one is shut out and says so; the newer one goes on where it was."""
+    broker.fill("in", range(ROWS))
+    older = forward(messages(spark, broker), broker, tmp_path / "older").start()
+    newer = None
+    try:
+        older.processAllAvailable()
+        broker.wait_until(lambda: broker.active("in") == 0)
+        newer = forward(messages(spark, broker), broker, tmp_path / "newer").start()
+        with pytest.raises(StreamingQueryException, match="option consumer"):
+            older.awaitTermination(LIMIT_SECONDS)
+        broker.fill("in", range(ROWS, 2 * ROWS))
+        newer.processAllAvailable()
+    finally:
+        older.stop()
+        if newer is not None:
+            newer.stop()
+    assert broker.numbers("out") == list(range(2 * ROWS))
+
+
+def test_message_that_no_task_survives(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Each attempt after a lapse counts as a delivery; then its batch is dead-lettered, and the rest goes on."""
+    broker.create("hospital", max_delivery_count=2)
+    broker.fill("hospital", range(20))
+    poison = "IF(CAST(CAST(body AS STRING) AS INT) = 13, raise_error('poison'), body)"
+
+    def run() -> None:
+        df = messages(spark, broker, queue="hospital", maxMessagesPerTrigger=4, lockDuration="1s")
+        until_done(forward(df.withColumn("body", sf.expr(poison)), broker, tmp_path))
+
+    failures = 0
+    while failures < 5:
+        try:
+            run()
+            break
+        except StreamingQueryException as error:
+            assert "poison" in str(error)  # noqa: PT017 (which of the runs fails is not the point)
+            failures += 1
+            broker.wait_for_lapse("hospital")
+    assert 1 <= failures < 5
+    dead = broker.numbers("hospital/$deadletterqueue")
+    assert 13 in dead
+    assert len(dead) <= 4
+    assert sorted(broker.numbers("out") + dead) == list(range(20))
+    assert broker.active("hospital") == 0

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in a checkpoint, and that one of another query is found out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from oxbus.spark.source.offsets import (
+    ForeignCheckpointError,
+    browsed_positions,
+    browsing_offset,
+    reservation_number,
+    reserving_offset,
+)
+
+
+def test_offsets_survive_json_as_text() -> None:
+    """Spark compares texts, so a round trip must not change one."""
+    for offset in (reserving_offset("e1", "c", 7), browsing_offset("e1", (0, 5), (3, 9))):
+        text = json.dumps(offset)
+        assert json.dumps(json.loads(text)) == text
+
+
+def test_offsets_say_what_they_stand_for() -> None:
+    """The number of a reservation; where a batch begins and ends."""
+    offset = reserving_offset("e1", "c", 7)
+    assert reservation_number(offset, path="q", incarnation="e1", consumer="c") == 7
+    found = browsed_positions(json.loads(json.dumps(browsing_offset("e1", (0, 5), (3, 9)))), path="q", incarnation="e1")
+    assert found == ((0, 5), (3, 9))
+
+
+def test_checkpoint_of_another_query_is_refused() -> None:
+    """Of another incarnation, another consumer, another mode, or of something else."""
+    offset = reserving_offset("e1", "c", 7)
+    with pytest.raises(ForeignCheckpointError, match="another entity"):
+        reservation_number(offset, path="q", incarnation="e2", consumer="c")
+    with pytest.raises(ForeignCheckpointError, match="belongs to consumer `c`"):
+        reservation_number(offset, path="q", incarnation="e1", consumer="d")
+    with pytest.raises(ForeignCheckpointError, match="receiveMode peek"):
+        browsed_positions(offset, path="q", incarnation="e1")
+    with pytest.raises(ForeignCheckpointError, match="empty checkpoint"):
+        reservation_number({"offset": 3}, path="q", incarnation="e1", consumer="c")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PySpark 4.0 and 4.1 load the source and run it with what they can do; here with what they lack taken away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from driven import schema_of
+from oxbus.spark.source.data_source import OxbusDataSource
+from oxbus.spark.source.rows import rows_as_batches
+from pyspark.sql import Row
+from pyspark.sql.types import MapType, StringType, TimestampType
+
+if TYPE_CHECKING:
+    from spark_broker import Broker
+
+OLD = """
+import sys
+from pyspark.sql import datasource
+import pyspark.sql.streaming
+sys.modules["pyspark.sql.streaming.datasource"] = None  # came with 4.2
+if hasattr(pyspark.sql.streaming, "datasource"):
+    del pyspark.sql.streaming.datasource
+del datasource.DataSourceStreamArrowWriter  # came with 4.1
+for name in ("In", "EqualTo", "Filter"):
+    delattr(datasource, name)  # so did these
+from pyspark.sql.types import StringType, StructField, StructType
+from oxbus.spark.source.data_source import OxbusDataSource
+from oxbus.spark.source import versions, batch_reader, browse_stream, reserving_stream, stream_writer
+assert issubclass(stream_writer.OxbusStreamWriter, datasource.DataSourceStreamWriter)
+assert not versions.STREAM_WRITES_ARROW
+options = {"connectionString": "Endpoint=http://127.0.0.1:9", "queue": "q"}
+source = OxbusDataSource(options)
+reader = source.streamReader(source.schema())
+assert isinstance(reader, datasource.DataSourceStreamReader)
+source.reader(source.schema())
+print("loaded")
+"""
+
+
+def test_modules_load_without_what_is_new() -> None:
+    """Readers and writers are made of the classes that there are."""
+    done = subprocess.run([sys.executable, "-c", OLD], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "loaded", done.stderr
+
+
+def test_stream_goes_on_where_spark_says_nothing_of_the_start(broker: Broker) -> None:
+    """Before 4.2 `latestOffset` has no arguments; what was planned last, or the restart, tells where it stands."""
+    broker.fill("in", range(25))
+    source = OxbusDataSource(broker.options("in", maxMessagesPerTrigger=10, maxWaitMs=0))
+    schema = source.schema()
+    reader = source.streamReader(schema)
+    begin = reader.initialOffset()
+    seen = []
+    for count in (10, 10, 5):
+        end = reader.latestOffset()
+        assert reader.latestOffset() == end  # asked again, it has nothing more
+        tasks = reader.partitions(begin, end)
+        seen += [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
+        assert len(seen) % 10 == count % 10
+        begin = end
+    reader.stop()
+
+    restarted = source.streamReader(schema)
+    assert restarted.partitions(begin, begin) == []  # so Spark announces where it stands
+    assert restarted.latestOffset() == begin
+    restarted.stop()
+    assert sorted(int(row["body"]) for row in seen) == list(range(25))
+    assert broker.active("in") == 0
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_rows_become_what_arrow_writers_get(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.0 gives rows to stream writers, with times of the worker's zone."""
+    import time  # noqa: PLC0415
+
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        schema = schema_of(body=StringType(), at=TimestampType(), properties=MapType(StringType(), StringType()))
+        moment = datetime(2026, 3, 1, 12)  # noqa: DTZ001 (as Spark makes them)
+        rows = [Row(body=str(it), at=moment + timedelta(seconds=it), properties={"a": None}) for it in range(3)]
+        (batch,) = rows_as_batches(iter([*rows, Row(body=None, at=None, properties=None)]), schema)
+        assert batch.column("at")[1].as_py().timestamp() == (moment + timedelta(seconds=1)).timestamp()
+        assert batch.column("properties").to_pylist() == [[("a", None)]] * 3 + [None]
+        assert batch.column("body").to_pylist() == ["0", "1", "2", None]
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stream that takes messages: each batch a reservation; here without Spark, in `test_spark_streams` with it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from driven_stream import Query
+from oxbus.exceptions import MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
+from oxbus.spark.source.consumer import CheckpointBehindBrokerError, ConsumerTakenError
+from oxbus.spark.source.offsets import ForeignCheckpointError
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_broker import Broker
+
+ROWS = 500
+
+
+@pytest.fixture
+def start(broker: Broker) -> Iterator[Any]:
+    """Start a run of a query on `in`; the logs are shared by all that are given the same."""
+    runs: list[Query] = []
+
+    def start(logs: tuple[list[str], list[int]] | None = None, **options: object) -> Query:
+        given = {"maxWaitMs": 0, "maxMessagesPerTrigger": 200} | options
+        runs.append(Query(broker.options(**({"queue": "in"} | given)), *(logs or ([], []))))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.stop()
+
+
+def numbers(batches: list[list[dict[str, Any]]]) -> list[int]:
+    """The bodies as numbers, sorted."""
+    return sorted(int(row["body"]) for batch in batches for row in batch)
+
+
+def test_messages_are_settled_when_spark_asks_behind_them(broker: Broker, start: Any) -> None:
+    """Batches as large as the trigger lets; the last one too is settled, although nothing comes after it."""
+    broker.fill("in", range(ROWS))
+    query = start()
+    batches = query.run()
+    assert [len(batch) for batch in batches] == [200, 200, 100]
+    assert numbers(batches) == list(range(ROWS))
+    assert all(row["reservation_id"] for batch in batches for row in batch)
+    assert broker.active("in") == 0
+
+
+def test_batch_can_be_read_again_until_it_is_done(broker: Broker, start: Any) -> None:
+    """Retries, speculation and a second action read the same; nobody else gets these messages meanwhile."""
+    broker.fill("in", range(ROWS))
+    query = start(maxMessagesPerTrigger=ROWS)
+    assert query.plan()
+    first, second = query.read(), query.read()
+    assert first == second
+    assert numbers([first]) == list(range(ROWS))
+    assert broker.take("in", 1) == []
+
+
+def test_batch_is_as_large_as_limits_and_bytes_let(broker: Broker, start: Any) -> None:
+    """The limit that Spark gives wins over the option; a trigger that asks for all gets all."""
+    broker.fill("in", range(ROWS))
+    assert [len(batch) for batch in start(maxMessagesPerTrigger=7).run(ReadMaxRows(250))] == [250, 250]
+    broker.fill("in", range(ROWS))
+    assert [len(batch) for batch in start(maxBytesPerTrigger=1).run(ReadAllAvailable())] == [ROWS]
+    broker.fill("in", range(ROWS))
+    sizes = [len(batch) for batch in start(maxBytesPerTrigger="4k", maxMessagesPerTrigger=ROWS).run(ReadMaxRows(ROWS))]
+    assert len(sizes) > 2
+    assert sum(sizes) == ROWS
+
+
+def test_available_now_ends_at_what_there_was(broker: Broker, start: Any) -> None:
+    """What comes while it runs is left for the next run."""
+    broker.fill("in", range(ROWS))
+    query = start()
+    query.reader.prepareForTriggerAvailableNow()
+    batches = []
+    while query.plan():
+        broker.fill("in", range(1000, 1010))
+        batches.append(query.read())
+        query.commit()
+    assert numbers(batches) == list(range(ROWS))
+    assert broker.active("in") == 10 * len(batches)
+
+
+def test_nothing_new_is_the_same_offset(broker: Broker, start: Any) -> None:
+    """As text, or Spark would run empty batches for ever; the wait for something new is the broker's."""
+    query = start(maxWaitMs=50)
+    begin = query.start
+    assert query.reader.latestOffset(begin, ReadMaxRows(10)) == begin
+    assert not query.plan()
+    broker.fill("in", range(3))
+    assert numbers(query.run()) == [0, 1, 2]
+
+
+def test_new_consumer_can_begin_behind_what_is_there(broker: Broker, start: Any) -> None:
+    """Decided once, at the first start of the consumer; a restart before the first batch does not move it."""
+    broker.fill("in", range(10))
+    logs: tuple[list[str], list[int]] = ([], [])
+    assert not start(logs, consumer="late", startingOffsets="latest").plan()
+    broker.fill("in", range(10, 15))
+    assert numbers(start(logs, consumer="late", startingOffsets="latest").run()) == list(range(10, 15))
+
+
+def test_restart_goes_on_where_the_logs_end(broker: Broker, start: Any) -> None:
+    """Before an offset was logged, before a batch was done, before the next question: nothing lost or doubled."""
+    broker.fill("in", range(ROWS))
+    logs: tuple[list[str], list[int]] = ([], [])
+    seen = []
+    lost = start(logs)
+    lost.reader.latestOffset(lost.start, None)  # reserved, not logged
+    logged = start(logs)
+    assert logged.plan()
+    first = logged.read()  # logged, not done
+    replayed = start(logs)
+    assert replayed.plan()
+    again = replayed.read()
+    key = "sequence_number"
+    assert sorted(row[key] for row in again) == sorted(row[key] for row in first)
+    seen.append(again)
+    replayed.commit()  # done, not settled
+    assert broker.active("in") == ROWS
+    seen += start(logs).run()
+    assert numbers(seen) == list(range(ROWS))
+    assert broker.active("in") == 0
+
+
+def test_older_run_is_shut_out(broker: Broker, start: Any) -> None:
+    """By a newer run, or by another query with the same consumer; the text says how to have two."""
+    broker.fill("in", range(ROWS))
+    older = start(consumer="c")
+    assert older.plan()
+    newer = start(consumer="c")
+    batches = newer.run()
+    for call in (older.tasks, lambda: older.reader.latestOffset(older.start, None)):
+        with pytest.raises(ConsumerTakenError, match="option consumer"):
+            call()
+    assert numbers(batches) == list(range(ROWS))
+
+
+def test_two_consumers_share_what_there_is(broker: Broker, start: Any) -> None:
+    """They compete: each message goes to one of them."""
+    broker.fill("in", range(ROWS))
+    one, two = start(consumer="one"), start(consumer="two")
+    batches = []
+    while one.plan() | two.plan():
+        for query in (one, two):
+            if len(query.offsets) > len(query.commits):
+                batches.append(query.read())
+                query.commit()
+    assert numbers(batches) == list(range(ROWS))
+
+
+def test_checkpoint_of_another_entity_is_refused(broker: Broker, start: Any) -> None:
+    """Of a queue that was deleted and made again, and of another consumer."""
+    broker.fill("in", range(10))
+    logs: tuple[list[str], list[int]] = ([], [])
+    start(logs).run()
+    with pytest.raises(ForeignCheckpointError, match="option consumer"):
+        start(logs, consumer="other").plan()
+    broker.recreate("in")
+    with pytest.raises(ForeignCheckpointError, match="deleted and made again"):
+        start(logs).plan()
+
+
+def test_checkpoint_that_was_rolled_back_is_found_out(broker: Broker, start: Any) -> None:
+    """What it would read is settled; it says so, or goes on behind that when failOnDataLoss is false."""
+    broker.fill("in", range(ROWS))
+    logs: tuple[list[str], list[int]] = ([], [])
+    start(logs).run()
+    old: tuple[list[str], list[int]] = (logs[0][:1], logs[1][:1])
+    with pytest.raises(CheckpointBehindBrokerError, match="failOnDataLoss"):
+        start(old).plan()
+    unfinished: tuple[list[str], list[int]] = (logs[0][:2], logs[1][:1])
+    with pytest.raises(CheckpointBehindBrokerError, match="failOnDataLoss"):
+        start(unfinished).tasks()
+    broker.fill("in", range(ROWS, ROWS + 10))
+    for behind in (old, unfinished):
+        batches = start(behind, failOnDataLoss=False).run()
+        assert numbers(batches) == (list(range(ROWS, ROWS + 10)) if behind is old else [])
+
+
+def test_lock_is_renewed_while_a_batch_runs(broker: Broker, start: Any) -> None:
+    """Several times the lock's duration; without renewal somebody else gets the messages."""
+    broker.fill("in", range(10))
+    query = start(lockDuration="1s")
+    assert query.plan()
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        assert broker.take("in", 1) == []
+    assert numbers([query.read()]) == list(range(10))
+
+
+def test_lock_that_was_lost_fails_the_task(broker: Broker, start: Any) -> None:
+    """A restart locks again what nobody took; what was taken is reported, not read."""
+    broker.fill("in", range(10))
+    logs: tuple[list[str], list[int]] = ([], [])
+    query = start(logs, lockDuration="1s")
+    assert query.plan()
+    tasks = query.tasks()
+    query.stop()  # its renewal
+    broker.wait_for_lapse("in")
+    taken = broker.take("in", 3)
+    assert len(taken) == 3
+    with pytest.raises(MessageLockLostError, match="not live any more"):
+        list(query.reader.read(tasks[0]))
+    again = start(logs)
+    assert sorted(numbers([again.read()]) + taken) == list(range(10))
+    assert again.reader.reportLatestOffset()["missingMessages"] == 3
+    again.commit()
+    assert not again.plan()
+    assert broker.active("in") == 0
+
+
+def test_progress_shows_what_is_left(broker: Broker, start: Any) -> None:
+    """As the latest offset, which Spark shows as it is."""
+    broker.fill("in", range(ROWS))
+    query = start()
+    assert query.reader.reportLatestOffset() is None
+    query.plan()
+    report = json.loads(json.dumps(query.reader.reportLatestOffset()))
+    assert (report["activeMessages"], report["reservedMessages"]) == (ROWS, 200)
+
+
+def test_entity_that_cannot_be_reserved_is_refused(broker: Broker, start: Any) -> None:
+    """One with sessions, and one that is not there."""
+    broker.create("sessions", requires_session=True)
+    with pytest.raises(ServiceBusError, match="session"):
+        start(queue="sessions").plan()
+    with pytest.raises(MessagingEntityNotFoundError):
+        start(queue="none").plan()

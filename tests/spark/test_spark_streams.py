@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams through Spark itself: queue to queue, limits, triggers, progress, settling in foreachBatch."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import oxbus.spark
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import functions as sf
+from queries import SENT, forward, messages, until_done
+from spark_broker import KEY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from spark_broker import Broker
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
+]
+
+ROWS = 500
+
+
+def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """In batches of the limit; settled at the end, shown in the progress, and nothing left over."""
+    broker.fill("in", range(ROWS))
+    before = {it["message_id"]: (it["body"], it["partition_key"]) for it in broker.messages("in")}
+    query = until_done(forward(messages(spark, broker), broker, tmp_path))
+    after = {it["message_id"]: (it["body"], it["partition_key"]) for it in broker.messages("out")}
+    assert after == before
+    assert broker.active("out") == ROWS
+    assert broker.active("in") == 0
+    assert broker.waiting_stages() == []
+    progress = [it for it in query.recentProgress if it.numInputRows]
+    assert [it.numInputRows for it in progress] == [200, 200, 100]
+    (source,) = progress[0].sources
+    latest = source.latestOffset if isinstance(source.latestOffset, dict) else json.loads(source.latestOffset)
+    assert latest["activeMessages"] == ROWS
+    assert KEY not in query.lastProgress.prettyJson
+
+    broker.fill("in", range(ROWS, ROWS + 20))  # the next run goes on
+    until_done(forward(messages(spark, broker), broker, tmp_path))
+    assert broker.numbers("out") == list(range(ROWS + 20))
+
+
+def test_trigger_that_never_ends_follows_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Messages come as they are sent, and the last batch is settled although nothing follows."""
+    query = forward(messages(spark, broker), broker, tmp_path, delivery="atLeastOnce").start()
+    try:
+        for begin in (0, 300):
+            broker.fill("in", range(begin, begin + 300))
+            query.processAllAvailable()
+            assert broker.numbers("out") == list(range(begin + 300))
+        broker.wait_until(lambda: broker.active("in") == 0)
+    finally:
+        query.stop()
+
+
+def test_browsing_stream_leaves_the_queue_as_it_is(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """It sees everything once over all its runs."""
+    browsing = {"receiveMode": "peek", "consumer": None, "maxMessagesPerTrigger": 200}
+    options = {name: value for name, value in browsing.items() if value is not None}
+    for end in (ROWS, ROWS + 30):
+        broker.fill("in", range(broker.active("in"), end))
+        df = spark.readStream.format("oxbus").options(**broker.options("in", **options)).load()
+        until_done(forward(df, broker, tmp_path))
+        assert broker.numbers("out") == list(range(end))
+        assert broker.active("in") == end
+
+
+def test_read_stream_registers_and_counts_cores(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The short way to a stream; as many tasks as cores."""
+    broker.fill("in", range(ROWS))
+    counts = []
+
+    def count(df: DataFrame, _batch: int) -> None:
+        counts.append(df.rdd.getNumPartitions())
+
+    df = oxbus.spark.read_stream(spark, broker.options("in") | {"targetPartitionBytes": "1k"})
+    until_done(df.writeStream.foreachBatch(count).option("checkpointLocation", str(tmp_path)))
+    assert counts == [spark.sparkContext.defaultParallelism]
+
+
+def test_messages_of_a_batch_can_be_settled_otherwise(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Dead-lettered by the function that handles the batch; the rest is completed when it is done."""
+    broker.fill("in", range(ROWS))
+    options = {"connectionString": broker.connection_string}
+
+    def handle(df: DataFrame, _batch: int) -> None:
+        df = df.persist()
+        odd = df.where(sf.col("body").cast("string").cast("int") % 2 == 1)
+        good = df.where(sf.col("body").cast("string").cast("int") % 2 == 0).select(*SENT)
+        good.write.format("oxbus").options(**broker.options("out")).mode("append").save()
+        counts.append(oxbus.spark.settle(odd, "dead_letter", options, reason="odd", description="not even"))
+        df.unpersist()
+
+    counts: list[int] = []
+    df = messages(spark, broker)
+    until_done(df.writeStream.foreachBatch(handle).option("checkpointLocation", str(tmp_path)))
+    assert sum(counts) == ROWS // 2
+    assert broker.numbers("out") == list(range(0, ROWS, 2))
+    dead = broker.messages("in/$deadletterqueue")
+    assert sorted(int(it["body"]) for it in dead) == list(range(1, ROWS, 2))
+    assert {(it["dead_letter_reason"], it["dead_letter_error_description"]) for it in dead} == {("odd", "not even")}
+    assert broker.active("in") == 0
+
+
+def test_settle_says_what_is_wrong(spark: SparkSession) -> None:
+    """Before anything runs."""
+    df = spark.sql("SELECT 'x' AS body")
+    options = {"connectionString": "Endpoint=http://127.0.0.1:9"}
+    with pytest.raises(ValueError, match="column queue is missing"):
+        oxbus.spark.settle(df, "defer", options)
+    with pytest.raises(ValueError, match="outcome must be one of"):
+        oxbus.spark.settle(df, "lose", options)  # type: ignore[arg-type] # that is the point
+    with pytest.raises(ValueError, match="for dead_letter only"):
+        oxbus.spark.settle(df, "defer", options, reason="x")
+    with pytest.raises(ValueError, match="connectionString is missing"):
+        oxbus.spark.settle(df.selectExpr("'a' AS queue", "'b' AS reservation_id", "1 AS sequence_number"), "defer", {})
+
+
+def test_errors_reach_the_driver(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Options when the stream is loaded or started, columns and targets when it starts; none shows the key."""
+    broker.fill("in", range(3))
+    with pytest.raises(PySparkException, match="unknown option colour"):
+        messages(spark, broker, colour="red")
+    for number, (df, sink, text) in enumerate(
+        [
+            (messages(spark, broker), {"queue": "none"}, "MessagingEntityNotFoundError"),
+            (messages(spark, broker), {"consumer": "c"}, "option consumer has no meaning for a stream write"),
+            (messages(spark, broker, queue="none"), {}, "MessagingEntityNotFoundError"),
+            (messages(spark, broker, startingOffsets='{"0": 1}'), {}, "receiveMode peek"),
+            (messages(spark, broker).withColumn("partition_key", sf.lit(1)), {}, "partition_key must be string"),
+        ]
+    ):
+        with pytest.raises(StreamingQueryException, match=text) as error:
+            until_done(forward(df, broker, tmp_path / str(number), **sink))
+        assert KEY not in str(error.value)
+    assert broker.active("out") == 0
+    assert broker.active("in") == 3
