@@ -23,3 +23,11 @@ def subscription_path(topic_name: str, subscription_name: str) -> str:
             f"subscription_name=`{subscription_name}`"
         )
     return f"{topic_name}/Subscriptions/{subscription_name}"
+
+
+def split_sub_queue(path: str) -> tuple[str, str | None]:
+    """Split ``entity/$deadletterqueue`` into the entity and its sub-queue; without one the path is the entity."""
+    entity, slash, last = path.rpartition("/")
+    if slash and last.lower() in ("$deadletterqueue", "$transferdeadletterqueue"):
+        return entity, "deadletter" if last.lower() == "$deadletterqueue" else "transferdeadletter"
+    return path, None

@@ -201,7 +201,7 @@ def test_what_holds_for_sends_holds_for_loads(tmp_path: Path) -> None:
 
 
 def test_rows_are_taken_over_whatever_the_queue_refuses_by_then(tmp_path: Path) -> None:
-    """They were accepted: a queue that is full, or takes no sends any more, has them all the same; new ones it refuses."""
+    """They were accepted: a queue that is full has them all the same; new ones it refuses."""
     path = make(tmp_path / "bus", max_size_in_megabytes=1)
     table = pa.table({"body": [b"x" * 200_000] * 10, "partition_key": [KEYS[0]] * 10})
     load(path, "job/0", table)
@@ -279,7 +279,7 @@ def test_bad_rows_leave_no_trace(path: Path) -> None:
 
 
 def test_damaged_file_is_told_of_and_stays(path: Path) -> None:
-    """The partition opens with what is whole; the report names the file, and a copy of it in its place is taken over."""
+    """The partition opens with what is whole; the report names the file, and a whole copy of it is taken over."""
     load(path, "job/0")
     load(path, "job/1", rows(KEYS[:3]))
     first, _ = sorted(path.glob("shard-*/attached/*.stage"))

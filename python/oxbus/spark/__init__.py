@@ -2,6 +2,7 @@
 """What oxbus adds to PySpark; the only package of oxbus that imports it (`pip install "oxbus[spark]"`)."""
 
 from oxbus.spark.alignment import aligned
+from oxbus.spark.bulk_drain import SETTLED_SCHEMA, partitions, receiver, settler
 from oxbus.spark.bulk_load import BULK_LOAD_SCHEMA, sender
 from oxbus.spark.elements import LoadedRows
 from oxbus.spark.hashing import partition_id
@@ -12,13 +13,17 @@ from oxbus.spark.udf import partition_id_arrow_udf, partition_id_udf
 
 __all__ = [
     "BULK_LOAD_SCHEMA",
+    "SETTLED_SCHEMA",
     "LoadedRows",
     "aligned",
     "partition_id",
     "partition_id_arrow_udf",
     "partition_id_udf",
+    "partitions",
     "read_stream",
+    "receiver",
     "register",
     "sender",
     "settle",
+    "settler",
 ]

@@ -44,6 +44,21 @@ def reader_of(first: Any) -> tuple[Any, Any]:
     return _from_rows, iter
 
 
+def shown_like(element: Any, batch: pa.RecordBatch) -> Iterator[Any]:
+    """Show a batch in the form of an element: as a batch, as a data frame, or as rows."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if isinstance(element, pa.RecordBatch):
+        yield batch
+    elif hasattr(element, "iloc"):
+        yield batch.to_pandas()
+    else:
+        from pyspark.sql import Row  # noqa: PLC0415 -- rows come from Spark
+
+        for row in batch.to_pylist():
+            yield Row(**row)
+
+
 def _from_batches(batches: Iterator[Any]) -> Iterator[pa.Table]:
     import pyarrow as pa  # noqa: PLC0415
 

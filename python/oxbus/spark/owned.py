@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import oxbus
+from oxbus._oxbus import _shards_of
 from oxbus.exceptions import NamespaceInUseError
 
 if TYPE_CHECKING:
@@ -56,3 +57,14 @@ def check_namespace(path: str) -> None:
     """
     if not Path(path, _CATALOG).exists():
         raise FileNotFoundError(f"the directory is no namespace; create it with oxbus.Namespace first: `{path}`")
+
+
+def shards_of(path: str, entity_path: str) -> tuple[int, ...]:
+    """Return the partitions of the namespace that the partitions of an entity are in: one, if it is not partitioned.
+
+    Raises:
+        FileNotFoundError: The directory is no namespace.
+        MessagingEntityNotFoundError: The namespace has no such entity.
+    """
+    check_namespace(path)
+    return tuple(_shards_of(path, entity_path))

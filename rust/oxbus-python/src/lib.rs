@@ -62,7 +62,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::clock::ManualClock;
     #[pymodule_export]
-    use super::drain::_Drain;
+    use super::drain::{_Drain, _shards_of};
     #[pymodule_export]
     use super::hash::{partition_id, partition_ids};
     #[pymodule_export]

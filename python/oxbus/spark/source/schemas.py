@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -56,6 +56,19 @@ def source_schema(properties_as: str, *, include_body: bool) -> StructType:
     """The columns of a read."""
     columns = _columns(properties_as)
     return StructType([StructField(name, kind) for name, kind in columns.items() if include_body or name != "body"])
+
+
+def drained_schema(names: Sequence[str] | None) -> StructType:
+    """The columns of messages without a reservation, or those of them with these names.
+
+    Raises:
+        ValueError: A name is none of them.
+    """
+    kinds = {name: kind for name, kind in _COLUMNS.items() if name != "reservation_id"}
+    for name in names or ():
+        if name not in kinds:
+            raise ValueError(f"unknown column {name}; messages have {', '.join(kinds)}")
+    return StructType([StructField(name, kinds[name]) for name in names or kinds])
 
 
 def check_source_schema(schema: StructType, properties_as: str) -> None:

@@ -24,13 +24,7 @@ impl BulkClient {
 #[pymethods]
 impl BulkClient {
     #[pyo3(signature = (entity, consumer, start="earliest"))]
-    fn acquire<'py>(
-        &self,
-        py: Python<'py>,
-        entity: &str,
-        consumer: &str,
-        start: &str,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn acquire<'py>(&self, py: Python<'py>, entity: &str, consumer: &str, start: &str) -> PyResult<Bound<'py, PyAny>> {
         let body = json!({ "entity": entity, "consumer": consumer, "start": start });
         self.again(py, "reservations/acquire", &body, Duration::ZERO)
     }

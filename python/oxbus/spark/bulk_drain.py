@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk drain: the tasks of a Spark job read the partitions of a namespace in a directory, and settle them afterwards.
+
+A task opens its partition, hands over what waits there and closes it. Nothing is locked and nothing settled by that, so a
+task that is run again hands over the same messages. Once they are where they should be, a second job settles them by
+number; settling again settles nothing. No server is needed; the directory must be one that all executors see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from oxbus._entity_path import split_sub_queue
+from oxbus._oxbus import _Drain
+from oxbus.spark.elements import shown_like
+from oxbus.spark.owned import owned_partition, shards_of
+from oxbus.spark.source.schemas import arrow_schema, as_batches, drained_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+SETTLED_SCHEMA = "partition_id int, settled bigint"
+"""What `mapInArrow` and `mapInPandas` with a `settler` return."""
+
+_PAGE_BYTES = 2 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receiver:
+    """A function for `mapPartitions`, `mapInArrow` and `mapInPandas`; see `receiver`."""
+
+    path: str
+    queue: str
+    schema: StructType
+    shards: tuple[int, ...]
+    wait_time: float
+
+    def __call__(self, elements: Iterable[Any]) -> Iterator[Any]:
+        """Hand over the messages of the partitions that the elements name, in the form of the elements."""
+        target = arrow_schema(self.schema)
+        for element in elements:
+            for partition in _numbers(element, "partition_id"):
+                for batch in self._batches(partition, target):
+                    yield from shown_like(element, batch)
+
+    def _batches(self, partition: int, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+        entity, sub_queue = split_sub_queue(self.queue)
+        with owned_partition(self.path, _shard(self.shards, partition), self.wait_time, "os") as namespace:
+            drain = _Drain(namespace, entity, sub_queue, partition)
+            number: int | None = 0
+            while number is not None:
+                page, number = drain.page(number, _PAGE_BYTES)
+                yield from as_batches(page, target, {"queue": self.queue})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settler:
+    """A function for `mapPartitions`, `foreachPartition`, `mapInArrow` and `mapInPandas`; see `settler`."""
+
+    path: str
+    queue: str
+    outcome: str
+    reason: str | None
+    description: str | None
+    shards: tuple[int, ...]
+    wait_time: float
+
+    def __call__(self, elements: Iterable[Any]) -> Iterator[Any]:
+        """Settle the messages that the elements name; how many there were, in the form of the elements."""
+        import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+        wanted: dict[int, list[int]] = defaultdict(list)
+        like: Any = None
+        for element in elements:
+            like = element
+            for number in _numbers(element, "sequence_number"):
+                wanted[number >> 48].append(number)
+        entity, sub_queue = split_sub_queue(self.queue)
+        for partition, numbers in sorted(wanted.items()):
+            with owned_partition(self.path, _shard(self.shards, partition), self.wait_time) as namespace:
+                drain = _Drain(namespace, entity, sub_queue, partition)
+                settled = drain.settle(pa.array(numbers, pa.int64()), self.outcome, self.reason, self.description)
+            counts = {"partition_id": pa.array([partition], pa.int32()), "settled": pa.array([settled], pa.int64())}
+            yield from shown_like(like, pa.record_batch(counts))
+
+
+def partitions(spark: SparkSession, *, path: str | os.PathLike[str], queue: str) -> DataFrame:
+    """Make a frame with a row for each partition of a queue, each in a task of its own, for a `receiver`.
+
+    Args:
+        spark: The session.
+        path: Directory of the namespace.
+        queue: A queue.
+
+    Returns:
+        A frame with one column `partition_id` (int).
+
+    Raises:
+        FileNotFoundError: The directory is no namespace.
+        MessagingEntityNotFoundError: The namespace has no such queue.
+    """
+    count = len(shards_of(os.fspath(path), split_sub_queue(queue)[0]))
+    return spark.range(0, count, 1, count).selectExpr("cast(id as int) as partition_id")
+
+
+def receiver(
+    *, path: str | os.PathLike[str], queue: str, columns: Sequence[str] | None = None, wait_time: float = 60.0
+) -> Receiver:
+    """Make a function that hands over what waits in the partitions that it is given, for bulk drains.
+
+    Use it with `partitions(...).mapInArrow(it, it.schema)`, which is the fastest, with `mapInPandas`, or with
+    `rdd.mapPartitions` over partition ids, which gives Rows. It locks and settles nothing: the same messages are there
+    until a `settler` has settled them. Deferred, scheduled, locked and expired messages are left out.
+
+    Args:
+        path: Directory of the namespace, which all executors see.
+        queue: A queue, ``"topic/Subscriptions/name"``, or either with ``"/$deadletterqueue"``.
+        columns: Which columns of a message to read; ``None`` for all. A settler needs `sequence_number`.
+        wait_time: Seconds that a task waits for a partition that another process has open.
+
+    Returns:
+        The function; its `schema` is that of the frame that it makes.
+
+    Raises:
+        FileNotFoundError: The directory is no namespace.
+        MessagingEntityNotFoundError: The namespace has no such queue.
+        ValueError: A column is unknown.
+        NamespaceInUseError: In a task, another process has had its partition open for `wait_time` seconds.
+    """
+    return Receiver(
+        path=os.fspath(path),
+        queue=queue,
+        schema=drained_schema(columns),
+        shards=shards_of(os.fspath(path), split_sub_queue(queue)[0]),
+        wait_time=wait_time,
+    )
+
+
+def settler(
+    *,
+    path: str | os.PathLike[str],
+    queue: str,
+    outcome: Literal["complete", "defer", "dead_letter"] = "complete",
+    reason: str | None = None,
+    description: str | None = None,
+    wait_time: float = 60.0,
+) -> Settler:
+    """Make a function that settles messages by `sequence_number`, for what a `receiver` has read.
+
+    Use it with `DataFrame.mapInArrow(settler(...), SETTLED_SCHEMA)`, `mapInPandas`, `foreachPartition` or
+    `rdd.mapPartitions`. Messages that are gone, or that somebody has, are left alone, so a task may be run again.
+
+    Args:
+        path: Directory of the namespace, which all executors see.
+        queue: Where the messages were read.
+        outcome: ``"complete"``, ``"defer"`` or ``"dead_letter"``.
+        reason: Why, with ``"dead_letter"``.
+        description: More about it, with ``"dead_letter"``.
+        wait_time: Seconds that a task waits for a partition that another process has open.
+
+    Returns:
+        A function that gives partition and count for each partition that a task settled messages of.
+
+    Raises:
+        FileNotFoundError: The directory is no namespace.
+        MessagingEntityNotFoundError: The namespace has no such queue.
+        ValueError: `outcome` is unknown, or a reason is given with another outcome than ``"dead_letter"``.
+        NamespaceInUseError: In a task, another process has had its partition open for `wait_time` seconds.
+    """
+    if outcome not in ("complete", "defer", "dead_letter"):
+        raise ValueError(f"outcome must be complete, defer or dead_letter: `{outcome}`")
+    if outcome != "dead_letter" and (reason is not None or description is not None):
+        raise ValueError("reason and description are for dead_letter only")
+    return Settler(
+        path=os.fspath(path),
+        queue=queue,
+        outcome=outcome,
+        reason=reason,
+        description=description,
+        shards=shards_of(os.fspath(path), split_sub_queue(queue)[0]),
+        wait_time=wait_time,
+    )
+
+
+def _shard(shards: tuple[int, ...], partition: int) -> int:
+    if 0 <= partition < len(shards):
+        return shards[partition]
+    raise ValueError(f"no such partition; use 0 to {len(shards) - 1}: {partition}")
+
+
+def _numbers(element: Any, column: str) -> list[int]:
+    """The values of a column of a batch, of a data frame or of a row; a plain number is one."""
+    if isinstance(element, int):
+        return [element]
+    if hasattr(element, "iloc"):
+        values = element[column].tolist() if column in element.columns else None
+    elif hasattr(element, "schema"):
+        values = element.column(column).to_pylist() if column in element.schema.names else None
+    else:
+        row = element.asDict() if hasattr(element, "asDict") else element
+        values = [row[column]] if column in row else None
+    if values is None:
+        raise ValueError(f"column {column} is missing; it says which messages are meant")
+    if any(value is None for value in values):
+        raise ValueError(f"column {column} has a null; it says which messages are meant")
+    return [int(value) for value in values]
