@@ -63,7 +63,9 @@ impl Shelf {
         };
         if waits {
             // All at once: their disks need not wait for each other.
-            pending.iter().for_each(|(_, pending)| pending.begin(Durability::Fsync));
+            for (_, pending) in &pending {
+                pending.begin(Durability::Fsync);
+            }
             let synced = pending
                 .iter()
                 .try_for_each(|(shard, pending)| shard.wait_synced(pending));
