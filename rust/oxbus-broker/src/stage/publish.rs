@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::commit::Named;
@@ -61,6 +62,10 @@ impl Shelf {
             pending
         };
         if waits {
+            // All at once: their disks need not wait for each other.
+            for (_, pending) in &pending {
+                pending.begin(Durability::Fsync);
+            }
             let synced = pending
                 .iter()
                 .try_for_each(|(shard, pending)| shard.wait_synced(pending));
