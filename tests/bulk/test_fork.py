@@ -50,7 +50,11 @@ def in_child(work):
 def run(script: str) -> None:
     """Run the script, which fails or ends with "done"."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT + script], capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, "-W", "ignore", "-c", SCRIPT + script],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr
 

@@ -104,9 +104,7 @@ def test_properties_as_json_keep_their_types(bulk: BulkClient, client: ServiceBu
         bulk.peek(queue_name, partition, 0, application_properties="xml")  # type: ignore[arg-type]
 
 
-def test_description_names_the_life_of_an_entity(
-    bulk: BulkClient, admin: ServiceBusAdministrationClient
-) -> None:
+def test_description_names_the_life_of_an_entity(bulk: BulkClient, admin: ServiceBusAdministrationClient) -> None:
     """An entity of the same name that is made later is another incarnation."""
     admin.create_queue("again", requires_duplicate_detection=True)
     first = bulk.describe("again")

@@ -40,9 +40,7 @@ def read(bulk: BulkClient, queue_name: str, epoch: int, plan: dict[str, Any], **
         for first, last in part["ranges"]:
             number: int | None = first
             while number is not None:
-                page, number = bulk.read(
-                    queue_name, plan["id"], epoch, part["partition"], number, last, **options
-                )
+                page, number = bulk.read(queue_name, plan["id"], epoch, part["partition"], number, last, **options)
                 tables.append(pa.table(page))
     return pa.concat_tables(tables)
 

@@ -84,7 +84,9 @@ def test_rows_larger_than_one_piece_arrive_in_order(
         assert [bytes(message) for message in received(client, queue_name)] == bodies
 
 
-def test_column_partition_id_chooses(bulk: BulkClient, make_queue: Callable[..., str], rows: Callable[..., Any]) -> None:
+def test_column_partition_id_chooses(
+    bulk: BulkClient, make_queue: Callable[..., str], rows: Callable[..., Any]
+) -> None:
     """A row without a key goes where its partition_id says, a null anywhere."""
     name = make_queue("chosen")
     count = bulk.describe(name)["partitions"]

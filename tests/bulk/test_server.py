@@ -44,12 +44,16 @@ def raw(server: BulkServer, method: str, path: str, body: bytes = b"", **headers
         ("POST", "/v1/settle", b"{", 400, "InvalidArgument"),
         ("POST", "/v1/settle", b"{}", 400, "InvalidArgument"),
         ("POST", "/v1/reservations/acquire", b'{"entity": 1}', 400, "InvalidArgument"),
-        ("GET", "/v1/peek?entity=missing&partition=x&from=0&max_bytes=1&include_body=true", b"", 400, "InvalidArgument"),
+        (
+            "GET",
+            "/v1/peek?entity=missing&partition=x&from=0&max_bytes=1&include_body=true",
+            b"",
+            400,
+            "InvalidArgument",
+        ),
     ],
 )
-def test_wrong_requests(  # noqa: PLR0917 (parameters)
-    server: BulkServer, method: str, path: str, body: bytes, status: int, kind: str
-) -> None:
+def test_wrong_requests(server: BulkServer, method: str, path: str, body: bytes, status: int, kind: str) -> None:
     """Each gets a status and an error with kind and detail."""
     code, answer = raw(server, method, path, body, **{"content-type": "application/json"})
     assert (code, answer["error"]["kind"]) == (status, kind)
@@ -220,7 +224,10 @@ def test_client_that_was_closed_says_so(server: BulkServer) -> None:
 
 def test_what_is_no_bulk_server_is_told() -> None:
     """Something else that answers, and something that answers nothing."""
-    for answer, error in ((b"SSH-2.0-x\r\n", "no bulk server"), (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", "")):
+    for answer, error in (
+        (b"SSH-2.0-x\r\n", "no bulk server"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", "proxy"),
+    ):
         with socket.create_server(("127.0.0.1", 0)) as listener:
 
             def serve(listener: socket.socket = listener, answer: bytes = answer) -> None:
@@ -232,7 +239,6 @@ def test_what_is_no_bulk_server_is_told() -> None:
             serving = threading.Thread(target=serve)
             serving.start()
             client = BulkClient(f"Endpoint=http://127.0.0.1:{listener.getsockname()[1]}")
-            with pytest.raises(Exception, match=error) as caught:
+            with pytest.raises(ServiceBusConnectionError, match=error):
                 client.stages()
-            assert "proxy" in str(caught.value) or "no bulk server" in str(caught.value)
             serving.join(60)
