@@ -65,7 +65,7 @@ def _receive(served: Served) -> list[pa.Table]:
     return tables
 
 
-def _receive_and_settle(served: Served) -> int:
+def _settle(served: Served) -> int:
     count = 0
     while len(table := served.client.receive(QUEUE, max_message_count=ROWS)):
         served.client.settle(QUEUE, table, "complete")
@@ -115,7 +115,7 @@ def cases() -> list[Case]:
             "oxbus",
             count,
             lambda: _filled(size),
-            _receive_and_settle,
+            _settle,
             _check_drained,
             close,
         ),

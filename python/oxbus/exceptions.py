@@ -326,7 +326,7 @@ class SessionCannotBeLockedError(ServiceBusError):
 
 
 class ReservationFencedError(ServiceBusError):
-    """Another program acquired the consumer since, or nobody did: acquire it again, unless the other one should go on."""
+    """Another program acquired the consumer since, or nobody did: acquire it again, unless the other should go on."""
 
     condition = "amqp:link:stolen"
     default_message = (
