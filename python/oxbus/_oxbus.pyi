@@ -34,6 +34,7 @@ __all__ = [
     "ServiceBusReceiver",
     "ServiceBusSender",
     "ServiceBusSession",
+    "_Reservations",
     "_Transaction",
     "_WakeTicket",
     "_WakeUps",
@@ -701,6 +702,52 @@ class Namespace:
     def _dead_letter_count(self, entity_path: str) -> int: ...
     def _transaction(self, cross_entity: bool) -> _Transaction: ...
     def _list_sessions(self, entity_path: str) -> list[dict[str, Any]]: ...
+    def _reservations(self, entity_path: str) -> _Reservations: ...
+
+@final
+class _Reservations:
+    """The reservations of a queue, a subscription or a dead-letter queue."""
+
+    def acquire(self, consumer: str, start: str = "earliest") -> dict[str, int]: ...
+    def reserve(
+        self,
+        consumer: str,
+        epoch: int,
+        n: int,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        lock_duration: float,
+        max_wait_time: float = 0.0,
+        upto: list[int] | None = None,
+    ) -> dict[str, Any]: ...
+    def plan(self, consumer: str, epoch: int, n: int, *, lock_duration: float) -> dict[str, Any]: ...
+    def read(
+        self,
+        reservation_id: str,
+        epoch: int,
+        partition: int,
+        lo: int,
+        hi: int,
+        *,
+        max_bytes: int = 2097152,
+        include_body: bool = True,
+    ) -> tuple[ArrowTable, int | None]: ...
+    def renew(self, consumer: str, epoch: int, *, lock_duration: float) -> None: ...
+    def complete(self, consumer: str, epoch: int, n: int) -> dict[str, int]: ...
+    def settle_reserved(
+        self,
+        reservation_id: str,
+        epoch: int,
+        sequence_numbers: list[int],
+        outcome: str,
+        *,
+        reason: str | None = None,
+        description: str | None = None,
+    ) -> int: ...
+    def reservations(self) -> list[dict[str, Any]]: ...
+    def cancel_reservation(self, consumer: str) -> int: ...
+    def ends(self) -> list[int]: ...
 
 @disjoint_base
 class ServiceBusMessage:

@@ -15,6 +15,7 @@ from oxbus.management._enums import (
 )
 from oxbus.management._namespaces import NamespaceProperties
 from oxbus.management._queues import QueueProperties, QueueRuntimeProperties
+from oxbus.management._reservation_calls import ReservationProperties
 from oxbus.management._rules import (
     CorrelationRuleFilter,
     FalseRuleFilter,
@@ -42,6 +43,7 @@ __all__ = [
     "PartitionRuntimeProperties",
     "QueueProperties",
     "QueueRuntimeProperties",
+    "ReservationProperties",
     "RuleProperties",
     "ServiceBusAdministrationClient",
     "SqlRuleAction",

@@ -11,6 +11,7 @@ from oxbus.management._enums import ApiVersion, MessagingSku, NamespaceType
 from oxbus.management._message_calls import MessageCalls
 from oxbus.management._namespaces import NamespaceProperties
 from oxbus.management._queue_calls import QueueCalls
+from oxbus.management._reservation_calls import ReservationCalls
 from oxbus.management._rule_calls import RuleCalls
 from oxbus.management._subscription_calls import SubscriptionCalls
 from oxbus.management._topic_calls import TopicCalls
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class ServiceBusAdministrationClient(QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls):
+class ServiceBusAdministrationClient(
+    QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls
+):
     """Creates, reads, changes, lists and counts the entities of a namespace.
 
     May be shared by threads. Closing it leaves the namespace open.
