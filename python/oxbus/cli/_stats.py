@@ -14,6 +14,7 @@ from oxbus.cli._output import plain, print_json, print_table
 from oxbus.cli._place import Bus, add_place, open_place, rules
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._reservations import COUNTED, HEADINGS
+from oxbus.cli._stages import print_stages
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -71,8 +72,9 @@ def _stats(options: Options) -> int:
                 raise CommandError(f"there is no such entity; `oxbus stats` shows all there are: `{options.entity}`")
         health = [_health(partition) for partition in bus.namespace.partition_health()]
         namespace = bus.namespace.statistics()
+        stages = bus.admin.list_stages()
     if options.json:
-        print_json({"namespace": plain(namespace), "entities": entities, "partitions": health})
+        print_json({"namespace": plain(namespace), "entities": entities, "partitions": health, "stages": plain(stages)})
     elif options.entity is not None:
         _print_entities(entities)
         print()
@@ -83,6 +85,9 @@ def _stats(options: Options) -> int:
         _print_reservations(entities)
         print()
         print_table(["partition", "health", "reason"], [list(partition.values()) for partition in health])
+        if stages:
+            print()
+            print_stages(stages)
     unwell = [partition for partition in health if partition["status"] != "healthy"]
     if unwell:
         ids = ", ".join(str(partition["partition_id"]) for partition in unwell)

@@ -24,6 +24,7 @@ from oxbus.management._rules import (
     SqlRuleFilter,
     TrueRuleFilter,
 )
+from oxbus.management._stages import StageProperties
 from oxbus.management._subscriptions import SubscriptionProperties, SubscriptionRuntimeProperties
 from oxbus.management._topics import TopicProperties, TopicRuntimeProperties
 
@@ -48,6 +49,7 @@ __all__ = [
     "ServiceBusAdministrationClient",
     "SqlRuleAction",
     "SqlRuleFilter",
+    "StageProperties",
     "SubscriptionProperties",
     "SubscriptionRuntimeProperties",
     "TopicProperties",

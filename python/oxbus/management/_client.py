@@ -13,6 +13,7 @@ from oxbus.management._namespaces import NamespaceProperties
 from oxbus.management._queue_calls import QueueCalls
 from oxbus.management._reservation_calls import ReservationCalls
 from oxbus.management._rule_calls import RuleCalls
+from oxbus.management._stage_calls import StageCalls
 from oxbus.management._subscription_calls import SubscriptionCalls
 from oxbus.management._topic_calls import TopicCalls
 from oxbus.management._translation import utc
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ServiceBusAdministrationClient(
-    QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls
+    QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls, StageCalls
 ):
     """Creates, reads, changes, lists and counts the entities of a namespace.
 

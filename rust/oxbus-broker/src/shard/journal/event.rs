@@ -22,8 +22,8 @@
 //! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! 14 Attached   varint count, each: varint ms, 16 bytes
 //! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
-//! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint count, each: bytes of a stage's id,
-//!               varint count, each: varint entity, varint partition, varint pieces
+//! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint bytes of a piece,
+//!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition, varint pieces
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
