@@ -2,7 +2,7 @@
 """Runs oxbus and its peers in turn and prints how they compare.
 
     python bench/run.py                  everything
-    python bench/run.py --case hash      what matches: hash, queue, arrow, bulk, stages, threads, latency, memory, backlog
+    python bench/run.py --case hash      hash, queue, arrow, bulk, stages, threads, latency, memory, backlog
     python bench/run.py --rounds 9       more rounds
     python bench/run.py --case durable   queues on disk; only when asked for, and with a file of its own
 

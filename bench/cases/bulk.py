@@ -110,14 +110,6 @@ def cases() -> list[Case]:
     return [
         Case(f"bulk_send/{shape}", "oxbus", count, lambda: _serve(size), _send, _check_sent, close),
         Case(f"bulk_receive/{shape}", "oxbus", count, lambda: _filled(size), _receive, _check_received, close),
-        Case(
-            f"bulk_receive_settle/{shape}",
-            "oxbus",
-            count,
-            lambda: _filled(size),
-            _settle,
-            _check_drained,
-            close,
-        ),
+        Case(f"bulk_receive_settle/{shape}", "oxbus", count, lambda: _filled(size), _settle, _check_drained, close),
         Case(f"bulk_peek/{shape}", "oxbus", count, lambda: _filled(size), _browse, _check_browsed, close),
     ]
