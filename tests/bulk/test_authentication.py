@@ -159,10 +159,9 @@ def test_wrong_options(namespace: Namespace, options: dict[str, object], text: s
 )
 def test_wrong_connection_strings(text: str) -> None:
     """Each is refused before anything is connected, and its text is not repeated."""
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=r"Endpoint=http://host:port|too short") as caught:
         BulkClient(text)
     assert "0123456789abcdef" not in str(caught.value)
-    assert "Endpoint=http" in str(caught.value) or "too short" in str(caught.value)
 
 
 def test_wrong_timeout() -> None:

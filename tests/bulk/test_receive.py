@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow")
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxbus import Namespace, ServiceBusClient
+    from oxbus import ServiceBusClient
     from oxbus.bulk import BulkClient
     from oxbus.management import ServiceBusAdministrationClient
     from oxbus.testing import ManualClock
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def take(bulk: BulkClient, queue_name: str, count: int, **options: Any) -> Any:
     """Receive that many messages as one table."""
-    tables = []
+    tables: list[Any] = []
     while sum(table.num_rows for table in tables) < count:
         table = pa.table(bulk.receive(queue_name, max_message_count=count, **options))
         assert table.num_rows, "messages are missing"
@@ -84,9 +84,7 @@ def test_receive_and_delete_leaves_nothing(bulk: BulkClient, queue_name: str, ro
     assert bulk.describe(queue_name)["active_messages"] == 0
 
 
-def test_wait_ends_with_the_first_message(
-    bulk: BulkClient, queue_name: str, rows: Callable[..., Any], namespace: Namespace
-) -> None:
+def test_wait_ends_with_the_first_message(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
     """A receive that waits gets what is sent meanwhile."""
     found: list[int] = []
     waiting = threading.Thread(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
@@ -31,15 +31,15 @@ def make_certificate(folder: Path, address: str) -> tuple[Path, Path]:
     """A certificate for an address, signed by itself, and its private key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "oxbus test")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -88,15 +88,17 @@ def test_who_is_not_trusted_is_not_talked_to(
 ) -> None:
     """Another issuer, another address, no encryption where there should be some, and the other way round."""
     stranger, _ = make_certificate(tmp_path, "127.0.0.3")
-    with BulkClient(secure.connection_string, ca_file=stranger) as client:
-        with pytest.raises(ServiceBusConnectionError, match="certificate"):
-            client.stages()
+    with (
+        BulkClient(secure.connection_string, ca_file=stranger) as client,
+        pytest.raises(ServiceBusConnectionError, match="certificate"),
+    ):
+        client.stages()
     with (
         namespace.serve_bulk("127.0.0.2", certificate=certificate[0], private_key=certificate[1]) as misplaced,
         BulkClient(misplaced.connection_string, ca_file=certificate[0]) as client,
+        pytest.raises(ServiceBusConnectionError, match="certificate"),
     ):
-        with pytest.raises(ServiceBusConnectionError, match="certificate"):
-            client.stages()
+        client.stages()
     with BulkClient(f"Endpoint=http://127.0.0.1:{secure.port}") as client, pytest.raises(ServiceBusConnectionError):
         client.stages()
     with namespace.serve_bulk() as plain:
@@ -111,7 +113,7 @@ def test_files_that_are_none(namespace: Namespace, tmp_path: Path, certificate: 
     nothing.write_text("nothing")
     other = make_certificate(tmp_path, "127.0.0.9")
     for chain, key in ((nothing, certificate[1]), (certificate[0], nothing), (certificate[0], other[1])):
-        with pytest.raises(ValueError, match="certificate|private_key"):
+        with pytest.raises(ValueError, match=r"certificate|private_key"):
             namespace.serve_bulk(certificate=chain, private_key=key)
     for path, text in ((nothing, "no certificate"), (tmp_path / "missing.pem", "cannot be read")):
         with pytest.raises(ValueError, match=text):

@@ -77,7 +77,7 @@ impl BulkClient {
     }
 
     #[pyo3(signature = (
-        entity, reservation_id, epoch, partition, lo, hi, *, max_bytes=2 << 20, include_body=true, application_properties="map",
+        entity, reservation_id, epoch, partition, lo, hi, *, max_bytes=2_097_152, include_body=true, application_properties="map",
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn read(
