@@ -2,7 +2,7 @@
 """Runs oxbus and its peers in turn and prints how they compare.
 
     python bench/run.py                  everything
-    python bench/run.py --case hash      what matches: hash, queue, arrow, threads, latency, memory, backlog
+    python bench/run.py --case hash      what matches: hash, queue, arrow, bulk, stages, threads, latency, memory, backlog
     python bench/run.py --rounds 9       more rounds
     python bench/run.py --case durable   queues on disk; only when asked for, and with a file of its own
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import machine
 import memory
 import targets
-from cases import arrow, hashing, queueing, schedule, sessions, threads, topics
+from cases import arrow, bulk, hashing, queueing, schedule, sessions, stages, threads, topics
 from cases.case import Case, seconds_of_one_round
 from targets import TARGETS, Target
 
@@ -40,6 +40,8 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
     "topic": topics.cases,
     "schedule": schedule.cases,
     "arrow": arrow.cases,
+    "bulk": bulk.cases,
+    "stages": stages.cases,
     "threads": threads.cases,
 }
 OTHERS = ("latency", "memory", "backlog")

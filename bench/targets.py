@@ -55,6 +55,8 @@ TARGETS = (
     Target("send_arrow/100B/arrow_4096", "Arrow in, msg/s", 5.0e6),
     Target("send_arrow_keyed/100B/arrow_4096", "Arrow in with keys, msg/s", 5.0e6),
     Target("receive_arrow/100B/arrow_4096", "Arrow out, msg/s", 5.0e6),
+    Target("bulk_send/1KiB/loopback_16384", "Arrow in over the bulk plane, rows/s", 3.0e5),
+    Target("bulk_receive/1KiB/loopback_16384", "Arrow out over the bulk plane, rows/s", 3.0e5),
     Target("receive_settle_arrow/100B/arrow_4096", "Arrow out and completed, msg/s", 5.0e6),
     Target("wake_up/100B/thread", "wake-up p50 / SimpleQueue", 1.3, "queue.SimpleQueue", False, "latency_us_p50"),
     Target("wake_up/100B/thread", "wake-up p99 / SimpleQueue", 1.3, "queue.SimpleQueue", False, "latency_us_p99"),

@@ -34,6 +34,7 @@ __all__ = [
     "ServiceBusReceiver",
     "ServiceBusSender",
     "ServiceBusSession",
+    "_Reservations",
     "_Transaction",
     "_WakeTicket",
     "_WakeUps",
@@ -274,6 +275,7 @@ class BulkClient:
         to_sequence_number: int | None = None,
         max_bytes: int = 2097152,
         include_body: bool = True,
+        application_properties: Literal["map", "json"] = "map",
     ) -> tuple[ArrowTable, int | None]:
         """Look at the messages of one partition, in the order of their numbers, and leave them as they are.
 
@@ -284,10 +286,153 @@ class BulkClient:
             to_sequence_number: Where to end, that number included.
             max_bytes: Size of a page, at most 64 MiB; at least one message comes.
             include_body: False leaves the column body empty.
+            application_properties: "map" for text under text, "json" for the text of a JSON object that keeps numbers and truth
+                values.
 
         Returns:
             A page, and the sequence number at which the next one begins; None after the last.
         """
+
+    def acquire(self, entity: str, consumer: str, start: Literal["earliest", "latest"] = "earliest") -> dict[str, int]:
+        """Become the one who speaks for a consumer; whoever was it before is refused from now on.
+
+        Args:
+            entity: As for `receive`; not one with sessions.
+            consumer: Its name, the same after every restart.
+            start: Where a consumer begins that was never here: at the first message, or behind the last.
+
+        Returns:
+            ``epoch``, to be named in later calls, and ``done``, the highest number that was completed.
+        """
+
+    def reserve(
+        self,
+        entity: str,
+        consumer: str,
+        epoch: int,
+        n: int,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        lock_duration: float,
+        max_wait_time: float = 0.0,
+        upto: list[int] | None = None,
+    ) -> dict[str, Any]:
+        """Reserve messages under a number, or return what that number has.
+
+        Args:
+            entity: As for `acquire`.
+            consumer: As for `acquire`.
+            epoch: What `acquire` returned.
+            n: The number, one higher than the last.
+            max_messages: At most so many.
+            max_bytes: At most so many bytes; one message may have more.
+            lock_duration: Seconds that they are reserved unless that is renewed.
+            max_wait_time: Seconds to wait for the first message.
+            upto: By partition, no message whose counter is this or higher: `ends` of `describe`.
+
+        Returns:
+            ``id``, ``n``, ``messages``, ``missing`` (what others took meanwhile), ``expires_at_ms``, and ``partitions``: a list
+            of ``partition``, ``ranges`` of sequence numbers with both ends included, ``messages`` and ``bytes``.
+            Without messages nothing was reserved, and the number stays free.
+
+        Raises:
+            ReservationFencedError: Somebody else acquired the consumer.
+            CheckpointBehindError: The number was completed before.
+        """
+
+    def plan(self, entity: str, consumer: str, epoch: int, n: int, *, lock_duration: float) -> dict[str, Any]:
+        """Return what a number has, as `reserve` does; never more than before."""
+
+    def read(
+        self,
+        entity: str,
+        reservation_id: str,
+        epoch: int,
+        partition: int,
+        lo: int,
+        hi: int,
+        *,
+        max_bytes: int = 2097152,
+        include_body: bool = True,
+        application_properties: Literal["map", "json"] = "map",
+    ) -> tuple[ArrowTable, int | None]:
+        """Read messages of a reservation, as often as needed, from any process.
+
+        Args:
+            entity: As for `acquire`.
+            reservation_id: ``id`` of the plan.
+            epoch: What `acquire` returned.
+            partition: Which.
+            lo: The first sequence number.
+            hi: The last sequence number, included.
+            max_bytes: Size of a page, at most 64 MiB; at least one message comes.
+            include_body: False leaves the column body empty.
+            application_properties: As for `peek`.
+
+        Returns:
+            A page, and the sequence number at which the next one begins; None after the last.
+
+        Raises:
+            MessageLockLostError: The reservation lapsed; plan it again.
+        """
+
+    def renew(self, entity: str, consumer: str, epoch: int, *, lock_duration: float) -> None:
+        """Keep all that a consumer has for so many seconds from now."""
+
+    def complete(self, entity: str, consumer: str, epoch: int, n: int) -> dict[str, int]:
+        """Complete all that a consumer has up to a number; doing it again does nothing.
+
+        Returns:
+            ``completed``, and ``late``: messages that others took after the reservation had lapsed.
+        """
+
+    def settle_reserved(
+        self,
+        entity: str,
+        reservation_id: str,
+        epoch: int,
+        sequence_numbers: list[int],
+        outcome: _Outcome,
+        *,
+        reason: str | None = None,
+        description: str | None = None,
+    ) -> int:
+        """Settle single messages of a reservation, and return how many that were."""
+
+    def reservations(self, entity: str) -> list[dict[str, Any]]:
+        """Return the reservations of all consumers: ``consumer``, ``n``, ``epoch``, ``done``, ``messages``, ``state``."""
+
+    def cancel_reservation(self, entity: str, consumer: str) -> int:
+        """Give back all that a consumer has, nothing charged, and return how many messages that were."""
+
+    def stage(self, entity: str, stage_id: str, data: _ArrowArray | _ArrowStream) -> int:
+        """Put rows aside under an id; `commit_stages` publishes them. A stage that fails half-way is removed.
+
+        Args:
+            entity: A queue or a topic.
+            stage_id: New for each attempt of a task.
+            data: As for `send`, without its bound.
+
+        Returns:
+            How many rows.
+        """
+
+    def commit_stages(self, sink: str, query: str, batch: int, stage_ids: list[str]) -> bool:
+        """Publish stages as a batch of a sink: all of them, once.
+
+        Returns:
+            False when that batch was committed before; the stages named now are discarded then.
+        """
+
+    def abort_stages(self, sink: str, query: str, batch: int, stage_ids: list[str]) -> None:
+        """Discard stages, unless their batch was committed."""
+
+    def stages(self) -> list[dict[str, Any]]:
+        """Return all stages: ``id``, ``entity``, ``rows``, ``bytes``, ``status``, oldest first."""
+
+    def discard_stage(self, stage_id: str) -> bool:
+        """Remove a stage that no commit named; False when there is none."""
 
     def close(self) -> None:
         """End its connections; closing twice is harmless."""
@@ -522,6 +667,7 @@ class Namespace:
     def _delete_rule(self, topic: str, subscription: str, name: str) -> None: ...
     def _list_rules(self, topic: str, subscription: str) -> list[dict[str, Any]]: ...
     def _namespace_properties(self) -> dict[str, Any]: ...
+    def _stages(self) -> _Stages: ...
     @property
     def _may_wait(self) -> bool: ...
     def _inject_fault(self, partition_id: int, fault: str, after: int) -> None: ...
@@ -557,6 +703,52 @@ class Namespace:
     def _dead_letter_count(self, entity_path: str) -> int: ...
     def _transaction(self, cross_entity: bool) -> _Transaction: ...
     def _list_sessions(self, entity_path: str) -> list[dict[str, Any]]: ...
+    def _reservations(self, entity_path: str) -> _Reservations: ...
+
+@final
+class _Reservations:
+    """The reservations of a queue, a subscription or a dead-letter queue."""
+
+    def acquire(self, consumer: str, start: str = "earliest") -> dict[str, int]: ...
+    def reserve(
+        self,
+        consumer: str,
+        epoch: int,
+        n: int,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        lock_duration: float,
+        max_wait_time: float = 0.0,
+        upto: list[int] | None = None,
+    ) -> dict[str, Any]: ...
+    def plan(self, consumer: str, epoch: int, n: int, *, lock_duration: float) -> dict[str, Any]: ...
+    def read(
+        self,
+        reservation_id: str,
+        epoch: int,
+        partition: int,
+        lo: int,
+        hi: int,
+        *,
+        max_bytes: int = 2097152,
+        include_body: bool = True,
+    ) -> tuple[ArrowTable, int | None]: ...
+    def renew(self, consumer: str, epoch: int, *, lock_duration: float) -> None: ...
+    def complete(self, consumer: str, epoch: int, n: int) -> dict[str, int]: ...
+    def settle_reserved(
+        self,
+        reservation_id: str,
+        epoch: int,
+        sequence_numbers: list[int],
+        outcome: str,
+        *,
+        reason: str | None = None,
+        description: str | None = None,
+    ) -> int: ...
+    def reservations(self) -> list[dict[str, Any]]: ...
+    def cancel_reservation(self, consumer: str) -> int: ...
+    def ends(self) -> list[int]: ...
 
 @disjoint_base
 class ServiceBusMessage:
@@ -1269,6 +1461,14 @@ class ServiceBusReceiver:
     @property
     def _wants_session(self) -> bool: ...
     def _look_again_after(self) -> float | None: ...
+
+@final
+class _Stages:
+    def stage(self, entity: str, stage_id: str, data: _ArrowStream | _ArrowArray) -> int: ...
+    def commit_stages(self, sink: str, query: str, batch: int, stage_ids: list[str]) -> bool: ...
+    def abort_stages(self, sink: str, query: str, batch: int, stage_ids: list[str]) -> None: ...
+    def stages(self) -> list[dict[str, Any]]: ...
+    def discard_stage(self, stage_id: str) -> bool: ...
 
 @final
 class _Transaction:

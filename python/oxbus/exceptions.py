@@ -326,12 +326,13 @@ class SessionCannotBeLockedError(ServiceBusError):
 
 
 class ReservationFencedError(ServiceBusError):
-    """Another program acquired the consumer since, or nobody did: acquire it again, unless the other one should go on."""
+    """Another program acquired the consumer since: let that one go on, or acquire it again.
+
+    Or nobody acquired it where it is used.
+    """
 
     condition = "amqp:link:stolen"
-    default_message = (
-        "Another program acquired this consumer. Let that one go on, or use another consumer, or acquire it again."
-    )
+    default_message = "Another program acquired this consumer. Use another one, or let that program go on."
 
 
 class CheckpointBehindError(ServiceBusError):
@@ -341,7 +342,7 @@ class CheckpointBehindError(ServiceBusError):
     """
 
     condition = "amqp:precondition-failed"
-    default_message = "That number was completed before. Go on behind what is done, or use another consumer."
+    default_message = "That number was completed before. Use another consumer, or go on behind what is done."
 
 
 class ForkedProcessError(ServiceBusError):

@@ -32,14 +32,16 @@ MAY_KNOW = {
 }
 
 BROKER_PARTS_ABOVE = {
-    "shard": {"entity", "client", "namespace"},
-    "entity": {"client", "namespace"},
-    "client": {"namespace"},
+    "shard": {"entity", "client", "stage", "namespace"},
+    "entity": {"client", "stage", "namespace"},
+    "client": {"namespace", "stage"},
+    "stage": {"namespace"},
 }
-"""Inside the broker: client → entity → shard; what is above each part."""
+"""Inside the broker: stage → client → entity → shard; what is above each part."""
 
 HELD_FROM_ABOVE = {
     ("entity/queue.rs", "namespace"): "a queue is made with the shards and the clock that its namespace shares out",
+    ("stage/shelf.rs", "namespace"): "stages are those of a namespace, which shares out its shards and its clock",
     ("client/transaction.rs", "namespace"): "a transaction belongs to a namespace before it touches an entity",
 }
 """Files that name a part above them, each with its reason; a line that is no longer needed fails too."""

@@ -13,8 +13,11 @@ from oxbus.cli._entity_commands import add_entity_commands
 from oxbus.cli._init import add_init
 from oxbus.cli._peek import add_peek
 from oxbus.cli._receive import add_receive
+from oxbus.cli._reservations import add_reservation_commands
 from oxbus.cli._rule_commands import add_rule_commands
 from oxbus.cli._send import add_send
+from oxbus.cli._serve import add_serve
+from oxbus.cli._stages import add_stage_commands
 from oxbus.cli._stats import add_stats
 
 if TYPE_CHECKING:
@@ -45,7 +48,10 @@ def make_parser() -> argparse.ArgumentParser:
     add_receive(_add(commands, "receive", "receive messages and write their bodies"))
     add_peek(_add(commands, "peek", "look at messages without taking them"))
     add_dead_letter_commands(_group(commands, "deadletter", "show, resubmit and delete dead letters"))
+    add_reservation_commands(_group(commands, "reservation", "show and cancel what consumers have reserved"))
+    add_stage_commands(_group(commands, "stage", "show and discard what tasks have put aside for a commit"))
     add_stats(_add(commands, "stats", "count messages, and tell how the partitions are"))
+    add_serve(_add(commands, "serve", "let other processes reach a namespace over the network"))
     _add_salvage(commands)
     add_demo(commands)
     return parser

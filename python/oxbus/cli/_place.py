@@ -85,8 +85,8 @@ class Bus:
         return ServiceBusAdministrationClient(self.namespace)
 
 
-def open_place(options: Options) -> Bus:
-    """Open the namespace, which must be there.
+def open_place(options: Options, **how: Any) -> Bus:
+    """Open the namespace, which must be there; `how` are further options of a `Namespace`.
 
     Raises:
         CommandError: There is none.
@@ -95,7 +95,7 @@ def open_place(options: Options) -> Bus:
     # The catalog is written last when a namespace is made (docs/format.md).
     if not (place / "catalog").exists():
         raise CommandError(f"there is no namespace in `{place}`: name another directory, or make one with `oxbus init`")
-    return open_directory(place, **rules(options))
+    return open_directory(place, **how, **rules(options))
 
 
 def open_directory(place: Path, **how: Any) -> Bus:

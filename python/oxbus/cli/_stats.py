@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from oxbus._entity_path import subscription_path
@@ -11,6 +12,9 @@ from oxbus._oxbus import Namespace
 from oxbus.cli._outcomes import DONE, WRONG, CommandError, UsageError
 from oxbus.cli._output import plain, print_json, print_table
 from oxbus.cli._place import Bus, add_place, open_place, rules
+from oxbus.cli._receive import SUB_QUEUES
+from oxbus.cli._reservations import COUNTED, HEADINGS
+from oxbus.cli._stages import print_stages
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -68,16 +72,22 @@ def _stats(options: Options) -> int:
                 raise CommandError(f"there is no such entity; `oxbus stats` shows all there are: `{options.entity}`")
         health = [_health(partition) for partition in bus.namespace.partition_health()]
         namespace = bus.namespace.statistics()
+        stages = bus.admin.list_stages()
     if options.json:
-        print_json({"namespace": plain(namespace), "entities": entities, "partitions": health})
+        print_json({"namespace": plain(namespace), "entities": entities, "partitions": health, "stages": plain(stages)})
     elif options.entity is not None:
         _print_entities(entities)
         print()
         _print_partitions(entities[0]["partitions"])
+        _print_reservations(entities)
     else:
         _print_entities(entities)
+        _print_reservations(entities)
         print()
         print_table(["partition", "health", "reason"], [list(partition.values()) for partition in health])
+        if stages:
+            print()
+            print_stages(stages)
     unwell = [partition for partition in health if partition["status"] != "healthy"]
     if unwell:
         ids = ", ".join(str(partition["partition_id"]) for partition in unwell)
@@ -94,12 +104,14 @@ def _open(options: Options) -> Bus:
 def _entities(bus: Bus) -> Iterator[dict[str, Any]]:
     """Queues, then topics, each with its subscriptions after it."""
     for queue in bus.admin.list_queues():
-        yield _values("queue", queue.name, queue, bus.admin.get_queue_runtime_properties(queue.name))
+        counts = bus.admin.get_queue_runtime_properties(queue.name)
+        yield _values("queue", queue.name, queue, counts) | _reserved(bus, queue.name)
     for topic in bus.admin.list_topics():
         yield _values("topic", topic.name, topic, bus.admin.get_topic_runtime_properties(topic.name))
         for part in bus.admin.list_subscriptions(topic.name):
             runtime = bus.admin.get_subscription_runtime_properties(topic.name, part.name)
-            yield _values("subscription", subscription_path(topic.name, part.name), part, runtime)
+            path = subscription_path(topic.name, part.name)
+            yield _values("subscription", path, part, runtime) | _reserved(bus, path)
 
 
 def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, Any]:
@@ -116,6 +128,16 @@ def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, An
     }
 
 
+def _reserved(bus: Bus, path: str) -> dict[str, Any]:
+    """What consumers have reserved of an entity and of its dead letters."""
+    reservations = [
+        {"sub_queue": sub_queue, **asdict(reservation)}
+        for sub_queue in (None, SUB_QUEUES[0])
+        for reservation in bus.admin.list_reservations(path, sub_queue=sub_queue)
+    ]
+    return {"reservations": plain(reservations)}
+
+
 def _health(partition: Any) -> dict[str, Any]:
     return {"partition_id": partition.partition_id, "status": partition.status, "reason": partition.reason}
 
@@ -125,6 +147,15 @@ def _print_entities(entities: list[dict[str, Any]]) -> None:
     headings = ["kind", "name", *(_HEADINGS[name] for name in columns), "status", "availability"]
     shown = ["kind", "name", *columns, "status", "availability_status"]
     print_table(headings, [[values[name] for name in shown] for values in entities], right=list(_HEADINGS.values()))
+
+
+def _print_reservations(entities: list[dict[str, Any]]) -> None:
+    rows = [
+        [values["name"], *reservation.values()] for values in entities for reservation in values.get("reservations", ())
+    ]
+    if rows:
+        print()
+        print_table(["entity", "sub-queue", *HEADINGS], rows, right=COUNTED)
 
 
 def _print_partitions(partitions: list[dict[str, Any]]) -> None:

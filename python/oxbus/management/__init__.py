@@ -15,6 +15,7 @@ from oxbus.management._enums import (
 )
 from oxbus.management._namespaces import NamespaceProperties
 from oxbus.management._queues import QueueProperties, QueueRuntimeProperties
+from oxbus.management._reservation_calls import ReservationProperties
 from oxbus.management._rules import (
     CorrelationRuleFilter,
     FalseRuleFilter,
@@ -23,6 +24,7 @@ from oxbus.management._rules import (
     SqlRuleFilter,
     TrueRuleFilter,
 )
+from oxbus.management._stages import StageProperties
 from oxbus.management._subscriptions import SubscriptionProperties, SubscriptionRuntimeProperties
 from oxbus.management._topics import TopicProperties, TopicRuntimeProperties
 
@@ -42,10 +44,12 @@ __all__ = [
     "PartitionRuntimeProperties",
     "QueueProperties",
     "QueueRuntimeProperties",
+    "ReservationProperties",
     "RuleProperties",
     "ServiceBusAdministrationClient",
     "SqlRuleAction",
     "SqlRuleFilter",
+    "StageProperties",
     "SubscriptionProperties",
     "SubscriptionRuntimeProperties",
     "TopicProperties",

@@ -11,7 +11,9 @@ from oxbus.management._enums import ApiVersion, MessagingSku, NamespaceType
 from oxbus.management._message_calls import MessageCalls
 from oxbus.management._namespaces import NamespaceProperties
 from oxbus.management._queue_calls import QueueCalls
+from oxbus.management._reservation_calls import ReservationCalls
 from oxbus.management._rule_calls import RuleCalls
+from oxbus.management._stage_calls import StageCalls
 from oxbus.management._subscription_calls import SubscriptionCalls
 from oxbus.management._topic_calls import TopicCalls
 from oxbus.management._translation import utc
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class ServiceBusAdministrationClient(QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls):
+class ServiceBusAdministrationClient(
+    QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls, StageCalls
+):
     """Creates, reads, changes, lists and counts the entities of a namespace.
 
     May be shared by threads. Closing it leaves the namespace open.

@@ -37,7 +37,11 @@ enum Form {
 impl PropertiesColumn {
     pub(crate) fn new(form: PropertiesAs) -> Self {
         let form = match form {
-            PropertiesAs::Map => Form::Map(Box::new(MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()))),
+            PropertiesAs::Map => Form::Map(Box::new(MapBuilder::new(
+                None,
+                StringBuilder::new(),
+                StringBuilder::new(),
+            ))),
             PropertiesAs::Json => Form::Json(StringBuilder::new()),
         };
         Self {

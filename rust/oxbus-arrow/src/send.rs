@@ -219,8 +219,9 @@ pub(crate) fn row_of(
         let route = sender.route(fields)?;
         let wish = chunk.partition(row, queue.partitions())?;
         if let (Some(wish), Route::Keyed(_)) = (wish, route) {
-            let detail =
-                format!("partition_id cannot be set together with a key, which names the partition; set one of them: {wish}");
+            let detail = format!(
+                "partition_id cannot be set together with a key, which names the partition; set one of them: {wish}"
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         Ok((wish, route, Row::new(fields, queue.message_size_bytes_max())?))

@@ -41,7 +41,8 @@ impl Putting {
             rows.entry(wish.map(|partition| partition.0)).or_default().push(encoded);
             self.number += 1;
         }
-        rows.into_iter().try_for_each(|(wish, rows)| self.staging.push(wish, rows))
+        rows.into_iter()
+            .try_for_each(|(wish, rows)| self.staging.push(wish, rows))
     }
 
     /// Ends the stage; how many rows it has.

@@ -75,7 +75,7 @@ impl Namespace {
         given.unwrap_or_else(|| format!("{kind}-{}", self.handles.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
-    fn share(&self) -> PyResult<Owned<oxbus_broker::Namespace>> {
+    pub(crate) fn share(&self) -> PyResult<Owned<oxbus_broker::Namespace>> {
         Ok(self.namespace.sibling(self.namespace.get()?.clone()))
     }
 }

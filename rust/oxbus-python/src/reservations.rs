@@ -135,7 +135,7 @@ impl Reservations {
         plan_dict(py, &plan.or_raise()?)
     }
 
-    #[pyo3(signature = (reservation_id, epoch, partition, lo, hi, *, max_bytes=2 << 20, include_body=true))]
+    #[pyo3(signature = (reservation_id, epoch, partition, lo, hi, *, max_bytes=2_097_152, include_body=true))]
     #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn read(
         &self,

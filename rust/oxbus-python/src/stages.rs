@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `_Stages`: staged sends, for the data plane, for management and for tests.
 
-use oxbus_broker::{StageInfo, StageState, Stages as Inner};
+use oxbus_broker::{StageInfo, StageState};
+use oxbus_model::Timestamp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -13,16 +14,15 @@ use crate::{arrow, waiting};
 /// The stages of a namespace.
 #[pyclass(frozen, name = "_Stages", module = "oxbus")]
 pub(crate) struct Stages {
-    inner: Owned<Inner>,
+    namespace: Owned<oxbus_broker::Namespace>,
 }
 
 #[pymethods]
 impl Namespace {
     /// See `oxbus.management`.
     fn _stages(&self) -> PyResult<Stages> {
-        let stages = self.namespace.get()?.stages();
-        let inner = self.namespace.sibling(stages);
-        Ok(Stages { inner })
+        let namespace = self.share()?;
+        Ok(Stages { namespace })
     }
 }
 
@@ -30,7 +30,7 @@ impl Namespace {
 impl Stages {
     /// Puts the rows of an Arrow object aside; how many.
     fn stage(&self, entity: &str, stage_id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
-        arrow::stage(self.inner.get()?, entity, stage_id, data)
+        arrow::stage(&self.namespace.get()?.stages(), entity, stage_id, data)
     }
 
     fn commit_stages(
@@ -41,7 +41,7 @@ impl Stages {
         batch: u64,
         stage_ids: Vec<String>,
     ) -> PyResult<bool> {
-        let stages = self.inner.get()?;
+        let stages = self.namespace.get()?.stages();
         waiting::outside(py, || stages.commit(sink, query, batch, &stage_ids))?.or_raise()
     }
 
@@ -53,19 +53,19 @@ impl Stages {
         batch: u64,
         stage_ids: Vec<String>,
     ) -> PyResult<()> {
-        let stages = self.inner.get()?;
+        let stages = self.namespace.get()?.stages();
         waiting::outside(py, || stages.abort(sink, query, batch, &stage_ids))?.or_raise()
     }
 
     fn stages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let stages = self.inner.get()?;
+        let stages = self.namespace.get()?.stages();
         let all = waiting::outside(py, || stages.list())?;
         let shown = all.iter().map(|stage| show(py, stage)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, shown)
     }
 
     fn discard_stage(&self, py: Python<'_>, stage_id: &str) -> PyResult<bool> {
-        let stages = self.inner.get()?;
+        let stages = self.namespace.get()?.stages();
         waiting::outside(py, || stages.discard(stage_id))?.or_raise()
     }
 }
@@ -80,8 +80,9 @@ fn show<'py>(py: Python<'py>, stage: &StageInfo) -> PyResult<Bound<'py, PyDict>>
     let dict = PyDict::new(py);
     dict.set_item("id", &stage.id)?;
     dict.set_item("entity", &stage.entity)?;
-    dict.set_item("created_at_ms", stage.created_at.0)?;
-    dict.set_item("expires_at_ms", stage.expires_at.0)?;
+    let ms = |time: Timestamp| (time != Timestamp::NEVER).then_some(time.0);
+    dict.set_item("created_at_ms", ms(stage.created_at))?;
+    dict.set_item("expires_at_ms", ms(stage.expires_at))?;
     dict.set_item("rows", stage.rows)?;
     dict.set_item("bytes", stage.bytes)?;
     dict.set_item("status", status)?;

@@ -7,15 +7,19 @@
 //! catalog    the second content of a catalog
 //! shard-00   entries 1 … 6 of two owners, the second of which began with entry 5
 //! shard-01   the same, but a snapshot stands for entries 1 … 4, and segments before entry 4 are gone
+//! stages     one with two runs
 //! ```
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use oxbus_store::disk::LocalDisk;
+use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::extent::Place;
-use oxbus_store::file::{Catalog, FileLog, FileLogOptions, ReadOnlyDisk, Replay, ShardId, salvage};
+use oxbus_store::file::{
+    Catalog, FileLog, FileLogOptions, ReadOnlyDisk, Replay, Run, ShardId, StageError, StageFile, StageHead,
+    StageWriter, salvage,
+};
 use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
 
 const STORE: [u8; 16] = *b"the golden store";
@@ -32,6 +36,10 @@ const ENTRIES: [(u8, usize); 6] = [
     (0x55, 8),
     (0x00, 40),
 ];
+/// What the stage says of itself, and its runs: partition, rows, bytes.
+const STAGE_NUMBER: u64 = 0x0123_4567_89ab_cdef;
+const STAGE_ID: &str = "query/0/attempt";
+const RUNS: [(u16, u32, &[u8]); 2] = [(3, 2, b"two rows"), (0, 1, b"one")];
 /// The entry with which the second owner begins.
 const SECOND_OWNER: u64 = 5;
 
@@ -89,6 +97,43 @@ fn append(log: &FileLog, lsn: u64) {
         .expect("taken");
 }
 
+fn write_stage(dir: &Path) {
+    fs::create_dir_all(dir).expect("made");
+    let head = StageHead {
+        store: STORE,
+        entity: 7,
+        created_at_ms: 1_000,
+        number: STAGE_NUMBER,
+        id: STAGE_ID.to_owned(),
+    };
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    let mut writer = StageWriter::create(&disk, dir, head).expect("begun");
+    for (partition, rows, payload) in RUNS {
+        writer.put(partition, rows, payload).expect("written");
+    }
+    writer.finish(true).expect("finished");
+}
+
+fn check_stage(dir: &Path) {
+    let stage = StageFile::open(&LocalDisk, dir, STAGE_NUMBER, STORE).expect("whole");
+    assert_eq!(
+        (&*stage.head().id, stage.head().entity, stage.head().created_at_ms),
+        (STAGE_ID, 7, 1_000)
+    );
+    let mut found = Vec::new();
+    let mut show = |run: &Run, payload: &[u8]| {
+        found.push((run.partition, run.rows, payload.to_vec()));
+        Ok(())
+    };
+    stage
+        .read::<StageError>(&LocalDisk, stage.runs(), &mut show)
+        .expect("whole");
+    assert_eq!(
+        found,
+        RUNS.map(|(partition, rows, payload)| (partition, rows, payload.to_vec()))
+    );
+}
+
 /// Writes the namespace that each golden folder holds.
 fn write(namespace: &Path) {
     fs::create_dir_all(namespace).expect("made");
@@ -96,6 +141,7 @@ fn write(namespace: &Path) {
     for content in [b"first", CONTENT] {
         catalog.write(&LocalDisk, namespace, content.to_vec()).expect("written");
     }
+    write_stage(&namespace.join("stages"));
     for shard in 0..2 {
         let (log, _) = open(namespace, shard, 0x0102_0304);
         append(&log, 1);
@@ -177,6 +223,7 @@ fn files_of_each_version_are_read_and_continued() {
             (catalog.store, catalog.change, &catalog.content[..]),
             (STORE, 2, CONTENT)
         );
+        check_stage(&namespace.join("stages"));
         for shard in 0..2 {
             let mut rescued = Shown::default();
             let salvaged = salvage(&ReadOnlyDisk, &shard_dir(&namespace, shard), None, &mut rescued).expect("listed");

@@ -79,6 +79,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     let contents = contents.unwrap_or_else(|| guessed(partitions, &images));
     for (report, mut image) in found.iter_mut().zip(images) {
         image.retain(|entity| contents.has(entity));
+        give_up_stages(&mut image, report);
         let count = |messages: usize| messages as u64;
         report.messages = image
             .entities()
@@ -142,6 +143,23 @@ fn guessed(partitions: u16, images: &[Image]) -> Contents {
         });
     }
     contents
+}
+
+/// Staged rows stay behind: what a commit had not published yet is lost.
+fn give_up_stages(image: &mut Image, report: &mut SalvagedPartition) {
+    for (sink, intent) in image.sinks_mut() {
+        if !intent.is_done {
+            report.is_whole = false;
+            let loss = format!(
+                "rows of batch {} of the sink `{sink}` that were not published yet are lost",
+                intent.batch
+            );
+            report.losses.push(loss);
+            intent.is_done = true;
+            intent.targets.clear();
+        }
+        intent.stages.clear();
+    }
 }
 
 fn losses_of(salvaged: &Salvaged, wrong: Option<&str>) -> Vec<String> {

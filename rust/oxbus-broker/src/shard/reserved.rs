@@ -59,19 +59,21 @@ impl Cell {
                 Err(_) => {}
             }
         }
-        self.note_charged(sub_queue, &ready);
+        // Not waited for: if it is lost, the reservation is live again and lapses again.
+        let _ = self.note_charged(sub_queue, &ready);
         let buried = self.bury(exhausted, Burial::DeliveriesExhausted);
         Ended::of(sub_queue, ready.len()).and(Ended::of(SubQueue::DeadLetter, buried))
     }
 
-    /// Charges a delivery to holds that stay. Who has none left is buried and is not held any more.
+    /// Charges a delivery to holds that stay. Who has none left is buried and is not held any more. What to wait for, so
+    /// that the delivery counts whatever becomes of the holder.
     pub fn charge(
         &self,
         sub_queue: SubQueue,
         held: &mut Vec<Reserved>,
         max_delivery_count: u32,
         ticks: Ticks,
-    ) -> Ended {
+    ) -> (Ended, Result<Option<Pending>, Error>) {
         let mut exhausted = Vec::new();
         let store = self.store(sub_queue);
         held.retain(|reserved| match store.charge(reserved.key, max_delivery_count, ticks) {
@@ -82,11 +84,12 @@ impl Cell {
             }
             Err(_) => false,
         });
-        self.note_charged(sub_queue, held);
+        let pending = self.note_charged(sub_queue, held);
         for reserved in held {
             reserved.delivery_count = reserved.delivery_count.saturating_add(1);
         }
-        Ended::of(SubQueue::DeadLetter, self.bury(exhausted, Burial::DeliveriesExhausted))
+        let buried = self.bury(exhausted, Burial::DeliveriesExhausted);
+        (Ended::of(SubQueue::DeadLetter, buried), pending)
     }
 
     /// Ends holds that were never used, nothing charged; how many messages are ready by it.
@@ -96,10 +99,10 @@ impl Cell {
             .count()
     }
 
-    /// Writes that a delivery was charged to messages. Not waited for: if it is lost, they have one more.
-    pub fn note_charged(&self, sub_queue: SubQueue, held: &[Reserved]) {
+    /// Writes that a delivery was charged to messages; what to wait for.
+    pub fn note_charged(&self, sub_queue: SubQueue, held: &[Reserved]) -> Result<Option<Pending>, Error> {
         if held.is_empty() {
-            return;
+            return Ok(None);
         }
         let charged = |reserved: &Reserved| HandedOut {
             counter: reserved.key.counter,
@@ -107,10 +110,10 @@ impl Cell {
             count_after: reserved.delivery_count.saturating_add(1),
             deferred: false,
         };
-        let _ = self.note(|| Event::HandOut {
+        self.note(|| Event::HandOut {
             sub_queue,
             messages: held.iter().map(charged).collect(),
-        });
+        })
     }
 
     /// What is kept of the consumers that have their place here.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use oxbus_model::{Error, ErrorKind, Result};
 
@@ -52,15 +53,17 @@ impl Shelf {
             }
         }
         let named = self.named(ids)?;
-        let targets = self.check_targets(&named)?;
+        let piece_bytes = self.piece_bytes.load(Ordering::Relaxed);
         for stage in &named {
             stage.content.verify(&stage.id, self.disk())?;
         }
+        let targets = self.check_targets(&named, piece_bytes)?;
         let intent = Intent {
             query: query.to_owned(),
             batch,
             at: self.core.clock().now(),
             is_done: false,
+            piece_bytes,
             stages: named.into_iter().map(|stage| stage.id).collect(),
             targets,
         };
@@ -76,7 +79,7 @@ impl Shelf {
     }
 
     /// The stages of a commit, all of them finished and free.
-    fn named(&self, ids: &[String]) -> Result<Vec<Named>> {
+    pub(super) fn named(&self, ids: &[String]) -> Result<Vec<Named>> {
         let table = self.table();
         let mut named: Vec<Named> = Vec::with_capacity(ids.len());
         for id in ids {
@@ -108,7 +111,7 @@ impl Shelf {
     }
 
     /// Where the rows go; an error when they cannot go there now.
-    fn check_targets(&self, named: &[Named]) -> Result<Vec<Target>> {
+    pub(super) fn check_targets(&self, named: &[Named], piece_bytes: u64) -> Result<Vec<Target>> {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Queue>> = BTreeMap::new();
         for stage in named {
@@ -129,14 +132,14 @@ impl Shelf {
             let bytes = runs.iter().map(|run| run.bytes).sum();
             let rows: u64 = runs.iter().map(|run| run.rows).sum();
             entities[&entity].check_room(index.into(), bytes, rows as usize)?;
-            let pieces = pieces_of(runs.iter().map(|run| run.bytes), self.piece_bytes_max).len() as u32;
+            let pieces = pieces_of(runs.iter().map(|run| run.bytes), piece_bytes).len() as u32;
             targets.push(Target { entity, index, pieces });
         }
         Ok(targets)
     }
 
     /// Keeps the stages of a commit from everybody else; nothing happens when somebody was faster.
-    fn hold(&self, sink: &str, intent: &Intent) -> Result<()> {
+    pub(super) fn hold(&self, sink: &str, intent: &Intent) -> Result<()> {
         let mut table = self.table();
         let is_ready = |id: &&String| {
             !table

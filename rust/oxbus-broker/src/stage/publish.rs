@@ -8,29 +8,30 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::commit::Named;
 use super::content::unreadable;
-use super::shelf::Shelf;
+use super::shelf::{Shelf, Syncing};
 use crate::client::{attach_committed, is_attached};
 use crate::entity::Queue;
 use crate::shard::Shard;
-use crate::shard::journal::{Intent, Pending, Target};
+use crate::shard::journal::{Intent, Target};
 
 /// How rows are cut that are too many for one entry: consecutive runs of at most `max` bytes, or one.
-pub(super) fn pieces_of(runs: impl Iterator<Item = usize>, max: usize) -> Vec<Range<usize>> {
+pub(super) fn pieces_of(runs: impl Iterator<Item = usize>, max: u64) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes_so_far = 0;
     for (position, bytes) in runs.enumerate() {
         match pieces.last_mut() {
-            Some(last) if bytes_so_far + bytes <= max => {
+            Some(last) if bytes_so_far + bytes as u64 <= max => {
                 last.end = position + 1;
-                bytes_so_far += bytes;
+                bytes_so_far += bytes as u64;
             }
             _ => {
                 pieces.push(position..position + 1);
-                bytes_so_far = bytes;
+                bytes_so_far = bytes as u64;
             }
         }
     }
@@ -38,7 +39,7 @@ pub(super) fn pieces_of(runs: impl Iterator<Item = usize>, max: usize) -> Vec<Ra
 }
 
 /// The name under which a piece is attached. Lengths first, so that no two are the same text.
-fn name_of(sink: &str, query: &str, batch: u64, piece: usize) -> String {
+pub(super) fn name_of(sink: &str, query: &str, batch: u64, piece: usize) -> String {
     format!("stage {} {} {sink}{query} {batch}/{piece}", sink.len(), query.len())
 }
 
@@ -52,16 +53,19 @@ impl Shelf {
             return Ok(());
         };
         let attached = self.table().undone.get(sink).cloned().flatten();
-        let pending = match attached {
-            Some(pending) => pending,
-            None => {
-                self.attach_all(sink, &intent)?;
-                let pending = self.pending_of(&intent);
-                self.table().undone.insert(sink.to_owned(), Some(pending.clone()));
-                pending
-            }
+        let pending = if let Some(pending) = attached {
+            pending
+        } else {
+            self.attach_all(sink, &intent)?;
+            let pending = self.pending_of(&intent);
+            self.table().undone.insert(sink.to_owned(), Some(pending.clone()));
+            pending
         };
         if waits {
+            // All at once: their disks need not wait for each other.
+            for (_, pending) in &pending {
+                pending.begin(Durability::Fsync);
+            }
             let synced = pending
                 .iter()
                 .try_for_each(|(shard, pending)| shard.wait_synced(pending));
@@ -81,6 +85,8 @@ impl Shelf {
     fn finish(&self, sink: &str, intent: Intent) {
         let done = Intent {
             is_done: true,
+            // Remembered from now on: it may have waited for long, and who asked for it may not know that it is there.
+            at: self.core.clock().now().max(intent.at),
             targets: Vec::new(),
             ..intent
         };
@@ -91,7 +97,7 @@ impl Shelf {
     }
 
     /// The last entry of each journal that a batch went to.
-    fn pending_of(&self, intent: &Intent) -> Vec<(Arc<Shard>, Pending)> {
+    fn pending_of(&self, intent: &Intent) -> Syncing {
         let shard_of = |target: &Target| {
             let queue = self.core.entity_of(target.entity)?;
             Some(Arc::clone(queue.shard(target.index.into())))
@@ -126,18 +132,19 @@ impl Shelf {
         }
         let mut first_error = None;
         for (queue, target) in left {
-            if let Err(error) = self.attach(&queue, target, &named, &name) {
+            if let Err(error) = self.attach(&queue, target, &named, intent.piece_bytes, &name) {
                 first_error.get_or_insert(error);
             }
         }
         first_error.map_or(Ok(()), Err)
     }
 
-    fn attach(
+    pub(super) fn attach(
         &self,
         queue: &Arc<Queue>,
         target: &Target,
         named: &[Named],
+        piece_bytes: u64,
         name: &dyn Fn(usize) -> String,
     ) -> Result<()> {
         // Each run of the target: its stage, its position in that, its bytes.
@@ -147,7 +154,7 @@ impl Shelf {
             let here = here.filter(|(_, run)| run.partition == target.index);
             runs.extend(here.map(|(position, run)| (stage, position, run.bytes)));
         }
-        let pieces = pieces_of(runs.iter().map(|(.., bytes)| *bytes), self.piece_bytes_max);
+        let pieces = pieces_of(runs.iter().map(|(.., bytes)| *bytes), piece_bytes);
         for (number, piece) in pieces.into_iter().enumerate() {
             let name = name(number);
             if is_attached(queue, target.index.into(), &name) {
@@ -165,7 +172,7 @@ impl Shelf {
     }
 
     /// The stages of a commit that was decided.
-    fn named_by(&self, intent: &Intent) -> Result<Vec<Named>> {
+    pub(super) fn named_by(&self, intent: &Intent) -> Result<Vec<Named>> {
         let table = self.table();
         let named = intent.stages.iter().map(|id| {
             let stage = table.stages.get(id);
@@ -246,7 +253,7 @@ impl Shelf {
             let of_target = named.iter().filter(|stage| stage.entity == target.entity);
             let runs = of_target.flat_map(|stage| stage.content.runs());
             let runs = runs.filter(|run| run.partition == target.index).map(|run| run.bytes);
-            target.pieces = pieces_of(runs, self.piece_bytes_max).len().max(1) as u32;
+            target.pieces = pieces_of(runs, intent.piece_bytes).len().max(1) as u32;
             true
         });
         home.amend(sink, intent);

@@ -8,11 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use oxbus_model::caps::{STAGE_ID_CHARS_MAX, STAGE_MS};
+use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_MS};
 use oxbus_model::hash::partition_of;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use oxbus_store::disk::Disk;
@@ -38,8 +38,8 @@ pub(crate) struct Shelf {
     pub(super) table: Mutex<Table>,
     /// Notified when somebody's turn is over.
     turn_over: Condvar,
-    /// Bytes of one entry of a journal.
-    pub(super) piece_bytes_max: usize,
+    /// Bytes that are attached in one entry of a journal; less in tests.
+    pub(super) piece_bytes: AtomicU64,
 }
 
 /// The directory of the stages.
@@ -57,13 +57,18 @@ pub(crate) struct Files {
     pub(crate) owns_all: bool,
 }
 
+/// The last entry of each journal that a batch went to.
+pub(super) type Syncing = Vec<(Arc<Shard>, Pending)>;
+
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) stages: BTreeMap<String, Stage>,
+    /// Files of removed stages that are there still.
+    left_over: Vec<PathBuf>,
     /// Sinks of which somebody has the turn.
     busy: BTreeSet<String>,
     /// Sinks with a batch that is committed and not done. Once all of it is attached, what its syncing is waited for by.
-    pub(super) undone: BTreeMap<String, Option<Vec<(Arc<Shard>, Pending)>>>,
+    pub(super) undone: BTreeMap<String, Option<Syncing>>,
 }
 
 /// One stage.
@@ -126,7 +131,7 @@ impl Shelf {
             files,
             table: Mutex::default(),
             turn_over: Condvar::new(),
-            piece_bytes_max: oxbus_model::caps::ATTACHED_BYTES_MAX,
+            piece_bytes: AtomicU64::new(ATTACHED_BYTES_MAX as u64),
         }
     }
 
@@ -235,27 +240,35 @@ impl Shelf {
         self.remove_all(&free);
     }
 
-    /// Forgets stages and removes their files. A file that cannot be removed stays known, so that it is tried again.
+    /// Forgets stages and removes their files. A file that cannot be removed is tried again later.
     pub(super) fn remove_all(&self, ids: &[String]) {
         for id in ids {
             let taken = self.table().stages.remove(id);
-            let Some(stage) = taken else { continue };
-            let content = stage.content().cloned();
-            let path = match (content.as_deref(), &self.files) {
-                (Some(Content::File(file)), _) => Some(file.path().to_owned()),
-                (Some(Content::Unreadable { number, .. }), Some(files)) => Some(stage_path(&files.dir(), *number)),
-                _ => None,
-            };
-            if let (Some(path), Some(disk)) = (path, self.disk())
-                && let Err(error) = disk.remove(&path)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                self.table().stages.insert(id.clone(), stage);
+            let Some(content) = taken.and_then(|stage| stage.content().cloned()) else {
                 continue;
-            }
-            let bytes = content.map_or(0, |content| content.sums().1);
+            };
+            let bytes = content.sums().1;
             self.core.staged_bytes().fetch_sub(bytes, Ordering::Relaxed);
+            let path = match (&*content, &self.files) {
+                (Content::File(file), _) => file.path().to_owned(),
+                (Content::Unreadable { number, .. }, Some(files)) => stage_path(&files.dir(), *number),
+                _ => continue,
+            };
+            self.table().left_over.push(path);
         }
+        self.remove_left_over();
+    }
+
+    /// Removes files that no stage has any more.
+    fn remove_left_over(&self) {
+        let Some(disk) = self.disk() else { return };
+        let mut paths = std::mem::take(&mut self.table().left_over);
+        let stays = |path: &PathBuf| {
+            let error = disk.remove(path).err();
+            error.is_some_and(|error| error.kind() != std::io::ErrorKind::NotFound)
+        };
+        paths.retain(stays);
+        self.table().left_over.append(&mut paths);
     }
 
     /// Removes what no commit has named for long.
@@ -268,6 +281,7 @@ impl Shelf {
             over.map(|(id, _)| id.clone()).collect()
         };
         self.remove_all(&over);
+        self.remove_left_over();
         for shard in &*self.shards {
             shard.forget_sinks(now);
         }

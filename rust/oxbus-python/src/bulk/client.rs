@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use oxbus_arrow::LockTokens;
-use oxbus_model::{Error, ErrorKind};
 use oxbus_wire::client::Request;
 use oxbus_wire::to_hex;
 use pyo3::exceptions::PyValueError;
@@ -17,7 +16,7 @@ use super::link::Link;
 use super::rows::{Download, Upload};
 use crate::arrow::{self, ArrowTable, Batches};
 use crate::convert;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, named};
 
 /// Bytes of a JSON answer: more than any that is asked for has.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
@@ -35,7 +34,7 @@ impl BulkClient {
             let mut answer = client.call(request, patience)?;
             answer.read_up_to(ANSWER_BYTES_MAX, patience)
         })?;
-        parsed(&answer).or_raise()
+        parsed(&answer)
     }
 
     /// Makes a call that is answered with rows; also where the next page begins.
@@ -60,14 +59,14 @@ impl BulkClient {
             let mut answer = client.stream(request, patience, || upload.next())?;
             answer.read_up_to(ANSWER_BYTES_MAX, patience)
         })?;
-        parsed(&answer).or_raise()
+        parsed(&answer)
     }
 }
 
-fn parsed(answer: &[u8]) -> oxbus_model::Result<Value> {
+fn parsed(answer: &[u8]) -> PyResult<Value> {
     serde_json::from_slice(answer).map_err(|error| {
         let detail = format!("the server's answer cannot be read; is a proxy in between? {error}");
-        Error::new(ErrorKind::Corrupt, detail)
+        named("ServiceBusConnectionError", &detail, |_| Ok(()))
     })
 }
 
@@ -176,7 +175,7 @@ impl BulkClient {
             .or_raise()
     }
 
-    #[pyo3(signature = (entity, partition, from_sequence_number, *, to_sequence_number=None, max_bytes=2 << 20, include_body=true, application_properties="map"))]
+    #[pyo3(signature = (entity, partition, from_sequence_number, *, to_sequence_number=None, max_bytes=2_097_152, include_body=true, application_properties="map"))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn peek(
         &self,

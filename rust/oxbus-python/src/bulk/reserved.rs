@@ -24,13 +24,7 @@ impl BulkClient {
 #[pymethods]
 impl BulkClient {
     #[pyo3(signature = (entity, consumer, start="earliest"))]
-    fn acquire<'py>(
-        &self,
-        py: Python<'py>,
-        entity: &str,
-        consumer: &str,
-        start: &str,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn acquire<'py>(&self, py: Python<'py>, entity: &str, consumer: &str, start: &str) -> PyResult<Bound<'py, PyAny>> {
         let body = json!({ "entity": entity, "consumer": consumer, "start": start });
         self.again(py, "reservations/acquire", &body, Duration::ZERO)
     }
@@ -83,7 +77,7 @@ impl BulkClient {
     }
 
     #[pyo3(signature = (
-        entity, reservation_id, epoch, partition, lo, hi, *, max_bytes=2 << 20, include_body=true, application_properties="map",
+        entity, reservation_id, epoch, partition, lo, hi, *, max_bytes=2_097_152, include_body=true, application_properties="map",
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn read(

@@ -2,12 +2,14 @@
 //! Rows on their way to a server and back.
 
 use crate::arrow::{ArrowTable, Batches};
+use std::fmt::Display;
+
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use oxbus_arrow::stream::{Decoder, Encoder, parts};
+use oxbus_model::Result;
 use oxbus_model::caps::BULK_PIECE_BYTES;
-use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_wire::client::{Answer, Failure, Patience};
 
 /// Makes the bytes of rows, piece by piece.
@@ -70,19 +72,24 @@ impl Download {
             }
             let is_over = filled < piece.len();
             piece.truncate(filled);
-            batches.extend(decoder.push(Buffer::from_vec(piece))?);
+            batches.extend(decoder.push(Buffer::from_vec(piece)).map_err(|error| garbled(&error))?);
             if is_over {
                 break;
             }
         }
-        let schema = decoder
-            .schema()
-            .ok_or_else(|| Error::new(ErrorKind::Corrupt, "the server sent no table; is a proxy in between?"))?;
-        decoder.finish()?;
+        let schema = decoder.schema();
+        decoder.finish().map_err(|error| garbled(&error))?;
+        let schema = schema.ok_or_else(|| garbled(&"there is no table"))?;
         Ok(Self { schema, batches })
     }
 
     pub(super) fn table(self) -> ArrowTable {
         ArrowTable::new(self.schema, self.batches)
     }
+}
+
+fn garbled(error: &dyn Display) -> Failure {
+    Failure::Connection(format!(
+        "the server's answer cannot be read; is a proxy in between? {error}"
+    ))
 }

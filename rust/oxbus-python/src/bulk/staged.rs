@@ -15,7 +15,10 @@ use crate::error::OrRaise;
 #[pymethods]
 impl BulkClient {
     fn stage(&self, entity: &str, stage_id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let request = Request::post("stages").with("entity", entity).with("id", stage_id).with_stream();
+        let request = Request::post("stages")
+            .with("entity", entity)
+            .with("id", stage_id)
+            .with_stream();
         self.upload(data, &request)?.number("rows").or_raise()
     }
 

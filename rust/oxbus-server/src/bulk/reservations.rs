@@ -192,7 +192,8 @@ async fn read(
         let found = it.read(&id, epoch, question.partition, question.lo, question.hi, bytes)?;
         let size = found.messages.iter().map(|message| message.claimed.record.len()).sum();
         let bytes = if question.include_body { size } else { 0 };
-        let mut builder = TableBuilder::new(found.messages.len(), bytes).with_properties(question.application_properties);
+        let mut builder =
+            TableBuilder::new(found.messages.len(), bytes).with_properties(question.application_properties);
         for message in &found.messages {
             builder.push_reserved(it.queue(), message, question.include_body)?;
         }
@@ -212,7 +213,10 @@ struct Renew {
 
 async fn renew(State(plane): State<Plane>, Command(command): Command<Renew>) -> Answer {
     let lock = Duration::from_millis(command.lock_ms);
-    let until = on(plane, command.entity, move |it| it.renew(&command.consumer, command.epoch, lock)).await?;
+    let until = on(plane, command.entity, move |it| {
+        it.renew(&command.consumer, command.epoch, lock)
+    })
+    .await?;
     Ok(Json(json!({ "expires_at_ms": until.0 })))
 }
 
@@ -221,7 +225,9 @@ async fn complete(State(plane): State<Plane>, Command(command): Command<Numbered
         it.complete_up_to(&command.consumer, command.epoch, command.n)
     });
     let completed = completed.await?;
-    Ok(Json(json!({ "completed": completed.completed, "late": completed.late })))
+    Ok(Json(
+        json!({ "completed": completed.completed, "late": completed.late }),
+    ))
 }
 
 #[derive(Deserialize)]
@@ -236,7 +242,12 @@ struct Settle {
 
 async fn settle(State(plane): State<Plane>, Command(command): Command<Settle>) -> Answer {
     let settled = on(plane, command.entity, move |it| {
-        it.settle(&command.id, command.epoch, &command.sequence_numbers, command.how.settlement()?)
+        it.settle(
+            &command.id,
+            command.epoch,
+            &command.sequence_numbers,
+            command.how.settlement()?,
+        )
     });
     Ok(Json(json!({ "settled": settled.await? })))
 }

@@ -24,7 +24,8 @@ use super::settlement::{SettleKey, Settlement};
 use super::wait::{Patience, Waited, until_found};
 use crate::clock::Alarm;
 use crate::entity::Queue;
-use crate::entity::reservation::{Acquired, Completed, Plan, ReservationInfo, Start, Wish};
+use crate::entity::reservation::{Acquired, Completed, HeldIn, Plan, ReservationInfo, Start, Wish};
+use crate::shard::Reserved;
 
 /// The longest piece of a wait that nobody looks after.
 const ONE_PIECE: Duration = Duration::from_secs(3600);
@@ -154,15 +155,11 @@ impl Reservations {
                         key: reserved.key,
                     })
                     .collect();
+                let lost = self.receiver.settle_many(&keys, how)?;
                 if matches!(how, Settlement::Abandon(_)) {
-                    for (index, reserved) in held {
-                        // No hand-out says that it counts.
-                        if let Some(cell) = self.queue().cell(*index) {
-                            cell.note_charged(self.sub_queue(), std::slice::from_ref(reserved));
-                        }
-                    }
+                    self.note_abandoned(held, &lost)?;
                 }
-                self.receiver.settle_many(&keys, how)
+                Ok(lost)
             })
     }
 
@@ -181,6 +178,27 @@ impl Reservations {
     pub fn ends(&self) -> Result<Vec<u64>> {
         self.check_alive()?;
         Ok(self.queue().ends().into_iter().map(|end| end.0).collect())
+    }
+
+    /// Writes that abandoned messages are charged: no hand-out says so.
+    fn note_abandoned(&self, held: &HeldIn, lost: &[usize]) -> Result<()> {
+        let mut pending = Vec::new();
+        let settled = held
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| lost.binary_search(at).is_err());
+        let settled: Vec<_> = settled.map(|(_, one)| *one).collect();
+        for run in settled.chunk_by(|a, b| a.0 == b.0) {
+            let Some(cell) = self.queue().cell(run[0].0) else {
+                continue;
+            };
+            let held: Vec<Reserved> = run.iter().map(|(_, reserved)| *reserved).collect();
+            let noted = cell.note_charged(self.sub_queue(), &held)?;
+            pending.extend(noted.map(|pending| (cell, pending)));
+        }
+        pending
+            .iter()
+            .try_for_each(|(cell, pending)| cell.finish(Some(pending)))
     }
 
     fn check_alive(&self) -> Result<()> {

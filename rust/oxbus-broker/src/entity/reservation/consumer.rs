@@ -303,11 +303,9 @@ pub(super) fn parse_id(id: &str) -> Result<(u64, u64, &str)> {
     let mut parts = id.splitn(3, '-');
     let mut number = || parts.next()?.parse().ok();
     let (n, stamp) = (number(), number());
-    match (n, stamp, parts.next()) {
-        (Some(n), Some(stamp), Some(name)) => Ok((n, stamp, name)),
-        _ => {
-            let detail = format!("not the id of a reservation; use the one of its plan: `{id}`");
-            Err(Error::new(ErrorKind::InvalidArgument, detail))
-        }
+    if let (Some(n), Some(stamp), Some(name)) = (n, stamp, parts.next()) {
+        return Ok((n, stamp, name));
     }
+    let detail = format!("not the id of a reservation; use the one of its plan: `{id}`");
+    Err(Error::new(ErrorKind::InvalidArgument, detail))
 }

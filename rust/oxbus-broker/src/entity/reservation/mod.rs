@@ -27,6 +27,7 @@ use oxbus_store::NumberedStore;
 use oxbus_store::shard_log::Room;
 
 use self::consumer::{Consumer, Phase, Reservation, State};
+pub(crate) use self::release::HeldIn;
 pub use self::terms::{Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish};
 use super::Queue;
 

@@ -17,7 +17,8 @@ use super::consumer::{Consumer, Part, Phase, Reservation, State};
 use super::take::Bounds;
 use super::terms::{Plan, Wish};
 use crate::entity::Queue;
-use crate::shard::{Ended, RESERVED, Reserved};
+use crate::shard::journal::Pending;
+use crate::shard::{Cell, Ended, RESERVED, Reserved};
 
 /// What happened in cells.
 pub(super) type EndedIn = Vec<(usize, Ended)>;
@@ -126,27 +127,34 @@ impl Queue {
             self.recall_all(consumer.sub_queue);
         }
         let moment = self.core().clock().moment();
+        let mut charged = Vec::new();
         let ended = {
             let mut state = consumer.state();
-            let ended = self.make_live(consumer, &mut state, n, moment, ms(lock))?;
+            let ended = self.make_live(consumer, &mut state, n, moment, ms(lock), &mut charged)?;
             state.change();
             ended
         };
         for (index, ended) in ended {
             self.announce(index, ended);
         }
+        for (cell, noted) in charged {
+            if let Some(pending) = noted? {
+                cell.wait_written(&pending)?;
+            }
+        }
         self.keep(consumer, Room::Frees)?;
         self.planned(consumer, n)
     }
 
     /// Makes a reservation live, or live for longer.
-    fn make_live(
-        &self,
+    fn make_live<'a>(
+        &'a self,
         consumer: &Consumer,
         state: &mut State,
         n: u64,
         moment: Moment,
         lock_ms: u64,
+        charged: &mut Vec<(&'a Cell, Result<Option<Pending>>)>,
     ) -> Result<EndedIn> {
         let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
         let next = state.next_n();
@@ -180,7 +188,9 @@ impl Queue {
                 let max = self.deliveries_max(sub_queue);
                 for part in reservation.parts.iter_mut().filter(|_| is_anew) {
                     let Some(cell) = self.cell(part.index) else { continue };
-                    ended.push((part.index, cell.charge(sub_queue, &mut part.held, max, moment.ticks)));
+                    let (buried, noted) = cell.charge(sub_queue, &mut part.held, max, moment.ticks);
+                    charged.push((cell, noted));
+                    ended.push((part.index, buried));
                     part.narrow();
                 }
             }

@@ -93,11 +93,14 @@ impl Queue {
         while !open.is_empty() && left.messages > 0 && left.bytes > 0 {
             let mut again = Vec::with_capacity(open.len());
             let mut took = false;
-            for (position, at) in open.iter().enumerate() {
-                let sharers = open.len() - position;
+            let equal = Left {
+                messages: left.messages.div_ceil(open.len()),
+                bytes: left.bytes.div_ceil(open.len() as u64),
+            };
+            for at in &open {
                 let share = Left {
-                    messages: left.messages.div_ceil(sharers),
-                    bytes: left.bytes.div_ceil(sharers as u64),
+                    messages: equal.messages.min(left.messages),
+                    bytes: equal.bytes.min(left.bytes),
                 };
                 let (taken, has_more) = places[*at].take(share, left, is_first, now);
                 left.messages -= taken.messages;

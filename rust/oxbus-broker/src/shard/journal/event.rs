@@ -22,8 +22,8 @@
 //! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! 14 Attached   varint count, each: varint ms, 16 bytes
 //! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
-//! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint count, each: bytes of a stage's id,
-//!               varint count, each: varint entity, varint partition, varint pieces
+//! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint bytes of a piece,
+//!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition, varint pieces
 //! ```
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
@@ -333,6 +333,16 @@ fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies:
     }
 }
 
+fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[HandedOut]) {
+    push_sub_queue(out, sub_queue);
+    varint::push(out, messages.len() as u64);
+    for message in messages {
+        let (generation, count_after) = (message.generation.into(), message.count_after.into());
+        push_all(out, &[message.counter.0, generation, count_after]);
+        out.push(message.deferred.into());
+    }
+}
+
 fn push_removed(out: &mut Vec<u8>, sub_queue: SubQueue, counters: &[Counter]) {
     push_sub_queue(out, sub_queue);
     varint::push(out, counters.len() as u64);
@@ -349,6 +359,12 @@ fn push_arrived(out: &mut Vec<u8>, is_over: bool, origins: &[Origin]) {
         out.push(origin.is_dead_letter.into());
         varint::push(out, origin.counter.0);
     }
+}
+
+fn push_consumer(out: &mut Vec<u8>, sub_queue: SubQueue, name: &str, record: &ConsumerRecord) {
+    push_sub_queue(out, sub_queue);
+    varint::push_bytes(out, name.as_bytes());
+    record.encode(out);
 }
 
 fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
@@ -392,15 +408,7 @@ impl Event<'_> {
                 push_all(out, &[counter.0, becomes.0, enqueued_at.0, expires_at.0]);
                 push_record(out, bytes);
             }
-            Self::HandOut { sub_queue, messages } => {
-                push_sub_queue(out, *sub_queue);
-                varint::push(out, messages.len() as u64);
-                for message in messages {
-                    let (generation, count_after) = (message.generation.into(), message.count_after.into());
-                    push_all(out, &[message.counter.0, generation, count_after]);
-                    out.push(message.deferred.into());
-                }
-            }
+            Self::HandOut { sub_queue, messages } => push_handed_out(out, *sub_queue, messages),
             Self::Return {
                 sub_queue,
                 counter,
@@ -454,11 +462,7 @@ impl Event<'_> {
                 sub_queue,
                 name,
                 record,
-            } => {
-                push_sub_queue(out, *sub_queue);
-                varint::push_bytes(out, name.as_bytes());
-                record.encode(out);
-            }
+            } => push_consumer(out, *sub_queue, name, record),
             Self::Intent { sink, intent } => intent.push(sink, out),
             Self::FanOut {
                 enqueued_at,

@@ -13,10 +13,12 @@ pub struct Intent {
     pub query: String,
     /// Which batch.
     pub batch: u64,
-    /// When it was committed.
+    /// When it was committed, or published if that is over.
     pub at: Timestamp,
     /// All its rows are published.
     pub is_done: bool,
+    /// Rows of one partition that take more bytes than this are attached in several entries.
+    pub piece_bytes: u64,
     /// The stages with its rows. Once it is done they are to be removed.
     pub stages: Vec<String>,
     /// Where its rows go; empty once it is done.
@@ -41,6 +43,7 @@ impl Intent {
         varint::push(out, self.batch);
         varint::push(out, self.at.0);
         out.push(self.is_done.into());
+        varint::push(out, self.piece_bytes);
         varint::push(out, self.stages.len() as u64);
         for stage in &self.stages {
             varint::push_bytes(out, stage.as_bytes());
@@ -62,6 +65,7 @@ impl Intent {
             [1] => true,
             _ => return None,
         };
+        let piece_bytes = from.varint()?;
         let mut stages = Vec::new();
         for _ in 0..from.varint()? {
             stages.push(from.text()?.to_owned());
@@ -79,6 +83,7 @@ impl Intent {
             batch,
             at,
             is_done,
+            piece_bytes,
             stages,
             targets,
         })

@@ -28,6 +28,48 @@ fn round_trip(event: &Event<'_>) {
     }
 }
 
+fn intent([batch, at, entity, piece_bytes]: [u64; 4], pieces: u32, is_done: bool) -> Intent {
+    Intent {
+        query: "a query".to_owned(),
+        batch,
+        at: Timestamp(at),
+        is_done,
+        piece_bytes,
+        stages: vec!["stage".to_owned(), "鍵".to_owned()],
+        targets: vec![Target {
+            entity: EntityId(entity),
+            index: 63,
+            pieces,
+        }],
+    }
+}
+
+#[test]
+fn the_last_intent_of_a_sink_counts_and_comes_back_from_chunks() {
+    let mut image = Image::default();
+    let first = intent([1, 2, 3, 4], 5, false);
+    let last = Intent {
+        batch: 2,
+        is_done: true,
+        ..first.clone()
+    };
+    for (sink, intent) in [("one", &first), ("two", &first), ("one", &last)] {
+        let intent = intent.clone();
+        image.apply(EntityId(0), &Event::Intent { sink, intent }).expect("fits");
+    }
+    assert_eq!(image.entities().count(), 0);
+    let mut again = Image::default();
+    for chunk in image.chunks(1) {
+        for event in Events::of(&chunk.expect("in memory").bytes) {
+            let (entity, event) = event.expect("an event");
+            again.apply(entity, &event).expect("fits");
+        }
+    }
+    assert_eq!(again, image);
+    let known = |sink: &str| again.sinks().get(sink).cloned();
+    assert_eq!((known("one"), known("two")), (Some(last), Some(first)));
+}
+
 fn sub_queues() -> impl Strategy<Value = SubQueue> {
     prop_oneof![Just(SubQueue::Main), Just(SubQueue::DeadLetter)]
 }
@@ -91,6 +133,7 @@ proptest! {
             Event::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
             Event::Attached { identities: vec![(expires_at, Identity(1)), (enqueued_at, Identity(small[0].into()))] },
             Event::Consumer { sub_queue, name: "verbraucher 者", record: Arc::default() },
+            Event::Intent { sink: "a sink", intent: intent(numbers, small[0], flag) },
         ] {
             round_trip(&event);
         }

@@ -80,7 +80,7 @@ fn a_stage_that_is_dropped_is_gone() {
     let disk = FaultDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut writer = StageWriter::create(&shared, dir(), head()).expect("begun");
-    writer.put(1, 1, &[1; 2 << 20]).expect("written");
+    writer.put(1, 1, &vec![1; 2 << 20]).expect("written");
     assert_eq!(StageNames::of(&disk, dir()).expect("listed").unfinished.len(), 1);
     drop(writer);
     assert!(disk.paths().is_empty());

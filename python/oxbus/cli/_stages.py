@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`oxbus stage list | discard`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from oxbus.cli._outcomes import DONE, CommandError
+from oxbus.cli._output import plain, print_json, print_table
+from oxbus.cli._place import add_place, open_place
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from argparse import Namespace as Options
+    from collections.abc import Callable, Iterable
+
+    from oxbus.management import StageProperties
+
+_COLUMNS: Final = ("stage", "entity", "status", "rows", "bytes", "created", "expires", "sink", "batch", "reason")
+
+
+def add_stage_commands(add: Callable[..., ArgumentParser]) -> None:
+    """Add the commands."""
+    listing = add("list", "show the stages that no commit has published yet", _list)
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    add_place(listing)
+    discard = add("discard", "remove a stage; the rows of a damaged one are given up", _discard)
+    discard.add_argument("stage_id", metavar="ID", help="the id of the stage")
+    discard.add_argument("--json", action="store_true", help="print JSON")
+    add_place(discard)
+
+
+def print_stages(stages: Iterable[StageProperties]) -> None:
+    """Print a table of stages."""
+    rows = [
+        (
+            stage.stage_id,
+            stage.entity,
+            stage.status,
+            stage.row_count,
+            stage.size_in_bytes,
+            stage.created_at_utc,
+            stage.expires_at_utc,
+            stage.sink,
+            stage.batch,
+            stage.reason,
+        )
+        for stage in stages
+    ]
+    print_table(_COLUMNS, rows, right=("rows", "bytes", "batch"))
+
+
+def _list(options: Options) -> int:
+    with open_place(options) as bus:
+        stages = bus.admin.list_stages()
+        if options.json:
+            print_json(plain(stages))
+        else:
+            print_stages(stages)
+    return DONE
+
+
+def _discard(options: Options) -> int:
+    with open_place(options) as bus:
+        if not bus.admin.discard_stage(options.stage_id):
+            raise CommandError(f"there is no such stage; `oxbus stage list` shows all there are: `{options.stage_id}`")
+    if options.json:
+        print_json({"discarded": options.stage_id})
+    return DONE

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the tests of the bulk plane: a server over a namespace, and a client of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from oxbus.bulk import BulkClient
+
+pa = pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from oxbus import Namespace
+    from oxbus.bulk import BulkServer
+
+KEY = "a key of the tests, long enough"
+
+
+@pytest.fixture
+def server(namespace: Namespace) -> Iterator[BulkServer]:
+    """Serve the namespace of the test on loopback, without a key."""
+    with namespace.serve_bulk() as server:
+        yield server
+
+
+@pytest.fixture
+def bulk(server: BulkServer) -> Iterator[BulkClient]:
+    """Call the server of the test."""
+    with BulkClient(server.connection_string) as client:
+        yield client
+
+
+@pytest.fixture
+def rows() -> Callable[..., Any]:
+    """Make a table of messages with the bodies "0", "1", …, and further columns."""
+
+    def rows(count: int, **columns: Any) -> Any:
+        bodies = pa.array([str(number).encode() for number in range(count)], pa.binary())
+        return pa.table({"body": bodies, **columns})
+
+    return rows

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a bulk server: limits, clients that leave, its end, and that of its namespace."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from oxbus.bulk import BulkClient
+from oxbus.exceptions import ServiceBusConnectionError
+
+pa = pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import Namespace
+    from oxbus.bulk import BulkServer
+
+
+def raw(server: BulkServer, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
+    """A plain request: its status and its JSON."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    parsed = json.loads(answer.read())
+    connection.close()
+    return answer.status, parsed
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "kind"),
+    [
+        ("GET", "/v1/nothing", b"", 501, "NotSupported"),
+        ("GET", "/", b"", 501, "NotSupported"),
+        ("POST", "/v1/describe?entity=q", b"", 501, "NotSupported"),
+        ("GET", "/v1/describe", b"", 400, "InvalidArgument"),
+        ("GET", "/v1/describe?entity=q&more=1", b"", 400, "InvalidArgument"),
+        ("GET", "/v1/describe?entity=missing", b"", 404, "EntityNotFound"),
+        ("POST", "/v1/settle", b"{", 400, "InvalidArgument"),
+        ("POST", "/v1/settle", b"{}", 400, "InvalidArgument"),
+        ("POST", "/v1/reservations/acquire", b'{"entity": 1}', 400, "InvalidArgument"),
+        (
+            "GET",
+            "/v1/peek?entity=missing&partition=x&from=0&max_bytes=1&include_body=true",
+            b"",
+            400,
+            "InvalidArgument",
+        ),
+    ],
+)
+def test_wrong_requests(server: BulkServer, method: str, path: str, body: bytes, status: int, kind: str) -> None:
+    """Each gets a status and an error with kind and detail."""
+    code, answer = raw(server, method, path, body, **{"content-type": "application/json"})
+    assert (code, answer["error"]["kind"]) == (status, kind)
+    assert answer["error"]["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"nonsense", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(1000), b"\x7f" * 1000])
+def test_bytes_that_are_no_table(server: BulkServer, bulk: BulkClient, queue_name: str, body: bytes) -> None:
+    """They store nothing, and the server goes on."""
+    code, answer = raw(server, "POST", f"/v1/send?entity={queue_name}", body)
+    assert (code, answer) == (200, {"stored": {}}) or (code, answer["error"]["kind"]) == (400, "InvalidArgument")
+    assert bulk.describe(queue_name)["active_messages"] == 0
+
+
+def test_damaged_streams_store_nothing(
+    server: BulkServer, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
+) -> None:
+    """Whatever byte of a stream is changed: an error or all rows, and the server goes on."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows(3).schema) as writer:
+        writer.write_table(rows(3))
+    good = sink.getvalue().to_pybytes()
+    for at in range(0, len(good), 7):
+        bad = good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :]
+        before = bulk.describe(queue_name)["active_messages"]
+        code, answer = raw(server, "POST", f"/v1/send?entity={queue_name}", bad)
+        stored = bulk.describe(queue_name)["active_messages"] - before
+        assert stored == (sum(answer["stored"].values()) if code == 200 else 0)
+    for length in range(0, len(good) - 8, 13):
+        raw(server, "POST", f"/v1/send?entity={queue_name}", good[:length])
+    assert raw(server, "POST", f"/v1/send?entity={queue_name}", good)[0] == 200
+
+
+def test_send_that_breaks_off_stores_nothing(
+    server: BulkServer, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
+) -> None:
+    """A client that dies in the middle of its rows leaves nothing, even when whole batches had arrived."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows(3).schema) as writer:
+        for _ in range(50):
+            writer.write_table(rows(1000))
+    stream = sink.getvalue().to_pybytes()
+    head = f"POST /v1/send?entity={queue_name} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    for cut in (1, len(stream) // 2, len(stream)):
+        with socket.create_connection((server.host, server.port)) as connection:
+            connection.sendall(head + f"{cut:x}\r\n".encode() + stream[:cut] + b"\r\n")
+            connection.shutdown(socket.SHUT_WR)
+            assert b" 200 " not in connection.recv(1000)
+    assert bulk.describe(queue_name)["active_messages"] == 0
+
+
+def test_head_that_is_too_large(server: BulkServer, bulk: BulkClient, queue_name: str) -> None:
+    """A request of endless headers is ended, others go on."""
+    with socket.create_connection((server.host, server.port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        answer = b""
+        try:
+            for _ in range(100):
+                connection.sendall(b"x: " + b"y" * 10_000 + b"\r\n")
+            answer = connection.recv(1000)
+        except OSError:
+            pass
+    assert answer == b"" or b" 431 " in answer
+    assert bulk.describe(queue_name)["kind"] == "queue"
+
+
+def test_two_clients_and_many_threads(server: BulkServer, queue_name: str) -> None:
+    """Everything that all send is received once."""
+    senders, each = 4, 25
+    clients = [BulkClient(server.connection_string) for _ in range(2)]
+    received: list[bytes] = []
+    guard = threading.Lock()
+
+    def send(name: int) -> None:
+        for number in range(each):
+            clients[name % 2].send(queue_name, pa.table({"body": [f"{name}-{number}".encode()] * 10}))
+
+    def receive(client: BulkClient) -> None:
+        while True:
+            table = pa.table(client.receive(queue_name, max_message_count=100, max_wait_time=60))
+            assert client.settle(queue_name, table, "complete") == []
+            with guard:
+                received.extend(table["body"].to_pylist())
+                if len(received) >= senders * each * 10:
+                    return
+                if table.num_rows == 0:
+                    return
+
+    threads = [threading.Thread(target=send, args=(name,)) for name in range(senders)]
+    threads.append(threading.Thread(target=receive, args=(clients[0],)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    expected = [f"{name}-{number}".encode() for name in range(senders) for number in range(each) for _ in range(10)]
+    assert sorted(received) == sorted(expected)
+
+
+def test_close_ends_waits_and_frees_the_port(namespace: Namespace, queue_name: str) -> None:
+    """A receive that waits ends without messages; afterwards nobody answers, and another server may have the port."""
+    server = namespace.serve_bulk()
+    client = BulkClient(server.connection_string)
+    client.describe(queue_name)
+    found: list[Any] = []
+
+    def wait() -> None:
+        try:
+            found.append(len(client.receive(queue_name, max_message_count=1, max_wait_time=3000)))
+        except ServiceBusConnectionError as error:
+            found.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    server.close()
+    server.close()
+    waiting.join(60)
+    # It came before the end, or after it.
+    assert found == [0] or isinstance(found[0], ServiceBusConnectionError)
+    assert server.closed
+    with pytest.raises(ServiceBusConnectionError, match="cannot be reached"):
+        client.describe(queue_name)
+    with namespace.serve_bulk(port=server.port) as again:
+        assert again.port == server.port
+        assert client.describe(queue_name)["kind"] == "queue", "the client connects anew"
+
+
+def test_close_lets_a_send_finish(namespace: Namespace, queue_name: str, rows: Callable[..., Any]) -> None:
+    """Rows that are on their way when the server closes are stored, and their sender learns it."""
+    server = namespace.serve_bulk()
+    client = BulkClient(server.connection_string)
+    table = rows(10)
+    closing = threading.Thread(target=server.close)
+
+    def batches() -> Any:
+        yield table.to_batches()[0]
+        # The request is under way: the server asked for the rows.
+        closing.start()
+        yield table.to_batches()[0]
+
+    assert sum(client.send(queue_name, pa.RecordBatchReader.from_batches(table.schema, batches())).values()) == 20
+    closing.join(60)
+    assert server.closed
+
+
+def test_port_that_is_taken(namespace: Namespace, server: BulkServer) -> None:
+    """Two servers cannot have one port."""
+    with pytest.raises(OSError, match="cannot listen"):
+        namespace.serve_bulk(port=server.port)
+
+
+def test_namespace_that_was_closed_says_so(namespace: Namespace, bulk: BulkClient, queue_name: str) -> None:
+    """The server answers still, with the error of every closed handle."""
+    namespace.close()
+    with pytest.raises(ValueError, match="closed"):
+        bulk.describe(queue_name)
+    with pytest.raises(ValueError, match="closed"):
+        bulk.send(queue_name, pa.table({"body": [b"x"]}))
+
+
+def test_client_that_was_closed_says_so(server: BulkServer) -> None:
+    """Like every closed handle."""
+    client = BulkClient(server.connection_string)
+    client.close()
+    client.close()
+    with pytest.raises(ValueError, match="client was closed"):
+        client.stages()
+
+
+def test_what_is_no_bulk_server_is_told() -> None:
+    """Something else that answers, and something that answers nothing."""
+    for answer, error in (
+        (b"SSH-2.0-x\r\n", "no bulk server"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", "proxy"),
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+
+            def serve(listener: socket.socket = listener, answer: bytes = answer) -> None:
+                connection, _ = listener.accept()
+                connection.recv(1000)
+                connection.sendall(answer)
+                connection.close()
+
+            serving = threading.Thread(target=serve)
+            serving.start()
+            client = BulkClient(f"Endpoint=http://127.0.0.1:{listener.getsockname()[1]}")
+            with pytest.raises(ServiceBusConnectionError, match=error):
+                client.stages()
+            serving.join(60)

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two consumers and a competitor on one queue, against what must hold whatever they do.
+
+- What a number has never grows, and does not change while the reservation is live.
+- A message is in one live reservation at most, and nobody else gets it meanwhile.
+- What was completed is gone; everything else is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
+from oxbus.exceptions import MessageLockLostError
+from oxbus.management import ServiceBusAdministrationClient
+from oxbus.testing import ManualClock
+from reserving import Consumer, numbers_of
+
+if TYPE_CHECKING:
+    from oxbus import ServiceBusReceivedMessage
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+LOCK_SECONDS = 50.0
+RESERVED_SECONDS = 40.0
+NAMES = ("one", "other")
+LIVE_MAX = 2
+consumers = st.sampled_from(NAMES)
+
+
+@dataclass
+class Kept:
+    """A reservation as its consumer knows it."""
+
+    plan: dict[str, Any]
+    content: set[int]
+    until: float
+
+
+@dataclass
+class Program:
+    """A program that speaks for a consumer, and what it has."""
+
+    consumer: Consumer
+    done: int = 0
+    kept: dict[int, Kept] = field(default_factory=dict)
+
+
+class ReservationMachine(RuleBasedStateMachine):
+    """What two consumers and a competitor do."""
+
+    durable: ClassVar[bool] = False
+    partitioned: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock(START)
+        self.now = 0.0
+        self.home = Path(tempfile.mkdtemp()) if self.durable else None
+        self.opens = 0
+        self.open()
+        ServiceBusAdministrationClient(self.namespace).create_queue(
+            "q",
+            enable_partitioning=self.partitioned,
+            lock_duration=timedelta(seconds=LOCK_SECONDS),
+            max_delivery_count=1000,
+        )
+        self.connect()
+        self.programs = {name: Program(Consumer(self.namespace, "q", name)) for name in NAMES}
+        self.held: dict[int, tuple[ServiceBusReceivedMessage, float]] = {}
+        self.there: set[int] = set()
+        self.gone: set[int] = set()
+
+    def open(self) -> None:
+        """Open the namespace; of a directory, what is left of it."""
+        path = None if self.home is None else self.home / str(self.opens)
+        self.namespace = Namespace(path, clock=self.clock, partitions=4)
+
+    def connect(self) -> None:
+        """Get handles of the namespace."""
+        self.client = ServiceBusClient(self.namespace)
+        self.sender = self.client.get_queue_sender("q")
+        self.receiver = self.client.get_queue_receiver("q")
+
+    def teardown(self) -> None:
+        """Close everything."""
+        self.namespace.close()
+        if self.home is not None:
+            shutil.rmtree(self.home)
+
+    def peeked(self) -> set[int]:
+        """The numbers of all messages."""
+        found: set[int] = set()
+        with self.client.get_queue_receiver("q") as browser:
+            while batch := browser.peek_messages(max_message_count=250):
+                found |= {message.sequence_number for message in batch}
+        return found
+
+    def live(self) -> list[set[int]]:
+        """What the live reservations have."""
+        kept = (kept for program in self.programs.values() for kept in program.kept.values())
+        return [one.content for one in kept if one.until > self.now]
+
+    def leave(self, numbers: set[int]) -> None:
+        """Note that messages are gone."""
+        assert numbers <= self.there
+        self.there -= numbers
+        self.gone |= numbers
+
+    def note(self, program: Program, n: int, plan: dict[str, Any]) -> None:
+        """Note what a number has, and check that it may."""
+        content = set(numbers_of(plan))
+        assert len(content) == plan["messages"]
+        before = program.kept.get(n)
+        if before is not None:
+            assert content <= before.content, "what a number has never grows"
+            if before.until > self.now:
+                assert content == before.content, "it does not change while it is live"
+                assert plan["id"] == before.plan["id"]
+        others = [one for one in self.live() if before is None or one is not before.content]
+        assert all(content.isdisjoint(one) for one in others), "a message is in one live reservation at most"
+        holders = {number for number, (_, until) in self.held.items() if until > self.now}
+        assert content.isdisjoint(holders), "what the competitor holds is not reserved"
+        assert content <= self.there
+        program.kept[n] = Kept(plan, content, self.now + RESERVED_SECONDS)
+
+    @rule(count=st.integers(1, 12))
+    def send(self, count: int) -> None:
+        """Send messages."""
+        for _ in range(count):
+            self.sender.send_messages(ServiceBusMessage(b"x"))
+        self.there = self.peeked()
+
+    @rule(name=consumers, limit=st.integers(1, 10))
+    def reserve(self, name: str, limit: int) -> None:
+        """Reserve the next number."""
+        program = self.programs[name]
+        if len(program.kept) == LIVE_MAX:
+            return
+        n = max(program.kept, default=program.done) + 1
+        plan = program.consumer.reserve(n, limit, lock=RESERVED_SECONDS)
+        assert plan["messages"] <= limit
+        if plan["messages"]:
+            assert plan["missing"] == 0
+            self.note(program, n, plan)
+        else:
+            holders = {number for number, (_, until) in self.held.items() if until > self.now}
+            assert set().union(holders, *self.live()) >= self.there, "nothing is there for whoever asks"
+
+    @rule(name=consumers, again=st.booleans())
+    def take_up(self, name: str, again: bool) -> None:
+        """Reserve or plan a number that is there."""
+        program = self.programs[name]
+        for n in list(program.kept):
+            consumer = program.consumer
+            plan = consumer.plan(n, RESERVED_SECONDS) if again else consumer.reserve(n, 99, lock=RESERVED_SECONDS)
+            self.note(program, n, plan)
+
+    @rule(name=consumers)
+    def renew(self, name: str) -> None:
+        """Hold what there is for longer."""
+        program = self.programs[name]
+        live = [kept for kept in program.kept.values() if kept.until > self.now]
+        if program.kept and not live:
+            with pytest.raises(MessageLockLostError):
+                program.consumer.renew(RESERVED_SECONDS)
+            return
+        program.consumer.renew(RESERVED_SECONDS)
+        for kept in live:
+            kept.until = self.now + RESERVED_SECONDS
+
+    @rule(name=consumers)
+    def restart(self, name: str) -> None:
+        """Another program speaks for the consumer."""
+        program = self.programs[name]
+        program.consumer = Consumer(self.namespace, "q", name)
+        assert program.consumer.done == program.done
+
+    @rule(name=consumers, data=st.data())
+    def complete(self, name: str, data: st.DataObject) -> None:
+        """Complete up to a number."""
+        program = self.programs[name]
+        if not program.kept:
+            return
+        n = data.draw(st.sampled_from(sorted(program.kept)))
+        ended = [kept for number, kept in program.kept.items() if number <= n]
+        contents: set[int] = set().union(*(kept.content for kept in ended))
+        completed, late = program.consumer.complete(n)
+        left = self.peeked()
+        done = contents & self.there - left
+        assert (completed, completed + late) == (len(done), sum(len(kept.content) for kept in ended))
+        for kept in ended:
+            assert kept.until <= self.now or kept.content <= done, "all of a live one is completed"
+        holders = {number for number, (_, until) in self.held.items() if until > self.now}
+        program.kept = {number: kept for number, kept in program.kept.items() if number > n}
+        assert contents & left <= set().union(holders, *self.live()), "the others are somebody's"
+        self.leave(done)
+        program.done = n
+        assert program.consumer.complete(n) == (0, 0)
+
+    @rule(name=consumers, data=st.data(), outcome=st.sampled_from(["complete", "abandon"]))
+    def settle(self, name: str, data: st.DataObject, outcome: str) -> None:
+        """Settle single messages of a live reservation."""
+        program = self.programs[name]
+        for kept in program.kept.values():
+            if kept.until <= self.now or not kept.content:
+                continue
+            some = data.draw(st.lists(st.sampled_from(sorted(kept.content)), max_size=3, unique=True))
+            assert program.consumer.settle(kept.plan, some, outcome) == len(some)
+            kept.content -= set(some)
+            if outcome == "complete":
+                self.leave(set(some))
+
+    @rule(name=consumers)
+    def cancel(self, name: str) -> None:
+        """Give everything back."""
+        program = self.programs[name]
+        live = [kept for kept in program.kept.values() if kept.until > self.now]
+        given_back = program.consumer.handle.cancel_reservation(name)
+        assert given_back == sum(len(kept.content) for kept in live)
+        program.kept.clear()
+
+    @rule(count=st.integers(1, 8))
+    def compete(self, count: int) -> None:
+        """Receive as anybody."""
+        for message in self.receiver.receive_messages(max_message_count=count, max_wait_time=0):
+            number = message.sequence_number
+            assert not any(number in one for one in self.live()), "nobody else gets what is reserved"
+            assert number in self.there
+            self.held[number] = (message, self.now + LOCK_SECONDS)
+
+    @rule(completes=st.booleans())
+    @precondition(lambda self: self.held)
+    def settle_competing(self, completes: bool) -> None:
+        """Complete or abandon all that the competitor holds."""
+        for number, (message, until) in self.held.items():
+            if until <= self.now:
+                continue
+            if completes:
+                self.receiver.complete_message(message)
+                self.leave({number})
+            else:
+                self.receiver.abandon_message(message)
+        self.held.clear()
+
+    @rule(seconds=st.sampled_from([1.0, 15.0, 45.0]))
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.advance(seconds)
+        self.now += seconds
+
+    @rule(crashes=st.booleans())
+    @precondition(lambda self: self.durable)
+    def reopen(self, crashes: bool) -> None:
+        """End the namespace and open what is left; the programs go on."""
+        if self.home is None:
+            return
+        path = self.home / str(self.opens)
+        self.opens += 1
+        if crashes:
+            shutil.copytree(path, self.home / str(self.opens))
+            self.namespace.close()
+            shutil.rmtree(path)
+        else:
+            self.namespace.close()
+            path.rename(self.home / str(self.opens))
+        self.open()
+        self.connect()
+        self.held.clear()
+        for name, program in self.programs.items():
+            program.consumer.handle = self.namespace._reservations("q")
+            found = {info["n"]: info for info in program.consumer.handle.reservations() if info["consumer"] == name}
+            assert found.keys() == program.kept.keys()
+            for n, kept in program.kept.items():
+                is_live = found[n]["state"] == "live"
+                # One whose lapse nobody had written yet may be live again, with what is left.
+                assert is_live or kept.until <= self.now
+                if is_live and kept.until <= self.now:
+                    self.note(program, n, program.consumer.plan(n, RESERVED_SECONDS))
+                elif is_live:
+                    kept.until = self.now + RESERVED_SECONDS
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        """What was completed is gone, everything else is there."""
+        assert self.peeked() == self.there
+
+
+def run(machine: type[ReservationMachine], examples: int) -> None:
+    """Let a machine run."""
+    from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415 -- used here only
+
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=40, suppress_health_check=checks)
+    )
+
+
+@pytest.mark.parametrize("partitioned", [True, False], ids=["partitioned", "plain"])
+def test_in_memory(partitioned: bool) -> None:
+    """Consumers, restarts, lapses and a competitor."""
+    run(type("Machine", (ReservationMachine,), {"partitioned": partitioned}), 60)
+
+
+def test_in_a_directory() -> None:
+    """The same with closes and crashes."""
+    run(type("Machine", (ReservationMachine,), {"durable": True}), 40)
