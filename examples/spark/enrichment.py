@@ -24,8 +24,8 @@ SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 def enrich(connection_string: str, checkpoint: str, count: int) -> None:
     """Run the stream until the queue is empty: this is the driver."""
     with local_session("enrichment") as spark:
-        options = {"connectionString": connection_string, "queue": "flights", "maxMessagesPerTrigger": count // BATCHES}
-        messages = oxbus.spark.read_stream(spark, options)
+        options = {"connectionString": connection_string, "queue": "flights"}
+        messages = oxbus.spark.read_stream(spark, options | {"maxMessagesPerTrigger": str(count // BATCHES)})
         flight = messages.withColumn("flight", sf.from_json(sf.col("body").cast("string"), SCHEMA))
         speed = sf.expr("round(60 * flight.distance / flight.air_time)")
         enriched = flight.withColumn("flight", sf.col("flight").withField("miles_per_hour", speed))
@@ -41,7 +41,8 @@ def main() -> None:
     parser.add_argument("--driver", nargs=2, metavar=("CONNECTION", "CHECKPOINT"), help="run as the driver")
     given = parser.parse_args()
     if given.driver:
-        enrich(*given.driver, given.flights)
+        connection_string, checkpoint = given.driver
+        enrich(connection_string, checkpoint, given.flights)
         return
     with scratch() as name, broker(Path(name, "bus"), "flights", "enriched") as connection_string:
         with local_session("producer") as spark:

@@ -47,7 +47,7 @@ def test_duplicates_of_all_flights(spark: SparkSession, broker: Broker, tmp_path
 
 def test_enrichment_survives_a_kill() -> None:
     """Each flight is enriched once, although the driver is killed in the middle."""
-    command = [sys.executable, EXAMPLES / "enrichment.py", "--flights", "20000"]
+    command = [sys.executable, str(EXAMPLES / "enrichment.py"), "--flights", "20000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "20,000 are enriched, 20,000 different ones, 0 left" in done.stdout
