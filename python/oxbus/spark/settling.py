@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from oxbus.spark.source.connection import Connection, connection_of
 from oxbus.spark.source.options import connection_options
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+Outcome: TypeAlias = Literal["abandon", "complete", "dead_letter", "defer"]
+
 _COLUMNS = ("queue", "reservation_id", "sequence_number")
 _OUTCOMES = ("abandon", "complete", "dead_letter", "defer")
 
 
 def settle(
     df: DataFrame,
-    outcome: Literal["abandon", "complete", "dead_letter", "defer"],
+    outcome: Outcome,
     options: Mapping[str, str],
     *,
     reason: str | None = None,
@@ -59,7 +61,7 @@ def settle(
 
 
 def _settler(
-    connection: Connection, outcome: str, reason: str | None, description: str | None
+    connection: Connection, outcome: Outcome, reason: str | None, description: str | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def settle_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker

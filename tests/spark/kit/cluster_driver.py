@@ -30,7 +30,7 @@ def hosts_of(df: DataFrame) -> list[str]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
         rows = sum(batch.num_rows for batch in batches)
-        yield pa.record_batch({"host": [os.environ["SPARK_LOCAL_IP"]], "rows": pa.array([rows], pa.int64())})
+        yield pa.record_batch({"host": [os.environ.get("SPARK_LOCAL_IP", "?")], "rows": pa.array([rows], pa.int64())})
 
     found = df.mapInArrow(host, "host string, rows bigint").collect()
     return sorted({row.host for row in found if row.rows})

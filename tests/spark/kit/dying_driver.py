@@ -16,7 +16,7 @@ def main() -> None:
     """Run the stream until there is nothing more, or until it is killed."""
     given = json.loads(sys.argv[1])
     with local_session("oxbus driver") as spark:
-        machine = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+        machine = spark._jvm.java.lang.ProcessHandle.current().pid()
         Path(given["directory"], "pids").write_text(f"{machine} {os.getpid()}")
         spark.dataSource.register(DyingSource)
         messages = spark.readStream.format("oxbus-dying").options(**given["source"]).load()

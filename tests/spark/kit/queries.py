@@ -26,7 +26,7 @@ def messages(spark: SparkSession, broker: Broker, source: str = "oxbus", **more:
 
 def forward(df: DataFrame, broker: Broker, checkpoint: Path, sink: str = "oxbus", **more: object) -> Any:
     """Begin writing messages to the queue `out`."""
-    writer = df.select(*SENT).writeStream.format(sink).options(**broker.options("out", **more))
+    writer = df.select(*SENT).writeStream.format(sink).options(**broker.options(**({"queue": "out"} | more)))
     return writer.option("checkpointLocation", str(checkpoint))
 
 

@@ -40,7 +40,7 @@ def test_two_executors_speculation_and_a_lost_executor(broker: Broker, tmp_path:
     with standalone_cluster(tmp_path, python_path) as master:
         driver = subprocess.run(
             [sys.executable, KIT / "cluster_driver.py", json.dumps(given | {"master": master})],
-            env=os.environ | {"PYTHONPATH": python_path, "SPARK_LOCAL_IP": HOSTS[0]},
+            env=os.environ | {"PYTHONPATH": python_path, "SPARK_LOCAL_IP": HOSTS[0], "PYSPARK_PYTHON": sys.executable},
             capture_output=True,
             text=True,
             check=False,

@@ -46,7 +46,9 @@ class Consumer:
         self._client = settings.connection.client()
         entity = describe(self._client, settings.entity)
         self._incarnation = entity.incarnation
-        acquired = self._client.acquire(settings.entity, settings.consumer, start=str(settings.start))
+        acquired = self._client.acquire(
+            settings.entity, settings.consumer, start="latest" if settings.start == "latest" else "earliest"
+        )
         self._epoch: int = acquired["epoch"]
         self._done: int = acquired["done"]
         self._stop_at: list[int] | None = None

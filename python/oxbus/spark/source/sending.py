@@ -37,8 +37,9 @@ class Written(WriterCommitMessage):  # type: ignore[misc] # PySpark's classes ar
     """What one task wrote."""
 
     rows: int
-    sink_id: str | None = None
-    query_id: str | None = None
+    sink_id: str = ""
+    """Under which the stages are to be committed; empty when the rows were sent at once."""
+    query_id: str = ""
     stage_ids: tuple[str, ...] = ()
 
 
@@ -122,7 +123,7 @@ def target_of(settings: SinkSettings) -> Target | None:
 
 def commit(settings: SinkSettings, messages: Iterable[Written | None], batch: int) -> None:
     """Show what the tasks of a batch staged, all of it or, if the batch was committed before, nothing."""
-    staged = [message for message in messages if message is not None and message.sink_id is not None]
+    staged = [message for message in messages if message is not None and message.sink_id]
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
         client = settings.connection.client()
@@ -131,7 +132,7 @@ def commit(settings: SinkSettings, messages: Iterable[Written | None], batch: in
 
 def abort(settings: SinkSettings, messages: Iterable[Written | None], batch: int) -> None:
     """Drop what the tasks of a batch staged, unless the batch is committed: Spark also aborts after doubt."""
-    staged = [message for message in messages if message is not None and message.sink_id is not None]
+    staged = [message for message in messages if message is not None and message.sink_id]
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
         client = settings.connection.client()

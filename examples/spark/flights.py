@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the examples share: the flights as messages, a broker, and the choice of how many."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import tempfile
+from typing import TYPE_CHECKING
+
+from oxbus import Namespace
+from oxbus.demo.flights import COLUMNS, FLIGHTS, MISSING, write_numbered_csv
+from oxbus.management import ServiceBusAdministrationClient
+from pyspark.sql import functions as sf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from oxbus.bulk import BulkClient
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """Options that all examples take."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--flights", type=int, default=FLIGHTS, help="how many flights (default: all)")
+    return parser
+
+
+@contextlib.contextmanager
+def broker(directory: Path, *queues: str, **options: object) -> Iterator[str]:
+    """Serve a namespace with these partitioned queues; its connection string."""
+    with Namespace(directory, durability="os") as namespace:
+        admin = ServiceBusAdministrationClient(namespace)
+        for queue in queues:
+            admin.create_queue(queue, enable_partitioning=True, **options)  # type: ignore[arg-type]
+        with namespace.serve_bulk() as server:
+            yield server.connection_string
+
+
+def flights(spark: SparkSession, directory: Path, count: int) -> DataFrame:
+    """The first flights as messages: JSON under the tail number of the aircraft, which a few do not have."""
+    file = directory / "flights.csv"
+    write_numbered_csv(file)
+    read = spark.read.schema(", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
+    rows = read.option("header", "true").option("nullValue", MISSING).csv(str(file)).where(f"flight_id < {count}")
+    return rows.select(
+        sf.to_json(sf.struct(*COLUMNS)).alias("body"),
+        sf.col("tailnum").alias("partition_key"),
+        sf.concat(sf.lit("flight-"), "flight_id").alias("message_id"),
+    )
+
+
+def send(messages: DataFrame, connection_string: str, queue: str) -> None:
+    """Put messages into a queue, all together."""
+    target = {"connectionString": connection_string, "queue": queue, "delivery": "exactlyOnce"}
+    messages.write.format("oxbus").options(**target).mode("append").save()
+
+
+def active(client: BulkClient, queue: str) -> int:
+    """How many messages a queue has."""
+    return int(client.describe(queue)["active_messages"])
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A directory for one run."""
+    return tempfile.TemporaryDirectory(prefix="oxbus-example-")

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs in `examples/spark` do what they say, on real flights; two of them on all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from oxbus.demo.flights import FLIGHTS
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
+sys.path.insert(0, str(EXAMPLES))
+
+from dead_letters import analyse  # noqa: E402 (the examples are found from here on)
+from deduplication import send_twice  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from spark_broker import Broker
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
+]
+
+CANCELLED = {"EWR": 3239, "JFK": 1863, "LGA": 3153}
+"""Flights of the year without a departure, by origin."""
+
+
+def test_dead_letters_of_all_flights(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Each cancelled flight is a dead letter, and no other."""
+    broker.create("flights")
+    assert analyse(spark, broker.connection_string, tmp_path, FLIGHTS) == CANCELLED
+    assert broker.active("flights") == 0
+
+
+def test_duplicates_of_all_flights(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Each flight is kept once."""
+    broker.create("flights", requires_duplicate_detection=True)
+    assert send_twice(spark, broker.connection_string, tmp_path, FLIGHTS) == FLIGHTS
+
+
+def test_enrichment_survives_a_kill() -> None:
+    """Each flight is enriched once, although the driver is killed in the middle."""
+    command = [sys.executable, str(EXAMPLES / "enrichment.py"), "--flights", "20000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "20,000 are enriched, 20,000 different ones, 0 left" in done.stdout
