@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bulk drain: the tasks of a Spark job read the partitions of a namespace in a directory, and settle them afterwards.
 
-A task opens its partition, hands over what waits there and closes it. Nothing is locked and nothing settled by that, so a
+A task opens its partition, hands over what waits there and closes it. That locks and settles nothing, so a
 task that is run again hands over the same messages. Once they are where they should be, a second job settles them by
 number; settling again settles nothing. No server is needed; the directory must be one that all executors see.
 """
