@@ -4,6 +4,7 @@
     python bench/run.py                  everything
     python bench/run.py --case hash      hash, queue, arrow, bulk, stages, threads, latency, memory, backlog
     python bench/run.py --rounds 9       more rounds
+    python bench/run.py --case paths     rows through Spark by each path; only when asked for
     python bench/run.py --case durable   queues on disk; only when asked for, and with a file of its own
 
 The contenders of one case take turns within each round, so a busy machine slows all of them.
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import machine
 import memory
 import targets
-from cases import arrow, bulk, hashing, queueing, schedule, sessions, stages, threads, topics
+from cases import arrow, bulk, hashing, queueing, schedule, sessions, spark_paths, stages, threads, topics
 from cases.case import Case, seconds_of_one_round
 from targets import TARGETS, Target
 
@@ -46,6 +47,7 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
 }
 OTHERS = ("latency", "memory", "backlog")
 DURABLE = "durable"
+SPARK_PATHS = "paths"
 OURS = "oxbus"
 
 
@@ -218,7 +220,10 @@ def main() -> int:
     """Run what was asked for, print it, keep it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--case", action="append", choices=[*GROUPS, "spark", *OTHERS, DURABLE], help="only this; repeatable"
+        "--case",
+        action="append",
+        choices=[*GROUPS, "spark", *OTHERS, SPARK_PATHS, DURABLE],
+        help="only this; repeatable",
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-save", action="store_true", help="do not write a file into bench/results")
@@ -241,6 +246,8 @@ def main() -> int:
         run_memory(results)
     if "backlog" in chosen:
         run_backlog(min(options.rounds, 3), results)
+    if SPARK_PATHS in chosen:
+        run_cases(spark_paths.cases(), options.rounds, results)
     about_disk = run_durable(options, results) if DURABLE in chosen else {}
 
     print("\nTargets")

@@ -37,7 +37,7 @@ class Job:
 
     def commit(self) -> bool:
         """Publish them."""
-        return self.stages.commit_stages("sink", "query", 0, IDS)
+        return bool(self.stages.commit_stages("sink", "query", 0, IDS))
 
     def stage_and_commit(self) -> bool:
         """Do both."""
