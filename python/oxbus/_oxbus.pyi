@@ -35,6 +35,7 @@ __all__ = [
     "ServiceBusSender",
     "ServiceBusSession",
     "_Reservations",
+    "_Stages",
     "_Transaction",
     "_WakeTicket",
     "_WakeUps",
