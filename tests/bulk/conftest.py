@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from oxbus import Namespace
     from oxbus.bulk import BulkServer
 
-KEY = "a key of the tests, long enough"
-
 
 @pytest.fixture
 def server(namespace: Namespace) -> Iterator[BulkServer]:

@@ -38,14 +38,16 @@ pub(crate) fn status(kind: &FaultKind) -> StatusCode {
         | ErrorKind::EntityDisabled
         | ErrorKind::TransactionOver
         | ErrorKind::TransactionTimeout
-        | ErrorKind::NamespaceInUse => StatusCode::CONFLICT,
+        | ErrorKind::NamespaceInUse
+        | ErrorKind::ReservationFenced
+        | ErrorKind::CheckpointBehind => StatusCode::CONFLICT,
         ErrorKind::MessageSizeExceeded => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorKind::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
         ErrorKind::ServerBusy | ErrorKind::PartitionUnavailable | ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
         ErrorKind::NotSupported => StatusCode::NOT_IMPLEMENTED,
         ErrorKind::InvalidArgument | ErrorKind::InvalidRule | ErrorKind::KeyMismatch => StatusCode::BAD_REQUEST,
-        ErrorKind::Corrupt | ErrorKind::Storage | ErrorKind::Forked => StatusCode::INTERNAL_SERVER_ERROR,
+        // Corrupt, Storage, Forked.
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -65,6 +67,7 @@ impl IntoResponse for Refusal {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
     use oxbus_model::ErrorKind;
     use oxbus_wire::FaultKind;
 
@@ -76,6 +79,13 @@ mod tests {
             let status = status(&FaultKind::Broker(kind));
             assert!(status.is_client_error() || status.is_server_error(), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn only_what_the_server_cannot_help_is_an_internal_error() {
+        let internal = |kind: &ErrorKind| status(&FaultKind::Broker(*kind)) == StatusCode::INTERNAL_SERVER_ERROR;
+        let found: Vec<ErrorKind> = ErrorKind::ALL.into_iter().filter(internal).collect();
+        assert_eq!(found, [ErrorKind::Corrupt, ErrorKind::Storage, ErrorKind::Forked]);
     }
 
     #[test]

@@ -80,12 +80,11 @@ impl Link {
             if let Some(client) = generation.client.if_ours() {
                 return Ok(client);
             }
-            generation = match generation.child.get() {
-                Some(child) => child,
-                None => {
-                    let child = Generation::new(&self.address, self.ca_file.as_deref()).or_raise()?;
-                    generation.child.get_or_init(|| Box::new(child))
-                }
+            generation = if let Some(child) = generation.child.get() {
+                child
+            } else {
+                let child = Generation::new(&self.address, self.ca_file.as_deref()).or_raise()?;
+                generation.child.get_or_init(|| Box::new(child))
             };
         }
     }

@@ -123,13 +123,11 @@ pub(crate) fn routes(plane: Plane) -> Router {
 
 /// Lets so many requests through at a time.
 async fn bound(State(plane): State<Plane>, request: Request, next: Next) -> Response {
-    match plane.0.requests.try_acquire() {
-        Ok(_place) => next.run(request).await,
-        Err(_) => {
-            let detail = format!("the server works on {BULK_REQUESTS_MAX} requests already; wait, then try again");
-            Refusal::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
-        }
+    if let Ok(_place) = plane.0.requests.try_acquire() {
+        return next.run(request).await;
     }
+    let detail = format!("the server works on {BULK_REQUESTS_MAX} requests already; wait, then try again");
+    Refusal::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
 }
 
 async fn unknown(request: Request) -> Refusal {

@@ -83,25 +83,25 @@ async fn stage(State(plane): State<Plane>, Parameters(target): Parameters<Target
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Batch {
+struct Decision {
     sink: String,
     query: String,
     batch: u64,
     ids: Vec<String>,
 }
 
-async fn commit(State(plane): State<Plane>, Command(batch): Command<Batch>) -> Answer {
+async fn commit(State(plane): State<Plane>, Command(it): Command<Decision>) -> Answer {
     let committed = on_thread(move || {
         let stages = plane.namespace().stages();
-        stages.commit(&batch.sink, &batch.query, batch.batch, &batch.ids)
+        stages.commit(&it.sink, &it.query, it.batch, &it.ids)
     });
     Ok(Json(json!({ "committed": committed.await? })))
 }
 
-async fn abort(State(plane): State<Plane>, Command(batch): Command<Batch>) -> Answer {
+async fn abort(State(plane): State<Plane>, Command(it): Command<Decision>) -> Answer {
     let aborted = on_thread(move || {
         let stages = plane.namespace().stages();
-        stages.abort(&batch.sink, &batch.query, batch.batch, &batch.ids)
+        stages.abort(&it.sink, &it.query, it.batch, &it.ids)
     });
     aborted.await?;
     Ok(Json(json!({})))
