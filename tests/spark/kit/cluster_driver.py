@@ -48,6 +48,9 @@ def main() -> None:
         .config("spark.executor.memory", "512m")
         .config("spark.executor.cores", "1")
         .config("spark.locality.wait", "0s")
+        # No job begins before both executors are there.
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "180s")
         .config("spark.speculation", "true")
         .config("spark.speculation.interval", "100ms")
         .config("spark.speculation.multiplier", "1.1")
