@@ -102,10 +102,7 @@ fn each_fault(before: &FaultDisk, script: impl Fn(&FaultDisk) -> bool, check: im
             let disk = before.after_kill();
             disk.fail_at(disk.calls() + call, fault);
             let done = script(&disk);
-            for (way, disk) in [
-                ("killed", disk.after_kill()),
-                ("power cut", disk.after_power_cut(call as u64)),
-            ] {
+            for (way, disk) in [("killed", disk.after_kill()), ("power cut", disk.after_power_cut(call))] {
                 check(disk, done, &format!("{fault:?} at {call}, {way}"));
             }
         }
