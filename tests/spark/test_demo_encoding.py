@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import oxbus
 import pyarrow as pa
 import pytest
-from oxbus.demo.encoding import PARTITIONS, SCHEMA, encode_flights
+from oxbus.demo import bulk_path
+from oxbus.demo.encoding import PARTITIONS, SCHEMA, encode_flights, placed_flights
 from oxbus.demo.flights import COLUMNS, write_numbered_csv
 
 if TYPE_CHECKING:
@@ -27,13 +28,18 @@ pytestmark = [
 ROWS = 3000
 
 
-def test_flights_are_placed_ordered_and_encoded(spark: SparkSession, tmp_path: Path) -> None:
-    """Each flight arrives once as JSON, in its aircraft's partition, an aircraft's flights in the file's order."""
+def first_flights(tmp_path: Path) -> Path:
+    """The first lines of the real file."""
     whole, head = tmp_path / "whole.csv", tmp_path / "head.csv"
     write_numbered_csv(whole)
     with whole.open(encoding="utf-8") as lines, head.open("w", encoding="utf-8") as few:
         few.writelines(line for _, line in zip(range(ROWS + 1), lines, strict=False))
+    return head
 
+
+def test_flights_are_placed_ordered_and_encoded(spark: SparkSession, tmp_path: Path) -> None:
+    """Each flight arrives once as JSON, in its aircraft's partition, an aircraft's flights in the file's order."""
+    head = first_flights(tmp_path)
     seen: list[int] = []
     batches = encode_flights(spark, head, seen.append)
     table = pa.Table.from_batches(batches)
@@ -53,3 +59,11 @@ def test_flights_are_placed_ordered_and_encoded(spark: SparkSession, tmp_path: P
         by_aircraft.setdefault(flight["tailnum"], []).append(flight["flight_id"])
     del by_aircraft[None]  # type: ignore[arg-type]
     assert all(earlier < later for ids in by_aircraft.values() for earlier, later in pairwise(ids))
+
+
+def test_flights_by_the_bulk_path(spark: SparkSession, tmp_path: Path) -> None:
+    """All are loaded, found and settled, and every check says so."""
+    trip = bulk_path.travel(placed_flights(spark, first_flights(tmp_path)), tmp_path / "bus")
+    assert trip.rows == ROWS
+    assert [check.finding for check in trip.checks if not check.passed] == []
+    assert len(trip.checks) == 3

@@ -13,7 +13,8 @@ from oxbus.demo.flights import FLIGHTS
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
 sys.path.insert(0, str(EXAMPLES))
 
-from dead_letters import analyse  # noqa: E402 (the examples are found from here on)
+from bulk import load_by_aircraft  # noqa: E402 (the examples are found from here on)
+from dead_letters import analyse  # noqa: E402
 from deduplication import send_twice  # noqa: E402
 from enrichment import enrich_despite_a_kill  # noqa: E402
 
@@ -30,6 +31,16 @@ pytestmark = [
 
 CANCELLED = {"EWR": 3239, "JFK": 1863, "LGA": 3153}
 """Flights of the year without a departure, by origin."""
+
+
+AIRCRAFT = 4043
+"""Different tail numbers of the year."""
+
+
+def test_bulk_load_of_all_flights(spark: SparkSession, tmp_path: Path) -> None:
+    """Each flight is stored once, with its aircraft."""
+    found = load_by_aircraft(spark, tmp_path, FLIGHTS)
+    assert found == {"flights": FLIGHTS, "aircraft": AIRCRAFT, "misplaced": 0}
 
 
 def test_dead_letters_of_all_flights(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from oxbus.demo import bulk_path
 from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
 from oxbus.demo.flights import COLUMNS, FLIGHTS, FLIGHTS_WITHOUT_TAIL_NUMBER, MISSING, write_numbered_csv
 from oxbus.spark import partition_id
@@ -24,10 +25,10 @@ from oxbus.spark.local import local_session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from rich.progress import Progress
 
-__all__ = ["PARTITIONS", "SCHEMA", "encode_flights", "encode_with_spark", "pack"]
+__all__ = ["PARTITIONS", "SCHEMA", "encode_flights", "encode_with_spark", "pack", "placed_flights"]
 
 ROWS_PER_BATCH = 4096
 
@@ -49,7 +50,10 @@ def encode_with_spark(progress: Progress) -> EncodedFlights:
             started = time.perf_counter()
             batches = encode_flights(spark, numbered_csv, lambda rows: progress.advance(encoding, rows))
             seconds = time.perf_counter() - started
-    return EncodedFlights(batches, FLIGHTS, FLIGHTS_WITHOUT_TAIL_NUMBER, seconds)
+            loading = progress.add_task("loading in bulk and reading back", total=None)
+            bulk = bulk_path.travel(placed_flights(spark, numbered_csv), Path(directory, "bus"))
+            progress.update(loading, total=1, completed=1)
+    return EncodedFlights(batches, FLIGHTS, FLIGHTS_WITHOUT_TAIL_NUMBER, seconds, bulk)
 
 
 def encode_flights(
@@ -65,6 +69,17 @@ def encode_flights(
     Returns:
         Batches of `SCHEMA`; the flights of one aircraft follow each other in the order of the file.
     """
+    batches = []
+    aligned = placed_flights(spark, numbered_csv)
+    for packed in aligned.rdd.mapPartitions(pack).toLocalIterator(prefetchPartitions=True):
+        batch = pa.ipc.open_stream(packed).read_next_batch()
+        batches.append(batch)
+        on_rows(batch.num_rows)
+    return batches
+
+
+def placed_flights(spark: SparkSession, numbered_csv: Path) -> DataFrame:
+    """The flights with the partition that Spark computes, one task per partition, in the order of the file."""
     flights = (
         spark.read.schema(", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
         .option("header", "true")
@@ -75,14 +90,7 @@ def encode_flights(
     placed = flights.withColumn("spark_partition", partition_id("tailnum", PARTITIONS))
     # One task per partition; keyless flights have none and join any task.
     aimed = placed.selectExpr("*", f"coalesce(spark_partition, pmod(flight_id, {PARTITIONS})) AS task")
-    aligned = aimed.repartitionById(PARTITIONS, "task").drop("task").sortWithinPartitions("flight_id")
-
-    batches = []
-    for packed in aligned.rdd.mapPartitions(pack).toLocalIterator(prefetchPartitions=True):
-        batch = pa.ipc.open_stream(packed).read_next_batch()
-        batches.append(batch)
-        on_rows(batch.num_rows)
-    return batches
+    return aimed.repartitionById(PARTITIONS, "task").drop("task").sortWithinPartitions("flight_id")
 
 
 def pack(flights: Iterable[Row]) -> Iterator[bytes]:

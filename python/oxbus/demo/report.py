@@ -138,6 +138,7 @@ def _rates(report: Report) -> Table:
     some = f"{side_trips.SHARE:.0%} of the flights, in memory"
     for stage, key, how in (
         ("placed and encoded", "encode", "Spark on two cores, its start not counted"),
+        ("loaded in bulk", "bulk", "Spark's tasks into a directory, reading the file and a second try included"),
         ("sent", "send", f"one sender, send_arrow{journal}"),
         ("received and completed", "receive", f"competing receivers took {shares}{notes}"),
         ("through sessions", "sessions", f"{aircraft_sessions.RECEIVERS} receivers, {some}"),

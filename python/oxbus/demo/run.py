@@ -85,6 +85,7 @@ def run(
         *checks.check_delivery(sent.messages, deliveries, PARTITIONS, left_in_queue),
         *by_session.checks,
         *by_topic.checks,
+        *(encoded.bulk.checks if encoded.bulk else ()),
     ]
     told = [stories.lock_expiry(), stories.dead_letter()]
     progress.update(checking, total=1, completed=1)
@@ -109,6 +110,7 @@ def run(
             "receive": max(one.seconds for one in received),
             "sessions": by_session.seconds,
             "topic": by_topic.seconds,
+            "bulk": encoded.bulk.seconds if encoded.bulk else 0.0,
             "total": time.perf_counter() - began,
         },
         rows={
@@ -117,6 +119,7 @@ def run(
             "receive": sum(one.rows for one in received),
             "sessions": by_session.rows,
             "topic": by_topic.rows,
+            "bulk": encoded.bulk.rows if encoded.bulk else 0,
         },
         runs=runs,
     )
