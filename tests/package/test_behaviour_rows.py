@@ -36,7 +36,7 @@ def rows() -> list[Row]:
             inside = True
         elif inside and not set(line) <= set("|- :"):
             rules, status, here, test = cells
-            paths = [PAGE.parent / path for path in re.findall(r"\]\((\.\./tests/[\w/]+\.py)\)", test)]
+            paths = [PAGE.parent / path for path in re.findall(r"\]\((\.\./(?:tests|rust)/[\w/-]+\.(?:py|rs))\)", test)]
             found.append(Row(re.findall(r"B-\d{3}", rules), status, here, paths))
     return found
 

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a partition of an entity takes messages now: its health, its room, the memory limit.
 
-use oxbus_model::{Moment, Result};
+use oxbus_model::{Counter, Error, ErrorKind, Moment, Result};
+use oxbus_store::NumberedStore as _;
 
 use super::Queue;
 use crate::shard::Cell;
 
 /// Bytes a stored message takes beyond its record, for the memory limit.
 const SLOT_BYTES: usize = 40;
+
+/// A partition that has given out so many numbers takes no messages any more: each in flight finds one below the end.
+const NUMBERS_END: Counter = Counter(Counter::MAX.0 - (1 << 32));
 
 impl Queue {
     /// The cell that takes messages of so many bytes; refuses when it cannot now.
@@ -43,6 +47,9 @@ impl Queue {
     /// partition takes any is known.
     pub(super) fn make_room(&self, index: usize, bytes: usize) -> Result<&Cell> {
         let cell = self.cell_for_append(index);
+        if cell.main().next() > NUMBERS_END {
+            return Err(self.is_out_of_numbers(index));
+        }
         if cell.has_schedule() {
             // What became active before this message comes before it: by the exact time, which stamps this one.
             let clock = self.core().clock();
@@ -62,5 +69,50 @@ impl Queue {
             }
         }
         Ok(cell)
+    }
+
+    /// Numbers are never used again, so what they name stays what it is (B-108).
+    #[cold]
+    fn is_out_of_numbers(&self, index: usize) -> Error {
+        let detail = format!(
+            "the partition has given out all its sequence numbers; move its messages to a new entity: entity=`{}`, partition={}",
+            self.name().as_str(),
+            self.shard(index).id()
+        );
+        Error::new(ErrorKind::QuotaExceeded, detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Namespace, NamespaceOptions, ReceiverOptions};
+    use oxbus_model::message::Fields;
+    use oxbus_model::options::QueueSettings;
+
+    #[test]
+    fn a_partition_without_numbers_refuses_messages_b108() {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("in memory");
+        namespace
+            .create_queue("q", QueueSettings::default())
+            .expect("it is new");
+        let sender = namespace.sender("q").expect("it is there");
+        sender.send(&Fields::default(), None).expect("there are numbers");
+        let receiver = namespace
+            .receiver("q", ReceiverOptions::default())
+            .expect("it is there");
+        let received = receiver
+            .receive_now(1)
+            .expect("it works")
+            .map(|deliveries| deliveries.len());
+        assert_eq!(received, Some(1));
+        let cell = sender.queue().cell(0).expect("it was used");
+        let given_out = NUMBERS_END.0 - cell.main().next().0;
+        cell.main().reserve(given_out as usize);
+        sender.queue().make_room(0, 1).expect("the last number");
+        cell.main().reserve(1);
+        let refusal = sender.send(&Fields::default(), None).expect_err("there is none");
+        assert_eq!(refusal.kind(), ErrorKind::QuotaExceeded);
+        assert!(refusal.detail().contains("sequence numbers"), "{refusal}");
     }
 }
