@@ -88,7 +88,7 @@ def test_second_query_with_the_same_consumer(spark: SparkSession, broker: Broker
 
 
 def test_message_that_no_task_survives(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Each attempt after a lapse counts as a delivery; then its batch is dead-lettered, and the rest goes on."""
+    """Each new start of the query counts as a delivery; then its batch is dead-lettered, and the rest goes on."""
     broker.create("hospital", max_delivery_count=2)
     broker.fill("hospital", range(20))
     poison = "IF(CAST(CAST(body AS STRING) AS INT) = 13, raise_error('poison'), body)"
