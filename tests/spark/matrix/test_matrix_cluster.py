@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row 3 of the failure matrix where two executors are needed: speculation, and an executor that is lost."""
+"""The failure matrix where two executors are needed: speculation, and an executor that is lost."""
 
 from __future__ import annotations
 
