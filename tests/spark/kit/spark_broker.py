@@ -109,6 +109,11 @@ class Broker:
         """Wait until no reservation of a queue holds its messages."""
         self.wait_until(lambda: all(it["state"] != "live" for it in self.client.reservations(queue)), seconds)
 
+    def lock_end(self, queue: str) -> int:
+        """When the only reservation of a queue lapses, in milliseconds."""
+        (reservation,) = self.client.reservations(queue)
+        return int(reservation["expires_at_ms"])
+
     def wait_until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until a condition holds."""
         deadline = time.monotonic() + seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row 10 of the failure matrix, and the last batch of row 12: the broker goes and comes back."""
+"""The failure matrix: the broker goes and comes back."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows 8 and 9 of the failure matrix: a checkpoint is deleted, or is older than what is done."""
+"""The failure matrix: a checkpoint is deleted, or is older than what is done."""
 
 from __future__ import annotations
 

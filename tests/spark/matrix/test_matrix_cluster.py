@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row 3 of the failure matrix where two executors are needed: speculation, and an executor that is lost."""
+"""The failure matrix where two executors are needed: speculation, and an executor that is lost."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def test_two_executors_speculation_and_a_lost_executor(broker: Broker, tmp_path:
     faulty = {"testDirectory": str(tmp_path), "maxMessagesPerTrigger": str(ROWS)}
     given = {
         "rows": ROWS,
+        "directory": str(tmp_path),
         "in": broker.options("in"),
         "checkpoint": str(tmp_path / "checkpoint-"),
         "out_of": {"oxbus-overtaken": faulty | {"queue": "in"}, "oxbus-losing": faulty | {"queue": "first"}},
@@ -46,7 +47,8 @@ def test_two_executors_speculation_and_a_lost_executor(broker: Broker, tmp_path:
             check=False,
         )
     assert driver.returncode == 0, driver.stderr[-3000:]
-    assert json.loads(driver.stdout.splitlines()[-1]) == {"hosts": list(HOSTS)}
+    assert json.loads(driver.stdout.splitlines()[-1]) == {"rows": ROWS}
+    assert all((tmp_path / f"host-{host}").exists() for host in HOSTS)
     assert (tmp_path / "overtaken").exists()
     assert (tmp_path / "lost").exists()
     assert broker.numbers("second") == list(range(ROWS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows 1, 2, 4 and 5 of the failure matrix: the driver is killed, and a new one goes on from the checkpoint."""
+"""The failure matrix: the driver is killed, and a new one goes on from the checkpoint."""
 
 from __future__ import annotations
 

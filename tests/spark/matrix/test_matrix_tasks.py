@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row 3 of the failure matrix: a batch is read more than once, by another attempt of a task or by a second action."""
+"""The failure matrix: a batch is read more than once, by another attempt of a task or by a second action."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("oxbus.spark")
 
 _RENEWALS_PER_LOCK = 3
+_STOP_SECONDS = 5.0
+"""Longer than a renewal takes, unless the broker is away; then the thread is left to end with its process."""
 
 
 class Renewal:
@@ -33,7 +35,7 @@ class Renewal:
     def stop(self) -> None:
         """Let the locks end."""
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._lock_seconds / _RENEWALS_PER_LOCK):
