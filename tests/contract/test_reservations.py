@@ -744,14 +744,15 @@ def test_administrators_list_and_cancel(
         state="live",
         expires_at_utc=clock.now() + timedelta(seconds=LOCK_SECONDS),
     )
-    assert admin.list_reservations(queue_name, sub_queue="deadletter") == []
+    assert list(admin.list_reservations(queue_name, sub_queue="deadletter")) == []
     with pytest.raises(ValueError, match="dead-letter queue"):
         admin.list_reservations(queue_name, sub_queue="transferdeadletter")
 
     async def cancel() -> tuple[list[ReservationProperties], int]:
         async with AsyncAdministrationClient(namespace) as later:
-            return await later.list_reservations(queue_name), await later.cancel_reservation(queue_name, "c")
+            listed = [it async for it in later.list_reservations(queue_name)]
+            return listed, await later.cancel_reservation(queue_name, "c")
 
     assert asyncio.run(cancel()) == ([shown], 12)
     assert admin.cancel_reservation(queue_name, "c") == 0
-    assert admin.list_reservations(queue_name) == []
+    assert list(admin.list_reservations(queue_name)) == []

@@ -44,7 +44,7 @@ def as_rows(reservations: Iterable[dict[str, Any]]) -> list[list[object]]:
 
 def _list(options: Options) -> int:
     with open_place(options) as bus:
-        found = bus.admin.list_reservations(receivable(options), sub_queue=options.sub_queue)
+        found = list(bus.admin.list_reservations(receivable(options), sub_queue=options.sub_queue))
     shown = [asdict(reservation) for reservation in found]
     if options.json:
         print_json(plain(shown))

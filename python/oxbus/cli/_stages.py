@@ -52,7 +52,7 @@ def print_stages(stages: Iterable[StageProperties]) -> None:
 
 def _list(options: Options) -> int:
     with open_place(options) as bus:
-        stages = bus.admin.list_stages()
+        stages = list(bus.admin.list_stages())
         if options.json:
             print_json(plain(stages))
         else:

@@ -72,7 +72,7 @@ def _stats(options: Options) -> int:
                 raise CommandError(f"there is no such entity; `oxbus stats` shows all there are: `{options.entity}`")
         health = [_health(partition) for partition in bus.namespace.partition_health()]
         namespace = bus.namespace.statistics()
-        stages = bus.admin.list_stages()
+        stages = list(bus.admin.list_stages())
     if options.json:
         print_json({"namespace": plain(namespace), "entities": entities, "partitions": health, "stages": plain(stages)})
     elif options.entity is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oxbus._enums import ServiceBusSubQueue
+from oxbus._paging import ItemPaged
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,8 +45,8 @@ class ReservationCalls:
 
     def list_reservations(
         self, entity: str, *, sub_queue: ServiceBusSubQueue | str | None = None
-    ) -> list[ReservationProperties]:
-        """Return the reservations of an entity, by consumer and number.
+    ) -> ItemPaged[ReservationProperties]:
+        """Return the reservations of an entity, by consumer and number, as an iterator with `by_page`.
 
         Args:
             entity: A queue, or a subscription as ``topic/Subscriptions/subscription``.
@@ -56,7 +57,10 @@ class ReservationCalls:
             InvalidOperationError: It is a topic.
             ValueError: `sub_queue` is another one.
         """
-        found = self._namespace._reservations(_path(entity, sub_queue)).reservations()
+        path = _path(entity, sub_queue)
+        return ItemPaged(lambda: self._reservations(path))
+
+    def _reservations(self, path: str) -> list[ReservationProperties]:
         return [
             ReservationProperties(
                 consumer=info["consumer"],
@@ -67,7 +71,7 @@ class ReservationCalls:
                 state=info["state"],
                 expires_at_utc=info["expires_at"],
             )
-            for info in found
+            for info in self._namespace._reservations(path).reservations()
         ]
 
     def cancel_reservation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oxbus._paging import ItemPaged
 from oxbus.management._stages import StageProperties
 from oxbus.management._translation import utc
 
@@ -17,8 +18,14 @@ class StageCalls:
 
     _namespace: Namespace
 
-    def list_stages(self) -> list[StageProperties]:
-        """Return the stages of the namespace, oldest first: what tasks have put aside and no commit has published."""
+    def list_stages(self) -> ItemPaged[StageProperties]:
+        """Return the stages of the namespace, oldest first: what tasks have put aside and no commit has published.
+
+        An iterator with `by_page`, as other lists.
+        """
+        return ItemPaged(self._stages)
+
+    def _stages(self) -> list[StageProperties]:
         return [
             StageProperties(
                 stage_id=stage["id"],

@@ -77,9 +77,9 @@ class ServiceBusAdministrationClient:
     purge_messages = awaited(_Client.purge_messages)
     resubmit_dead_letters = awaited(_Client.resubmit_dead_letters)
 
-    list_reservations = awaited(_Client.list_reservations)
+    list_reservations = listed(_Client.list_reservations)
     cancel_reservation = awaited(_Client.cancel_reservation)
-    list_stages = awaited(_Client.list_stages)
+    list_stages = listed(_Client.list_stages)
     discard_stage = awaited(_Client.discard_stage)
 
     create_rule = awaited(_Client.create_rule)
