@@ -7,6 +7,8 @@ which looks at them and drops them; for reads a task makes them. So the ratio is
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import tempfile
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 QUEUE = "q"
 NOTHING = "nothing behind"
 OURS = "oxbus"
-ROWS = 200_000
+ROWS = 640_000
 BODY_BYTES = 1024
 PAGE_ROWS = 2048
 
@@ -59,8 +61,9 @@ class Place:
 @cache
 def session() -> SparkSession:
     """One Spark on two cores for all cases."""
-    # Lives as long as the process.
-    spark = local_session("oxbus bench").__enter__()
+    running = contextlib.ExitStack()
+    spark = running.enter_context(local_session("oxbus bench"))
+    atexit.register(running.close)
     register(spark)
     return spark
 
@@ -69,7 +72,7 @@ def frame() -> DataFrame:
     """The rows, in two tasks."""
     rows = session().range(0, ROWS, 1, 2)
     return rows.selectExpr(
-        f"cast(rpad(cast(id as string), {BODY_BYTES}, 'x') as binary) as body",
+        f"cast(concat(lpad(cast(id as string), 16, '0'), '{'x' * (BODY_BYTES - 16)}') as binary) as body",
         "concat('key-', id % 977) as partition_key",
     )
 
