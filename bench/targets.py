@@ -61,6 +61,7 @@ TARGETS = (
     Target("spark_bulk_drain/1KiB/2tasks", "Spark, bulk drain of a directory, rows/s", 6.0e5),
     Target("spark_write/1KiB/2tasks", "Spark, batch write through the broker, rows/s", 3.0e5),
     Target("spark_read/1KiB/2tasks", "Spark, batch read through the broker, rows/s", 3.0e5),
+    Target("spark_stream/1KiB/2tasks", "Spark, stream from queue to queue, exactly once, rows/s", 1.0e5),
     Target("receive_settle_arrow/100B/arrow_4096", "Arrow out and completed, msg/s", 5.0e6),
     Target("wake_up/100B/thread", "wake-up p50 / SimpleQueue", 1.3, "queue.SimpleQueue", False, "latency_us_p50"),
     Target("wake_up/100B/thread", "wake-up p99 / SimpleQueue", 1.3, "queue.SimpleQueue", False, "latency_us_p99"),

@@ -112,6 +112,21 @@ def _read(place: Place) -> int:
     return _count(session().read.format("oxbus").options(**place.options).schema(columns).load())
 
 
+def _stream(place: Place) -> int:
+    """From queue to queue, each message exactly once."""
+    if place.namespace is None:
+        raise RuntimeError("the namespace is not served")
+    admin = ServiceBusAdministrationClient(place.namespace)
+    admin.create_queue("out", enable_partitioning=True)
+    source = session().readStream.format("oxbus").options(**place.options, maxMessagesPerTrigger=160_000).load()
+    sink = source.select("body", "partition_key").writeStream.format("oxbus")
+    sink = sink.options(connectionString=place.options["connectionString"], queue="out")
+    query = sink.option("checkpointLocation", f"{place.path}-checkpoint").trigger(availableNow=True).start()
+    query.awaitTermination()
+    expect("messages left", admin.get_queue_runtime_properties(QUEUE).total_message_count, 0)
+    return admin.get_queue_runtime_properties("out").total_message_count or 0
+
+
 def _count(rows: DataFrame) -> int:
     """All columns travel to Spark, and a row is counted there."""
     return int(rows.selectExpr("sum(if(length(body) = 1024, 1, 0))").first()[0])
@@ -167,4 +182,5 @@ def cases() -> list[Case]:
         _case("spark_write", NOTHING, _consumed),
         _case("spark_read", OURS, _read, served=True, filled=True),
         _case("spark_read", NOTHING, _produced),
+        _case("spark_stream", OURS, _stream, served=True, filled=True),
     ]
