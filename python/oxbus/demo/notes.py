@@ -92,15 +92,18 @@ class KeptNotes(Notes):
 
     def encoded(self, encode: Callable[[], EncodedFlights]) -> EncodedFlights:
         """Return the messages to send; `encode` makes them when no earlier run did."""
+        bulk = None
         if not self._files.encoded.exists():
-            self._keep(encode())
+            fresh = encode()
+            self._keep(fresh)
+            bulk = fresh.bulk
         self.run = self._files.count_run()
         # What is sent and judged is what is kept, in the first run too.
         with pa.ipc.open_file(self._files.encoded) as file:
             batches = [file.get_batch(place) for place in range(file.num_record_batches)]
             known = {name.decode(): float(value) for name, value in file.schema.metadata.items()}
         plain = [batch.replace_schema_metadata(None) for batch in batches]
-        return EncodedFlights(plain, int(known["flights"]), int(known["keyless"]), known["encode_seconds"])
+        return EncodedFlights(plain, int(known["flights"]), int(known["keyless"]), known["encode_seconds"], bulk)
 
     def acknowledge(self, batches: int) -> None:
         """Note that so many batches are in the queue."""
