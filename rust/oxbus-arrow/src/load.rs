@@ -3,10 +3,10 @@
 
 use oxbus_broker::BulkLoad;
 use oxbus_model::message::{MessageId, PropertiesBuilder};
-use oxbus_model::{Error, PartitionId, Result};
+use oxbus_model::{PartitionId, Result};
 
 use crate::rows::Columns;
-use crate::send::NewId;
+use crate::send::{NewId, at_row};
 
 /// Adds the rows of a chunk to a bulk load; those without a key go to one partition. `first` is the number of the first row,
 /// for errors.
@@ -19,10 +19,7 @@ pub fn load(load: &mut BulkLoad, chunk: &Columns, first: u64, new_id: NewId, key
             }
             load.push(fields, keyless)
         });
-        pushed.map_err(|error| {
-            let number = first + row as u64;
-            Error::new(error.kind(), format!("row {number}: {}", error.detail()))
-        })?;
+        pushed.map_err(|error| at_row(first as usize + row, &error))?;
     }
     Ok(())
 }

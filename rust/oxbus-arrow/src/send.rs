@@ -88,22 +88,15 @@ impl<S: Borrow<Sender>> Outgoing<S> {
         let to = sender.borrow();
         to.check_sends()?;
         let serves = |it: &PartitionId| to.queue().shard(usize::from(it.0)).health().fault().is_none();
-        let keyless = to.turn().filter(serves).collect();
-        Ok(Self::with_keyless(sender, new_id, keyless))
-    }
-
-    fn with_keyless(sender: S, new_id: NewId, keyless: Vec<PartitionId>) -> Self {
-        Self {
+        Ok(Self {
             new_id,
-            groups: (0..sender.borrow().queue().partitions())
-                .map(|_| Group::default())
-                .collect(),
-            keyless,
+            groups: (0..to.queue().partitions()).map(|_| Group::default()).collect(),
+            keyless: to.turn().filter(serves).collect(),
             next_keyless: 0,
             number: 0,
             properties: PropertiesBuilder::default(),
             sender,
-        }
+        })
     }
 
     /// How many rows there are.

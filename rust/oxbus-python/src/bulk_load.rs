@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use oxbus_broker::{BulkLoad, Namespace, NamespaceOptions};
+use oxbus_broker::{BulkLoad, Namespace};
 use oxbus_model::{Error, ErrorKind, PartitionId};
 use pyo3::prelude::*;
 
@@ -20,7 +20,6 @@ struct Loading {
 /// See `oxbus.spark.bulk_load`.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _BulkLoad {
-    partitions: u16,
     keyless: PartitionId,
     /// `None` once it has ended.
     loading: Owned<Mutex<Option<Loading>>>,
@@ -47,18 +46,8 @@ impl _BulkLoad {
         keyless: u16,
         durability: Option<&str>,
     ) -> PyResult<Self> {
-        let mut store = options::store(Some(path), durability, None)?;
-        let durability = store
-            .as_ref()
-            .map(|store| store.durability)
-            .filter(|_| durability.is_some());
-        if let Some(store) = &mut store {
-            store.owned = Some(0);
-        }
-        let options = NamespaceOptions {
-            store,
-            ..NamespaceOptions::default()
-        };
+        let options = options::unowned(path, durability)?;
+        let durability = options.store.as_ref().map(|store| store.durability);
         let begin = || {
             let namespace = Namespace::open(options)?;
             let load = BulkLoad::begin(&namespace, queue, name, durability)?;
@@ -66,7 +55,6 @@ impl _BulkLoad {
         };
         let (partitions, load) = waiting::outside(py, begin)?.or_raise()?;
         Ok(Self {
-            partitions,
             keyless: PartitionId(keyless % partitions),
             loading: Owned::new(Mutex::new(Some(Loading { load, rows: 0 }))),
         })
@@ -106,11 +94,5 @@ impl _BulkLoad {
             .into_iter()
             .map(|it| (it.partition.0, it.rows, it.is_attached))
             .collect())
-    }
-
-    /// Partitions of the queue.
-    #[getter]
-    fn partitions(&self) -> u16 {
-        self.partitions
     }
 }

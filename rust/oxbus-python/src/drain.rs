@@ -7,7 +7,6 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use oxbus_arrow::TableBuilder;
-use oxbus_broker::NamespaceOptions;
 use oxbus_broker::client::Browsed;
 use oxbus_broker::entity::{Drained, Queue, Waiting};
 use oxbus_model::name::SubQueue;
@@ -32,14 +31,7 @@ pub(crate) struct _Drain {
 /// The partitions of the namespace that the partitions of an entity are in, of a namespace that nobody has to close.
 #[pyfunction]
 pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult<Vec<u16>> {
-    let mut store = options::store(Some(path), None, None)?;
-    if let Some(store) = &mut store {
-        store.owned = Some(0);
-    }
-    let options = NamespaceOptions {
-        store,
-        ..NamespaceOptions::default()
-    };
+    let options = options::unowned(path, None)?;
     let shards = waiting::outside(path.py(), || {
         let entity = oxbus_broker::Namespace::open(options)?.entity(entity_path)?;
         Ok((0..usize::from(entity.partitions()))

@@ -4,6 +4,7 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
+use oxbus_broker::NamespaceOptions;
 use oxbus_broker::durable::StoreOptions;
 use oxbus_model::caps::{PARTITIONS_MAX, PREFETCH_COUNT_MAX};
 use oxbus_model::name::SubQueue;
@@ -115,6 +116,18 @@ pub(crate) fn store(
         disk: None,
         segment_bytes: None,
     }))
+}
+
+/// A namespace in a directory of which nothing is owned: it is only known what there is.
+pub(crate) fn unowned(path: &Bound<'_, PyAny>, durability: Option<&str>) -> PyResult<NamespaceOptions> {
+    let store = store(Some(path), durability, None)?.map(|store| StoreOptions {
+        owned: Some(0),
+        ..store
+    });
+    Ok(NamespaceOptions {
+        store,
+        ..NamespaceOptions::default()
+    })
 }
 
 /// Partition ids as one bit each.

@@ -23,4 +23,11 @@ impl Queue {
         };
         (0..usize::from(self.partitions())).map(of_cell).collect()
     }
+
+    /// By cell, the number that the next message gets.
+    pub(crate) fn ends(&self) -> Vec<Counter> {
+        let cells = 0..usize::from(self.partitions());
+        let end = |index| self.cell(index).map_or(Counter::FIRST, |cell| cell.main().next());
+        cells.map(end).collect()
+    }
 }

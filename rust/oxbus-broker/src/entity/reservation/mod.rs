@@ -22,8 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use oxbus_store::NumberedStore;
+use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::shard_log::Room;
 
 use self::consumer::{Consumer, Phase, Reservation, State};
@@ -108,13 +107,6 @@ impl Queue {
         self.keep(&consumer, Room::Adds)?;
         drop(turn);
         Ok(acquired)
-    }
-
-    /// By cell, the number that the next message gets.
-    pub(crate) fn ends(&self) -> Vec<Counter> {
-        let cells = 0..usize::from(self.partitions());
-        let end = |index| self.cell(index).map_or(Counter::FIRST, |cell| cell.main().next());
-        cells.map(end).collect()
     }
 
     /// Brings what a consumer has into the journal and waits for that, if it is not there. Call it in the consumer's turn.
