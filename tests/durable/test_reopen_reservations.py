@@ -14,6 +14,7 @@ from oxbus.testing import heal, inject_fault
 from reserving import LOCK_SECONDS, Consumer, numbers_of, partition_of
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -209,7 +210,7 @@ def test_reservation_that_could_not_be_written_is_written_later(bus: Bus, key_of
 
 
 def test_killed_process_has_lost_no_plan(
-    tmp_path: Path, start_python: Callable[..., object], run_python: Callable[..., str]
+    tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]], run_python: Callable[..., str]
 ) -> None:
     """A process prints each plan that it was given and is killed; whoever opens the directory finds the last one."""
     setup = """
@@ -238,14 +239,14 @@ def test_killed_process_has_lost_no_plan(
     seen: dict[int, str] = {}
     for cycle in range(4):
         process = start_python(work, path, 2 * cycle + 1)
-        output, _ = process.communicate(timeout=120)  # type: ignore[attr-defined]
+        output, _ = process.communicate(timeout=120)
         for line in output.splitlines():
             n, _, numbers = line.partition(" ")
             # The last number of a cycle is the first of the next one.
             assert seen.setdefault(int(n), numbers) == numbers
     assert len(seen) == 9
-    numbers = [number for text in seen.values() for number in text.strip("[]").split(", ")]
-    assert len(set(numbers)) == len(numbers) == 90
+    planned = [number for text in seen.values() for number in text.strip("[]").split(", ")]
+    assert len(set(planned)) == len(planned) == 90
 
 
 def test_snapshot_under_way_knows_what_was_reserved(filled: Bus, clock: ManualClock) -> None:

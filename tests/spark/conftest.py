@@ -23,6 +23,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+HERE = Path(__file__).parent
+MARKS = (
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
+)
+"""What holds for every test in this folder."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder."""
+    for item in items:
+        if HERE in item.path.parents:
+            for mark in MARKS:
+                # Behind the marks of the test itself, which win.
+                item.add_marker(mark, append=True)
+            if "spark" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark on two cores that tries a task twice; its workers find the kit."""

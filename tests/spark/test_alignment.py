@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
-]
-
 UDFS = [partition_id_udf, partition_id_arrow_udf]
 
 

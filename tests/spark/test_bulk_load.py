@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
-]
-
 ROWS = 2000
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import oxbus
 import pyarrow as pa
-import pytest
 from oxbus.demo import bulk_path
 from oxbus.demo.encoding import PARTITIONS, SCHEMA, encode_flights, placed_flights
 from oxbus.demo.flights import COLUMNS, write_numbered_csv
@@ -18,12 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
-]
 
 ROWS = 3000
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from oxbus.demo.flights import FLIGHTS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
@@ -21,13 +20,6 @@ from enrichment import enrich_despite_a_kill  # noqa: E402
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from spark_broker import Broker
-
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
-]
 
 CANCELLED = {"EWR": 3239, "JFK": 1863, "LGA": 3153}
 """Flights of the year without a departure, by origin."""

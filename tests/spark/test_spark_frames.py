@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from spark_broker import Broker
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
-]
-
 ROWS = 1000
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from queries import SENT, forward, messages, until_done
 
 if TYPE_CHECKING:
@@ -13,13 +12,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from spark_broker import Broker
-
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
-]
 
 ROWS = 500
 

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from spark_broker import Broker
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
-]
-
 DRIVER = Path(__file__).parents[1] / "kit" / "dying_driver.py"
 
 LOGGED = {
@@ -38,8 +31,8 @@ LOGGED = {
 
 def logged(checkpoint: Path) -> tuple[int, int]:
     """How many batches the checkpoint has as planned and as done."""
-    planned, done = ((checkpoint / name) for name in ("offsets", "commits"))
-    return tuple(len([it for it in place.iterdir() if it.name.isdigit()]) for place in (planned, done))  # type: ignore[return-value]
+    planned, done = (sum(it.name.isdigit() for it in (checkpoint / name).iterdir()) for name in ("offsets", "commits"))
+    return planned, done
 
 
 def contents(broker: Broker, queue: str) -> list[tuple[Any, ...]]:
