@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from oxbus.spark.source.settings import SourceSettings
 
 
-class BatchReader(DataSourceReader):  # type: ignore[misc] # PySpark's classes are not typed here
+class BatchReader(DataSourceReader):
     """Reads between positions that are fixed when the query is planned, so that every action reads the same range."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:

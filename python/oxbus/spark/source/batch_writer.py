@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ONLY_BATCH = 0
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc] # PySpark's classes are not typed here
+class BatchWriter(DataSourceArrowWriter):
     """The writer of one batch write; Spark pickles this one instance to the tasks and to the commit.
 
     The commit is known under the write's own name or, with the option sinkId, under that: then a write that ran before

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PAUSE_SECONDS = 0.05
 
 
-class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc] # PySpark's are not typed here
+class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
     """The reader of a stream that browses."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:

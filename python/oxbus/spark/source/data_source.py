@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Each of Spark's planning workers needs one of these classes, so each is imported where it is made.
 
 
-class OxbusDataSource(DataSource):  # type: ignore[misc] # PySpark's classes are not typed here
+class OxbusDataSource(DataSource):
     """Queues, topics and subscriptions of a broker that serves bulk clients; see docs/guide/spark.md."""
 
     @classmethod

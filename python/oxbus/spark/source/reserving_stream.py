@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _UNLIMITED_BYTES = 1 << 50
 
 
-class ReservingStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc] # PySpark's are not typed here
+class ReservingStreamReader(DataSourceStreamReader, AvailableNow):
     """The reader of a stream that takes messages.
 
     The one that Spark calls on the driver is not the one that reads: that is another instance, pickled to the tasks,

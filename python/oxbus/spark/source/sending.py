@@ -33,7 +33,7 @@ _CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):  # type: ignore[misc] # PySpark's classes are not typed here
+class Written(WriterCommitMessage):
     """What one task wrote."""
 
     rows: int

@@ -27,7 +27,7 @@ _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 
 
-class OxbusStreamWriter(StreamWriter):  # type: ignore[misc] # PySpark's classes are not typed here
+class OxbusStreamWriter(StreamWriter):
     """The writer of one batch of a stream."""
 
     def __init__(self, settings: SinkSettings, schema: StructType) -> None:

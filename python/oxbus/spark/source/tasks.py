@@ -31,7 +31,7 @@ class Share:
 
 
 @dataclass(frozen=True, repr=False)
-class Task(InputPartition):  # type: ignore[misc] # PySpark's classes are not typed here
+class Task(InputPartition):
     """What one task of Spark reads."""
 
     shares: tuple[Share, ...]
