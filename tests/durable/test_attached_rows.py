@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import oxbus
@@ -336,3 +336,17 @@ def test_load_that_has_ended(path: Path) -> None:
         with pytest.raises(InvalidOperationError, match="ended"):
             call()
     assert bodies(path) == KEYS
+
+
+def test_name_is_forgotten_after_a_week(path: Path) -> None:
+    """It counts from the open that took the rows over, here after six days; then the same rows are another load."""
+    load(path, "job/0")
+    clock = ManualClock(datetime.now(tz=UTC))
+    for days, outcome in ((6, KNOWN), (2, KNOWN), (6, ATTACHED)):
+        clock.advance(days * 86_400)
+        with Namespace(path, clock=clock, durability="os"):
+            pass
+        assert load(path, "job/0") == outcome
+    with Namespace(path, clock=clock, durability="os") as namespace:
+        counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
+        assert counts.total_message_count == 2 * len(KEYS)

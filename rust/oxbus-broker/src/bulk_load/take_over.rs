@@ -9,9 +9,9 @@ use std::sync::Arc;
 use oxbus_model::caps::{ATTACHED_MS, ATTACHING_MS};
 use oxbus_model::{Error, PartitionId, Timestamp};
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
+use oxbus_store::file::{StageError, StageFile, StageHead, StageNames, stage_path};
 
-use super::{attached_at, attached_dir, begun_at};
+use super::{attached_at, attached_dir, begun_at, name_file};
 use crate::client::Sender;
 use crate::durable::Stores;
 use crate::entity::Queue;
@@ -64,6 +64,7 @@ pub(crate) fn take_over(
         disk: &*disk,
         dir: &dir,
         partition,
+        now,
         taken: Vec::new(),
         into: None,
     };
@@ -94,6 +95,7 @@ struct Taking<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
     partition: PartitionId,
+    now: Timestamp,
     /// Files whose rows are in the journal now.
     taken: Vec<PathBuf>,
     /// Who stored the last of them.
@@ -114,10 +116,22 @@ impl Taking<'_> {
             })?;
             let sender = Sender::new(queue);
             sender.take_rows_over(self.partition, &file.head().id, rows)?;
+            self.note_name(&sender, file.head())?;
             self.into = Some(sender);
         }
         self.taken.push(file.path().to_owned());
         Ok(())
+    }
+
+    /// Says anew that rows of that name were attached: the journal remembers it from now on, and as long as it does, rows of
+    /// that name must not be attached again.
+    fn note_name(&self, sender: &Sender, head: &StageHead) -> std::result::Result<(), Left> {
+        let identity = sender.queue().core().identity_key().identity(None, &head.id);
+        let name = self.dir.join(name_file(head.entity, identity, self.now));
+        match self.disk.create(&name) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StageError::Io(error).into()),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the rows durable, and only then removes their files.
