@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A message's whole life in a store — append, claim, complete — in the slot log and in its mutex twin.
 //!
-//! Ids read `cycle/store/shape`; throughput is messages per second over all threads.
-//! Two threads share one log: each appends, claims and completes, and what it claims may be the other's.
+//! Ids read `cycle/store/shape`; one thread. Where threads meet, see `twins`.
 
 #![expect(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
@@ -60,38 +58,12 @@ fn cycle(store: &dyn MessageStore, batch: usize, rounds: u64) {
 
 fn one_thread<S: MessageStore + Default>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, batch: usize) {
     group.throughput(Throughput::Elements(batch as u64));
-    group.bench_function(format!("{name}/threads_1/batch_{batch}"), |bencher| {
+    group.bench_function(format!("{name}/batch_{batch}"), |bencher| {
         let store = S::default();
         bencher.iter_custom(|rounds| {
             let start = Instant::now();
             cycle(&store, batch, rounds);
             start.elapsed()
-        });
-    });
-}
-
-fn two_threads<S: MessageStore + Default>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, batch: usize) {
-    group.throughput(Throughput::Elements(2 * batch as u64));
-    group.bench_function(format!("{name}/threads_2/batch_{batch}"), |bencher| {
-        bencher.iter_custom(|rounds| {
-            let store = S::default();
-            let gate = Barrier::new(2);
-            let elapsed = std::thread::scope(|scope| {
-                let run = || {
-                    gate.wait();
-                    let start = Instant::now();
-                    cycle(&store, batch, rounds);
-                    start.elapsed()
-                };
-                let other = scope.spawn(run);
-                let mine = run();
-                mine.max(other.join().expect("no panic in a bench thread"))
-            });
-            // What one thread could not claim, since the other was between append and claim, is still here.
-            let mut rest = Vec::new();
-            store.claim(usize::MAX, HOLD, NOW, &mut rest, &mut Vec::new());
-            assert_eq!(store.counts().locked, rest.len() as u64, "nothing is lost");
-            elapsed
         });
     });
 }
@@ -105,10 +77,6 @@ fn cycles(criterion: &mut Criterion) {
     for batch in [1, 32, 100] {
         one_thread::<SlotLog>(&mut group, "slot_log", batch);
         one_thread::<MutexLog>(&mut group, "mutex_log", batch);
-    }
-    for batch in [1, 32] {
-        two_threads::<SlotLog>(&mut group, "slot_log", batch);
-        two_threads::<MutexLog>(&mut group, "mutex_log", batch);
     }
     group.finish();
 }

@@ -66,7 +66,7 @@ impl SlotLog {
     ) -> usize {
         let mut taken = 0;
         let (out_before, expired_before) = (out.len(), expired.len());
-        for word in 0..segment.ready.len() {
+        for word in 0..segment.ready().len() {
             // A slot below those we took may become ready while we look: it is for the next claim.
             let mut ahead = u64::MAX;
             while taken < max {
@@ -142,7 +142,7 @@ fn take_bits(
     expired: &mut Vec<Removed>,
 ) -> usize {
     let mut taken = 0;
-    let mut got = segment.ready[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
+    let mut got = segment.ready()[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
     while got != 0 {
         let offset = word * 64 + got.trailing_zeros() as usize;
         got &= got - 1;

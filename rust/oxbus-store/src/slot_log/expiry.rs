@@ -131,7 +131,7 @@ impl SlotLog {
                 }
             }
             if bits != 0 {
-                segment.ready[word].fetch_or(bits, Ordering::AcqRel);
+                segment.ready()[word].fetch_or(bits, Ordering::AcqRel);
                 requeued += bits.count_ones() as usize;
             }
         }

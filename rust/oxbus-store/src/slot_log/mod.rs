@@ -47,7 +47,6 @@ mod stragglers;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crossbeam_utils::CachePadded;
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use crate::message_store::{
@@ -63,15 +62,23 @@ use segment::Segment;
 use slot::Slot;
 use stragglers::Stragglers;
 
+/// Where messages come in and go out: an append moves the first two, a claim reads the last two.
+/// They share a line of the cache, which a thread fetches once for both; what a log rarely writes is kept off it.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Ends {
+    /// Index the next message gets.
+    tail: AtomicU64,
+    /// Index below which every slot is published.
+    visible: AtomicU64,
+    /// Where a claim starts to look; see `ready`.
+    hint: AtomicU64,
+}
+
 /// Messages of one cell, lock-free.
 #[derive(Debug)]
 pub struct SlotLog {
-    /// Index the next message gets.
-    tail: CachePadded<AtomicU64>,
-    /// Index below which every slot is published.
-    visible: CachePadded<AtomicU64>,
-    /// Where a claim starts to look; see `ready`.
-    hint: CachePadded<AtomicU64>,
+    ends: Ends,
     /// No lock ends before this tick.
     earliest: AtomicU64,
     /// Sweeps begun and sweeps ended; while they differ, `earliest` says nothing.
@@ -88,9 +95,11 @@ impl SlotLog {
     /// An empty log; the first message gets counter 1. It holds no segment until then.
     pub fn new() -> Self {
         Self {
-            tail: CachePadded::new(AtomicU64::new(0)),
-            visible: CachePadded::new(AtomicU64::new(0)),
-            hint: CachePadded::new(AtomicU64::new(0)),
+            ends: Ends {
+                tail: AtomicU64::new(0),
+                visible: AtomicU64::new(0),
+                hint: AtomicU64::new(0),
+            },
             earliest: AtomicU64::new(Ticks::NEVER.0),
             sweeps_begun: AtomicU64::new(0),
             sweeps_ended: AtomicU64::new(0),
@@ -112,7 +121,7 @@ impl SlotLog {
 
     #[inline]
     fn visible(&self) -> u64 {
-        self.visible.load(Ordering::Acquire)
+        self.ends.visible.load(Ordering::Acquire)
     }
 }
 
@@ -236,7 +245,7 @@ impl NumberedStore for SlotLog {
     }
 
     fn next(&self) -> Counter {
-        Counter(self.tail.load(Ordering::SeqCst) + 1)
+        Counter(self.ends.tail.load(Ordering::SeqCst) + 1)
     }
 
     fn is_settled(&self, before: Counter) -> bool {

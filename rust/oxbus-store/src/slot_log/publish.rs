@@ -22,7 +22,7 @@ impl SlotLog {
     /// Sets `count` consecutive indexes aside and returns the first.
     #[inline]
     pub(super) fn reserve_indexes(&self, count: u64) -> u64 {
-        self.tail.fetch_add(count, Ordering::SeqCst)
+        self.ends.tail.fetch_add(count, Ordering::SeqCst)
     }
 
     #[inline]
@@ -40,7 +40,7 @@ impl SlotLog {
         let slot = &segment.slots[offset];
         slot.fill(message.record, enqueued_at, message.expires_at);
         if phase == READY {
-            segment.ready[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
+            segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
         }
         slot.publish(State::fresh(phase));
         self.show(index, index + 1, &guard);
@@ -92,6 +92,7 @@ impl SlotLog {
         let mut seen = start;
         loop {
             let swapped = self
+                .ends
                 .visible
                 .compare_exchange(seen, end, Ordering::SeqCst, Ordering::SeqCst);
             if swapped.is_ok() {
@@ -99,7 +100,7 @@ impl SlotLog {
             }
             // Our states before this read; the closer's `visible` before its read of our states.
             fence(Ordering::SeqCst);
-            seen = self.visible.load(Ordering::SeqCst);
+            seen = self.ends.visible.load(Ordering::SeqCst);
             if seen < start || seen >= end {
                 // A gap before us: its closer takes us along. Or a closer already did.
                 return;
@@ -112,10 +113,11 @@ impl SlotLog {
     /// Moves `visible` on from `from` while somebody else's slots there are published.
     fn show_further(&self, mut from: u64, guard: &Guard) {
         fence_after_rmw();
-        while self.tail.load(Ordering::SeqCst) > from {
+        while self.ends.tail.load(Ordering::SeqCst) > from {
             let to = self.published_from(from, guard);
             if to == from
                 || self
+                    .ends
                     .visible
                     .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
                     .is_err()
@@ -168,7 +170,7 @@ impl Segment {
             let low = start.saturating_sub(word * 64);
             let high = (end - word * 64).min(64);
             let mask = (u64::MAX >> (64 - (high - low))) << low;
-            self.ready[word].fetch_or(mask, Ordering::Relaxed);
+            self.ready()[word].fetch_or(mask, Ordering::Relaxed);
         }
     }
 }

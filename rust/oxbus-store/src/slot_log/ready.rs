@@ -43,7 +43,7 @@ impl SlotLog {
     /// Read it before `visible`, and both before the bits.
     #[inline]
     pub(super) fn hint(&self) -> Hint {
-        Hint(self.hint.load(Ordering::Acquire))
+        Hint(self.ends.hint.load(Ordering::Acquire))
     }
 
     /// Moves the hint up to `number`, when nobody moved it since `seen` was read.
@@ -52,6 +52,7 @@ impl SlotLog {
         let raised = seen.raised(number);
         // Losing is harmless: the next claim looks at a few segments more.
         let _ = self
+            .ends
             .hint
             .compare_exchange(seen.0, raised.0, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -61,7 +62,8 @@ impl SlotLog {
     pub(super) fn lower_hint(&self, number: u64) {
         let mut seen = self.hint();
         while let Err(newer) =
-            self.hint
+            self.ends
+                .hint
                 .compare_exchange_weak(seen.0, seen.lowered(number).0, Ordering::AcqRel, Ordering::Acquire)
         {
             seen = Hint(newer);
@@ -71,7 +73,7 @@ impl SlotLog {
     /// Makes the slot at `offset` claimable. Its state is ready and the caller owns it until this call.
     #[inline]
     pub(super) fn set_ready(&self, segment: &Segment, offset: usize) {
-        segment.ready[offset / 64].fetch_or(1 << (offset % 64), Ordering::AcqRel);
+        segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::AcqRel);
         self.lower_hint(segment.number);
     }
 
@@ -95,7 +97,7 @@ impl SlotLog {
                 break;
             }
             if let Some(segment) = self.directory.get(number, guard)
-                && (0..segment.ready.len()).any(|word| segment.ready_below(word, visible) != 0)
+                && (0..segment.ready().len()).any(|word| segment.ready_below(word, visible) != 0)
             {
                 if number > hint.number() {
                     self.raise_hint(hint, number);
@@ -118,7 +120,7 @@ impl Segment {
     /// Ready bits of a word, without those at or above `visible`.
     #[inline]
     pub(super) fn ready_below(&self, word: usize, visible: u64) -> u64 {
-        let bits = self.ready[word].load(Ordering::Acquire);
+        let bits = self.ready()[word].load(Ordering::Acquire);
         if bits == 0 {
             return 0;
         }

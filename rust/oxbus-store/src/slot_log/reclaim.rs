@@ -27,7 +27,7 @@ impl SlotLog {
     /// Unlinks a segment without messages and empties one with few, once it is wholly visible.
     #[cold]
     pub(super) fn tidy(&self, segment: &Segment, left: usize, guard: &Guard) {
-        let visible = self.visible.load(Ordering::SeqCst);
+        let visible = self.ends.visible.load(Ordering::SeqCst);
         if segment.end() > visible || left > segment.slots.len() / 8 {
             return;
         }

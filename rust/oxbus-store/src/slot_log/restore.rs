@@ -12,7 +12,7 @@ use super::epoch::{self, Guard};
 use super::segment::place;
 use super::slot::{FREE, MOVED, READY, Slot, State};
 use super::stragglers::Stragglers;
-use super::{CachePadded, SlotLog};
+use super::{Ends, SlotLog};
 use crate::message_store::{Phase, Restored};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -25,10 +25,12 @@ impl SlotLog {
         let first = ready.first().map_or(tail, |restored| restored.message.counter.0 - 1);
         let first_segment = place(first).0;
         let log = Self {
-            tail: CachePadded::new(AtomicU64::new(tail)),
-            visible: CachePadded::new(AtomicU64::new(tail)),
-            // A hint is a segment's number, under a version that begins at 0.
-            hint: CachePadded::new(AtomicU64::new(first_segment)),
+            ends: Ends {
+                tail: AtomicU64::new(tail),
+                visible: AtomicU64::new(tail),
+                // A hint is a segment's number, under a version that begins at 0.
+                hint: AtomicU64::new(first_segment),
+            },
             directory: Directory::starting_at(first_segment),
             stragglers: Stragglers::with(waiting),
             ..Self::new()
@@ -43,7 +45,7 @@ impl SlotLog {
             filled = Some(number);
             let segment = log.directory.get_or_add(number, &guard);
             segment.slots[offset].restore(restored);
-            segment.ready[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
+            segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
         }
         log.finish_segment(filled, tail, &guard);
         let (last, used) = place(tail);

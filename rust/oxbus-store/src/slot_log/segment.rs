@@ -30,16 +30,22 @@ const LATER: u64 = 2;
 /// Ready words of a segment.
 pub(super) const WORDS: usize = LATER.div_ceil(64) as usize;
 
-/// Slots of one segment.
+/// Slots of one segment. What every thread reads is on one line of the cache, what each claim changes on the next.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Segment {
     pub(super) number: u64,
     /// Index of the first slot.
     pub(super) first: u64,
     pub(super) slots: Box<[Slot]>,
-    pub(super) ready: [AtomicU64; WORDS],
     pub(super) earliest: AtomicU64,
+    changing: Changing,
+}
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Changing {
+    ready: [AtomicU64; WORDS],
     gone: AtomicU32,
 }
 
@@ -50,10 +56,18 @@ impl Segment {
             number,
             first,
             slots: (0..len).map(|_| Slot::free()).collect(),
-            ready: std::array::from_fn(|_| AtomicU64::new(0)),
             earliest: AtomicU64::new(Ticks::NEVER.0),
-            gone: AtomicU32::new(0),
+            changing: Changing {
+                ready: std::array::from_fn(|_| AtomicU64::new(0)),
+                gone: AtomicU32::new(0),
+            },
         }
+    }
+
+    /// Ready bits, one per slot.
+    #[inline]
+    pub(super) fn ready(&self) -> &[AtomicU64; WORDS] {
+        &self.changing.ready
     }
 
     /// Index after the last slot.
@@ -65,20 +79,20 @@ impl Segment {
     /// Slots that still hold, or will hold, a message.
     #[inline]
     pub(super) fn left(&self) -> usize {
-        self.slots.len() - self.gone.load(Ordering::SeqCst) as usize
+        self.slots.len() - self.changing.gone.load(Ordering::SeqCst) as usize
     }
 
     /// Counts `n` more slots whose phase is final; returns how many are left.
     #[inline]
     pub(super) fn add_gone(&self, n: usize) -> usize {
-        let before = self.gone.fetch_add(n as u32, Ordering::SeqCst) as usize;
+        let before = self.changing.gone.fetch_add(n as u32, Ordering::SeqCst) as usize;
         self.slots.len() - before - n
     }
 
     /// True when some ready bit is set.
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
-        self.ready.iter().any(|word| word.load(Ordering::Acquire) != 0)
+        self.ready().iter().any(|word| word.load(Ordering::Acquire) != 0)
     }
 
     pub(super) fn bytes(&self) -> usize {
