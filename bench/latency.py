@@ -7,7 +7,6 @@ The sender waits until the receiver has waited for a moment, so that each sample
 from __future__ import annotations
 
 import queue
-import statistics
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -16,12 +15,18 @@ from cases.bus import open_bus
 from cases.case import expect
 from oxbus import ServiceBusMessage, ServiceBusReceivedMessage
 from peers.peeklock import Message, PeekLockQueue
+from targets import OURS, PEEKLOCK, SIMPLE_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 SAMPLES = 2000
+CALLS = 100_000
+PACED_MESSAGES = 20
 SETTLE_SECONDS = 0.0005
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
+PLAIN = "oxbus, plain queue"
+PARTITIONED = "oxbus, partitioned queue"
 BODY = b"x" * 100
 
 
@@ -89,17 +94,84 @@ def simple_queue_times(samples: int = SAMPLES) -> list[float]:
 CONTENDERS = {"oxbus": oxbus_times, "PeekLock in Python": peeklock_times, "queue.SimpleQueue": simple_queue_times}
 
 
-def measure(rounds: int = 3) -> dict[str, dict[str, float]]:
-    """Median over interleaved rounds of the 50th and 99th percentile, per contender."""
-    percentiles: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTENDERS}
-    for _ in range(rounds):
-        for name, times_of in CONTENDERS.items():
-            cuts = statistics.quantiles(times_of(), n=100)
-            percentiles[name].append((cuts[49], cuts[98]))
-    return {
-        name: {
-            "latency_us_p50": statistics.median(p50 for p50, _ in found),
-            "latency_us_p99": statistics.median(p99 for _, p99 in found),
-        }
-        for name, found in percentiles.items()
-    }
+def plain_calls(samples: int = CALLS) -> dict[str, list[float]]:
+    """Microseconds of each call of a cycle in one thread, ours."""
+    bus = open_bus()
+    send, receive, complete = bus.sender.send_messages, bus.receiver.receive_messages, bus.receiver.complete_message
+    found: dict[str, list[float]] = {"send": [], "receive": [], "complete": []}
+    clock = time.perf_counter
+    try:
+        for _ in range(samples):
+            began = clock()
+            send(ServiceBusMessage(BODY))
+            sent = clock()
+            (message,) = receive(max_wait_time=0)
+            received = clock()
+            complete(message)
+            ended = clock()
+            found["send"].append((sent - began) * 1e6)
+            found["receive"].append((received - sent) * 1e6)
+            found["complete"].append((ended - received) * 1e6)
+        expect("messages left", bus.left(), 0)
+    finally:
+        bus.close()
+    return found
+
+
+def paced(messages: int = PACED_MESSAGES) -> dict[str, list[float]]:
+    """Microseconds from a send to a waiting receiver at one message per second, to a plain and a partitioned queue.
+
+    Both wait in the same process; a message goes to one of them each half second.
+    """
+    found: dict[str, list[float]] = {PLAIN: [], PARTITIONED: []}
+    buses = {name: open_bus(partitioned=name == PARTITIONED) for name in found}
+    sent_at = dict.fromkeys(found, 0.0)
+
+    def wait_for_each(name: str) -> None:
+        receiver = buses[name].receiver
+        for _ in range(messages):
+            (message,) = receiver.receive_messages(max_wait_time=30)
+            found[name].append((time.perf_counter() - sent_at[name]) * 1e6)
+            expect("the body", b"".join(message.body or ()), BODY)
+            receiver.complete_message(message)
+
+    threads = [threading.Thread(target=wait_for_each, args=(name,)) for name in found]
+    for thread in threads:
+        thread.start()
+    due = time.perf_counter()
+    for _ in range(messages):
+        for name, bus in buses.items():
+            due += 0.5
+            time.sleep(max(0.0, due - time.perf_counter()))
+            sent_at[name] = time.perf_counter()
+            bus.sender.send_messages(ServiceBusMessage(BODY))
+    for thread in threads:
+        thread.join()
+    for bus in buses.values():
+        expect("messages left", bus.left(), 0)
+        bus.close()
+    return found
+
+
+CONTENDERS = {OURS: oxbus_times, PEEKLOCK: peeklock_times, SIMPLE_QUEUE: simple_queue_times}
+
+
+def wake_ups(rounds: int = 3) -> dict[str, list[list[float]]]:
+    """The samples of each contender, round by round, in turns."""
+    found: dict[str, list[list[float]]] = {name: [] for name in CONTENDERS}
+    for number in range(rounds):
+        for name in CONTENDERS if number % 2 == 0 else reversed(CONTENDERS):
+            found[name].append(CONTENDERS[name]())
+    return found
+
+
+def percentile(samples: list[float], share: float) -> float:
+    """The sample that `share` of a hundred do not exceed."""
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share / 100))]
+
+
+def distribution(samples: list[float]) -> dict[str, float]:
+    """The percentiles that describe a distribution; those that a few samples decide are left out."""
+    found = {str(share): percentile(samples, share) for share in PERCENTILES if len(samples) * (100 - share) >= 500}
+    return {name: float(f"{value:.4g}") for name, value in found.items()}

@@ -31,6 +31,22 @@ def description() -> dict[str, object]:
     }
 
 
+def cpu_ticks() -> tuple[int, int]:
+    """Ticks that all processors counted since the system started, and those taken away by other guests of the host."""
+    try:
+        fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    except OSError:
+        return 0, 0
+    counts = [int(field) for field in fields]
+    return sum(counts[:8]), counts[7] if len(counts) > 7 else 0
+
+
+def noise_since(before: tuple[int, int]) -> dict[str, float]:
+    """How busy others kept the machine since `before`: the share of stolen time, and the load at the end."""
+    total, stolen = (now - then for now, then in zip(cpu_ticks(), before, strict=True))
+    return {"stolen_share": round(stolen / total, 4) if total else 0.0, "load_after": os.getloadavg()[0]}
+
+
 def _first_value(path: str, name: str) -> str | None:
     try:
         for line in Path(path).read_text(encoding="utf-8").splitlines():

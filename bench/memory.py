@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resident bytes per stored message, and rates with a large backlog.
+"""Resident bytes per stored message.
 
 Each figure comes from a fresh process, so that one contender's freed memory is never another's.
 A process fills a queue with distinct 100-byte bodies and reads its resident size before and after.
@@ -17,7 +17,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 100
 CHUNK = 10_000
+ON_DISK = "oxbus, on disk"
+BYTES_ON_DISK_MAX = 64
+"""The memory limit per message of the queue on disk: too little for the bodies."""
+CACHE = Path(__file__).parent / ".cache" / "data"
 
 
 def resident_bytes() -> int:
@@ -72,6 +75,18 @@ def _fill_peeklock(messages: int) -> Any:
     return peer
 
 
+def _fill_ceiling(messages: int) -> Any:
+    import ceiling  # noqa: PLC0415
+
+    compiled = ceiling.load()
+    if compiled is None:
+        raise SystemExit("no C compiler here")
+    queue = compiled.Queue()
+    for start in range(0, messages, CHUNK):
+        queue.send_many([body_of(number) for number in range(start, start + CHUNK)])
+    return queue
+
+
 def _fill_deque(messages: int) -> Any:
     return deque(body_of(number) for number in range(messages))
 
@@ -80,12 +95,51 @@ CONTENDERS: dict[str, Callable[[int], Any]] = {
     "oxbus, lists of 100": _fill_in_batches,
     "oxbus, Arrow": _fill_by_arrow,
     "PeekLock in Python": _fill_peeklock,
+    "ceiling (C)": _fill_ceiling,
     "collections.deque of bytes": _fill_deque,
 }
 
 
+def _on_disk(messages: int) -> float:
+    """Bytes per message of a durable queue that may keep next to no bodies in memory; in this process."""
+    import tempfile  # noqa: PLC0415
+
+    import oxbus  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+    from oxbus import ServiceBusClient  # noqa: PLC0415
+    from oxbus.management import ServiceBusAdministrationClient  # noqa: PLC0415
+
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        path = Path(folder) / "namespace"
+        limit = BYTES_ON_DISK_MAX * messages
+        with oxbus.Namespace(path, durability="os", memory_limit_bytes=limit) as namespace:
+            admin = ServiceBusAdministrationClient(namespace)
+            admin.create_queue("bench", enable_partitioning=True)
+            client = ServiceBusClient(namespace)
+            sender = client.get_queue_sender("bench")
+
+            def send(count: int) -> None:
+                for start in range(0, count, 1000):
+                    bodies = [body_of(number) for number in range(start, start + 1000)]
+                    sender.send_arrow(pa.record_batch({"body": pa.array(bodies, pa.binary())}))
+                pa.default_memory_pool().release_unused()
+
+            send(CHUNK)
+            before = resident_bytes()
+            send(messages)
+            after = resident_bytes()
+            stored = admin.get_queue_runtime_properties("bench").total_message_count
+            if stored != messages + CHUNK:
+                raise SystemExit(f"{stored} messages stored instead of {messages + CHUNK}")
+            client.close()
+    return (after - before) / messages
+
+
 def _one(contender: str, messages: int) -> float:
     """Bytes per message, in this process."""
+    if contender == ON_DISK:
+        return _on_disk(messages)
     fill = CONTENDERS[contender]
     keep_warm = fill(CHUNK)  # imports, thread pools and first segments are not the messages' bytes
     before = resident_bytes()
@@ -98,69 +152,15 @@ def _one(contender: str, messages: int) -> float:
 def bytes_per_message(contender: str, messages: int = 1_000_000) -> float:
     """Bytes per message, in a process of its own."""
     command = [sys.executable, __file__, "--one", contender, "--messages", str(messages)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(answer.stdout))
-
-
-def backlog_rates(backlog: int, sample: int = 50_000) -> dict[str, float]:
-    """Messages per second of each operation while about `backlog` messages are waiting."""
-    import pyarrow as pa  # noqa: PLC0415
-    from cases.bus import open_bus  # noqa: PLC0415
-    from cases.case import expect  # noqa: PLC0415
-    from oxbus import ServiceBusMessage  # noqa: PLC0415
-
-    bus = open_bus()
-    for start in range(0, backlog, CHUNK):
-        bodies = [body_of(number) for number in range(start, min(start + CHUNK, backlog))]
-        bus.sender.send_arrow(pa.record_batch({"body": pa.array(bodies, pa.binary())}))
-    bodies = [body_of(number) for number in range(sample)]
-    rates = {}
-
-    # The backlog stays about as large as it was: as many are sent as are taken, a little at a time.
-    spent = {"send single": 0.0, "receive + complete single": 0.0, "send by 100": 0.0, "receive + complete by 100": 0.0}
-    counts = dict.fromkeys(spent, 0)
-    step = 1000
-    for start in range(0, sample, step):
-        part = bodies[start : start + step]
-        began = time.perf_counter()
-        for body in part:
-            bus.sender.send_messages(ServiceBusMessage(body))
-        spent["send single"] += time.perf_counter() - began
-        counts["send single"] += step
-
-        began = time.perf_counter()
-        for _ in range(step):
-            (message,) = bus.receiver.receive_messages(max_wait_time=0)
-            bus.receiver.complete_message(message)
-        spent["receive + complete single"] += time.perf_counter() - began
-        counts["receive + complete single"] += step
-
-        began = time.perf_counter()
-        for first in range(0, step, 100):
-            bus.sender.send_messages([ServiceBusMessage(body) for body in part[first : first + 100]])
-        spent["send by 100"] += time.perf_counter() - began
-        counts["send by 100"] += step
-
-        taken = 0
-        began = time.perf_counter()
-        while taken < step:
-            messages = bus.receiver.receive_messages(min(100, step - taken), max_wait_time=0)
-            bus.receiver.complete_messages(messages)
-            taken += len(messages)
-        spent["receive + complete by 100"] += time.perf_counter() - began
-        counts["receive + complete by 100"] += step
-    expect("messages left", bus.left(), backlog)
-    bus.close()
-    for operation, seconds in spent.items():
-        rates[operation] = counts[operation] / seconds
-    return rates
 
 
 def main() -> None:
     """Print bytes per message of every contender."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=1_000_000, help="how many to store")
-    parser.add_argument("--one", choices=list(CONTENDERS), help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=[*CONTENDERS, ON_DISK], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(_one(options.one, options.messages)))

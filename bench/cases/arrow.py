@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import ceiling
 import pyarrow as pa
+from targets import CEILING
 
 from cases.bus import Bus, bodies_of, open_bus
 from cases.case import Case, expect
+from cases.peer_queues import ceiling_by_hundred
 
 ROWS = 4096
 BATCHES = 4
@@ -98,6 +101,92 @@ def _check_drained(bus: Bus, count: int) -> None:
     expect("messages left", bus.left(), 0)
 
 
+# --- the ceiling, columns in and out: the same ring, one hold of its mutex for a batch
+
+
+def _ceiling_filled(columns: pa.Array) -> Any:
+    queue = ceiling.load().Queue()  # type: ignore[union-attr]  # the case exists only then
+    _ceiling_send((queue, columns))
+    return queue
+
+
+def _ceiling_send(state: tuple[Any, pa.Array]) -> None:
+    queue, columns = state
+    _, offsets, data = columns.buffers()
+    for _ in range(BATCHES):
+        queue.send_columns(offsets.address, data.address, len(columns))
+
+
+def _ceiling_receive(queue: Any) -> list[tuple[Any, Any, pa.Array]]:
+    taken = []
+    while (answer := queue.receive_columns(ROWS))[0]:
+        rows, numbers, tokens, offsets, data = answer
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        taken.append((numbers, tokens, pa.Array.from_buffers(pa.binary(), rows, buffers)))
+    return taken
+
+
+def _ceiling_receive_and_settle(queue: Any) -> int:
+    count = 0
+    while (answer := queue.receive_columns(ROWS))[0]:
+        rows, numbers, tokens, offsets, data = answer
+        pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        queue.complete_columns(numbers, tokens)
+        count += rows
+    return count
+
+
+def _ceiling_settle(state: tuple[Any, list[Any]]) -> None:
+    for numbers, tokens, _ in state[1]:
+        state[0].complete_columns(numbers, tokens)
+
+
+def _ceiling_check_received(_queue: Any, taken: list[Any]) -> None:
+    bodies = pa.concat_arrays([column for _, _, column in taken])
+    expect("rows received", len(bodies), ROWS * BATCHES)
+    expect("different bodies", len(bodies.unique()), ROWS)
+
+
+def _ceiling_cases(size: int, payload: str) -> list[Case]:
+    if ceiling.load() is None:
+        return []
+    columns = keyless_batch(size).column("body")
+
+    def case(operation: str, prepare: Any, run: Any, check: Any) -> Case:
+        return Case(f"{operation}/{payload}/arrow_{ROWS}", CEILING, ROWS * BATCHES, prepare, run, check)
+
+    def empty() -> tuple[Any, pa.Array]:
+        return ceiling.load().Queue(), columns  # type: ignore[union-attr]  # the case exists only then
+
+    def filled() -> Any:
+        return _ceiling_filled(columns)
+
+    def locked() -> tuple[Any, list[Any]]:
+        queue = filled()
+        return queue, _ceiling_receive(queue)
+
+    def check_sent(state: tuple[Any, Any], _answer: None) -> None:
+        expect("messages in the ceiling", len(state[0]), ROWS * BATCHES)
+
+    def check_settled(state: tuple[Any, Any], _answer: None) -> None:
+        expect("messages left", len(state[0]), 0)
+
+    def check_drained(queue: Any, count: int) -> None:
+        expect("rows received", count, ROWS * BATCHES)
+        expect("messages left", len(queue), 0)
+
+    bodies = bodies_of(size, ROWS * BATCHES)
+    return [
+        case("send_arrow", empty, _ceiling_send, check_sent),
+        case("send_arrow_keyed", empty, _ceiling_send, check_sent),
+        case("receive_arrow", filled, _ceiling_receive, _ceiling_check_received),
+        case("settle_arrow", locked, _ceiling_settle, check_settled),
+        case("receive_settle_arrow", filled, _ceiling_receive_and_settle, check_drained),
+        *ceiling_by_hundred(f"send_arrow/{payload}/arrow_{ROWS}", bodies, sends=True),
+        *ceiling_by_hundred(f"receive_settle_arrow/{payload}/arrow_{ROWS}", bodies, sends=False),
+    ]
+
+
 def cases() -> list[Case]:
     """Sending with and without keys, receiving, settling, and receiving with settling."""
     return [case for size, payload in ((100, "100B"), (1024, "1KiB")) for case in _cases_of(size, payload)]
@@ -122,4 +211,5 @@ def _cases_of(size: int, payload: str) -> list[Case]:
         case(
             "receive_settle_arrow", lambda: _filled(keyless_batch(size)), _receive_and_settle, _check_drained, Bus.close
         ),
+        *_ceiling_cases(size, payload),
     ]

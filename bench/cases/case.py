@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Point:
+    """Where a case stands in a sweep; all cases of one axis take turns within each round."""
+
+    axis: str
+    """What is varied: threads, batch, body."""
+    at: int
+    """Its value here."""
+    line: str
+    """What stays the same along a line of the plot beside the contender: `single`, `batch_100`."""
+
+
+@dataclass(frozen=True)
 class Case:
     """A measurement of one contender.
 
@@ -31,6 +43,8 @@ class Case:
     check: Callable[[Any, Any], None]
     """Raises `WrongAnswerError` when the answer is not right."""
     dispose: Callable[[Any], None] = lambda _state: None
+    point: Point | None = None
+    """None outside of sweeps."""
 
     def __str__(self) -> str:
         return f"{self.id} by {self.contender}"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import ceiling
@@ -12,8 +12,10 @@ import numpy as np
 import oxbus
 import pyarrow as pa
 from peers import xxhash_loop
+from targets import CEILING, TWO_THREADS
 
 from cases.case import Case, expect
+from cases.sweeps import together
 
 KEYS = 1_000_000
 PARTITIONS = 16
@@ -53,6 +55,26 @@ def _ceiling(keys: pa.Array) -> Any:
     return pa.array(out)
 
 
+def _ceiling_of_list(keys: list[str]) -> Any:
+    compiled = ceiling.load()
+    assert compiled is not None  # the case exists only then
+    out = np.empty(len(keys), np.int32)
+    compiled.partition_ids_of_list(keys, out.ctypes.data, PARTITIONS)
+    return pa.array(out)
+
+
+def _two_threads(keys: pa.Array) -> Any:
+    half = len(keys) // 2
+    answers: list[Any] = [None, None]
+
+    def hash_part(side: int) -> None:
+        part = keys.slice(0, half) if side == 0 else keys.slice(half)
+        answers[side] = pa.array(oxbus.partition_ids(part, PARTITIONS))
+
+    together([partial(hash_part, side) for side in range(2)])
+    return pa.concat_arrays(answers)
+
+
 def cases() -> list[Case]:
     """Ours over Arrow and over a list, the loop, and the ceiling where a compiler is at hand."""
     arrow, listed = "partition_ids/16-36B/arrow_1m", "partition_ids/16-36B/list_1m"
@@ -63,9 +85,13 @@ def cases() -> list[Case]:
     def ours(keys: Any) -> Any:
         return oxbus.partition_ids(keys, PARTITIONS)
 
-    compiled = [Case(arrow, "ceiling (C)", KEYS, arrow_keys, _ceiling, _check)] if ceiling.load() else []
+    compiled = [
+        Case(arrow, CEILING, KEYS, arrow_keys, _ceiling, _check),
+        Case(listed, CEILING, KEYS, text_keys, _ceiling_of_list, _check),
+    ]
     return [
-        *compiled,
+        *(compiled if ceiling.load() else []),
+        Case(arrow, TWO_THREADS, KEYS, arrow_keys, _two_threads, _check),
         Case(arrow, "oxbus", KEYS, arrow_keys, ours, _check),
         Case(arrow, "xxhash loop", KEYS, text_keys, loop, _check),
         Case(listed, "oxbus", KEYS, text_keys, ours, _check),

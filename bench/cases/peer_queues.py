@@ -9,6 +9,7 @@ from typing import Any
 
 import ceiling
 from peers.peeklock import Message, PeekLockQueue
+from targets import CEILING, CEILING_BATCH
 
 from cases.bus import BATCH, bodies_of, hundreds
 from cases.case import Case, expect
@@ -126,6 +127,42 @@ def _ceiling_cycle_by_hundred(state: Peer) -> int:
     return count
 
 
+def _ceiling_send_single(state: Peer) -> None:
+    send = state.queue.send
+    for body in state.bodies:
+        send(body)
+
+
+def _ceiling_send_by_hundred(state: Peer) -> None:
+    send, bodies = state.queue.send_many, state.bodies
+    for start in range(0, len(bodies), BATCH):
+        send(bodies[start : start + BATCH])
+
+
+def _ceiling_send_made_before(state: Peer) -> None:
+    send = state.queue.send_many
+    for bodies in state.prepared:
+        send(bodies)
+
+
+def _ceiling_prepare(state: Peer) -> Peer:
+    state.prepared = hundreds(state.bodies)
+    return state
+
+
+def _ceiling_filled(state: Peer) -> Peer:
+    _ceiling_send_by_hundred(state)
+    return state
+
+
+def _ceiling_drain_by_hundred(state: Peer) -> int:
+    receive, complete, count = state.queue.receive, state.queue.complete_many, 0
+    while messages := receive(BATCH):
+        complete(messages)
+        count += len(messages)
+    return count
+
+
 # --- the cases
 
 
@@ -137,13 +174,37 @@ def _simple_case(bench_id: str, bodies: list[bytes]) -> Case:
     return Case(bench_id, "queue.SimpleQueue", len(bodies), lambda: bodies, _simple_cycle, _simple_check)
 
 
-def _ceiling_case(bench_id: str, bodies: list[bytes], run: Any) -> list[Case]:
+def _ceiling_case(
+    bench_id: str,
+    bodies: list[bytes],
+    run: Any,
+    check: Any = _peek_check_drained,
+    ready: Any = lambda state: state,
+    contender: str = CEILING,
+) -> list[Case]:
     compiled = ceiling.load()
     if compiled is None:
         return []
-    return [
-        Case(bench_id, "ceiling (C)", len(bodies), lambda: Peer(compiled.Queue(), bodies), run, _peek_check_drained)
-    ]
+    return [Case(bench_id, contender, len(bodies), lambda: ready(Peer(compiled.Queue(), bodies)), run, check)]
+
+
+def ceiling_cycle(bench_id: str, bodies: list[bytes], shape: str) -> list[Case]:
+    """The ceiling beside a cycle of ours: it knows neither ids nor sessions nor rules, and does the rest."""
+    return _ceiling_case(bench_id, bodies, _ceiling_cycle_single if shape == "single" else _ceiling_cycle_by_hundred)
+
+
+def ceiling_sends(bench_id: str, bodies: list[bytes]) -> list[Case]:
+    """The ceiling beside single sends of ours."""
+    return _ceiling_case(bench_id, bodies, _ceiling_send_single, _peek_check_sent)
+
+
+def ceiling_by_hundred(bench_id: str, bodies: list[bytes], *, sends: bool) -> list[Case]:
+    """The ceiling's lists of 100, sent or received and completed, beside columns of ours."""
+    if sends:
+        return _ceiling_case(bench_id, bodies, _ceiling_send_by_hundred, _peek_check_sent, contender=CEILING_BATCH)
+    return _ceiling_case(
+        bench_id, bodies, _ceiling_drain_by_hundred, _peek_check_drained, _ceiling_filled, CEILING_BATCH
+    )
 
 
 def cases(messages: int) -> list[Case]:
@@ -160,12 +221,15 @@ def cases(messages: int) -> list[Case]:
             *_ceiling_case(hundred, bodies, _ceiling_cycle_by_hundred),
         ]
     bodies = bodies_of(100, messages)
+    made_before, drained = "send/100B/batch_100_made_before", "receive_complete/100B/batch_100"
     return [
         *found,
         _peek_case("send/100B/single", bodies, _peek_send_single, _peek_check_sent),
+        *ceiling_sends("send/100B/single", bodies),
         _peek_case("send/100B/batch_100", bodies, _peek_send_by_hundred, _peek_check_sent),
-        _peek_case("send/100B/batch_100_made_before", bodies, _peek_send_made_before, _peek_check_sent, _peek_prepare),
-        _peek_case(
-            "receive_complete/100B/batch_100", bodies, _peek_drain_by_hundred, _peek_check_drained, _peek_filled
-        ),
+        *_ceiling_case("send/100B/batch_100", bodies, _ceiling_send_by_hundred, _peek_check_sent),
+        _peek_case(made_before, bodies, _peek_send_made_before, _peek_check_sent, _peek_prepare),
+        *_ceiling_case(made_before, bodies, _ceiling_send_made_before, _peek_check_sent, _ceiling_prepare),
+        _peek_case(drained, bodies, _peek_drain_by_hundred, _peek_check_drained, _peek_filled),
+        *_ceiling_case(drained, bodies, _ceiling_drain_by_hundred, _peek_check_drained, _ceiling_filled),
     ]

@@ -114,6 +114,7 @@ def cases(messages: int = 10_000) -> list[Case]:
                 return open_bus(bodies, partitioned=False, requires_duplicate_detection=drops)
 
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check_drained, Bus.close))
+        found += peer_queues.ceiling_cycle(bench_id, bodies, shape)
     return [
         *found,
         _case("send/100B/single", bodies, _send_single, _check_sent),

@@ -13,6 +13,7 @@ from targets import FEW_SCHEDULED
 
 from cases.bus import BATCH, QUEUE, Bus, bodies_of, hundreds
 from cases.case import Case, expect
+from cases.peer_queues import ceiling_cycle
 
 FEW = 10_000
 STEP = timedelta(seconds=1)
@@ -71,4 +72,4 @@ def cases(messages: int = 1_000_000) -> list[Case]:
                 Bus.close,
             )
         )
-    return found
+    return [*found, *ceiling_cycle("schedule_receive/100B/batch_100", bodies_of(100, messages), "batch_100")]

@@ -10,6 +10,7 @@ from targets import WITH_SESSIONS
 
 from cases.bus import BATCH, QUEUE, Bus, bodies_of, open_bus
 from cases.case import Case, expect
+from cases.peer_queues import ceiling_cycle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +120,7 @@ def cases(messages: int = 10_000) -> list[Case]:
                 return open_bus(bodies, requires_session=requires)
 
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check, Bus.close))
+        found += ceiling_cycle(bench_id, bodies, shape)
     accept = Case(
         "accept_next/1B/100k_sessions", "oxbus", MANY // 10, _open_many, _accept_many, _check_accepted, Bus.close
     )

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
+import ceiling
 from oxbus import ServiceBusMessage
 from peers.peeklock import Message, PeekLockQueue
+from targets import CEILING
 
 from cases.bus import QUEUE, Bus, bodies_of, open_bus
 from cases.case import Case, expect
@@ -110,6 +113,38 @@ def _run_peeklock(state: Peer, size: int) -> int:
     return sum(_together([*senders, *[drain] * SIDES])[SIDES:])
 
 
+def _run_ceiling(state: Peer, size: int) -> int:
+    quota = _Quota(len(state.bodies))
+    queue = state.queue
+
+    def send(bodies: list[bytes]) -> None:
+        for start in range(0, len(bodies), size):
+            if size > 1:
+                queue.send_many(bodies[start : start + size])
+            else:
+                queue.send(bodies[start])
+
+    def drain() -> int:
+        count = 0
+        more = True
+        while more and quota.left:
+            taken = queue.receive(size)
+            if not taken:
+                time.sleep(0)  # it cannot wait
+                continue
+            if size > 1:
+                queue.complete_many(taken)
+            else:
+                queue.complete(taken[0])
+            count += len(taken)
+            more = quota.take(len(taken))
+        return count
+
+    half = len(state.bodies) // SIDES
+    senders = [lambda part=state.bodies[side * half : (side + 1) * half]: send(part) for side in range(SIDES)]
+    return sum(_together([*senders, *[drain] * SIDES])[SIDES:])
+
+
 def _check_bus(bus: Bus, count: int) -> None:
     expect("messages received", count, len(bus.bodies))
     expect("messages left", bus.left(), 0)
@@ -133,6 +168,12 @@ def cases(messages: int = 40_000) -> list[Case]:
         def peers(state: Peer, size: int = size) -> int:
             return _run_peeklock(state, size)
 
+        def limit(state: Peer, size: int = size) -> int:
+            return _run_ceiling(state, size)
+
+        if (compiled := ceiling.load()) is not None:
+            queue = compiled.Queue
+            found.append(Case(name, CEILING, messages, lambda queue=queue: Peer(queue(), bodies), limit, _check_peek))
         found += [
             Case(name, "oxbus", messages, lambda: open_bus(bodies), ours, _check_bus, Bus.close),
             Case(name, "PeekLock in Python", messages, lambda: Peer(PeekLockQueue(), bodies), peers, _check_peek),

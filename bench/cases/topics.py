@@ -11,6 +11,7 @@ from targets import BY_TOPIC, HUNDRED
 
 from cases.bus import BATCH, QUEUE, Bus, bodies_of
 from cases.case import Case, expect
+from cases.peer_queues import ceiling_cycle, ceiling_sends
 
 RULES = 10_000
 WANTED = "wanted"
@@ -90,6 +91,8 @@ def cases(messages: int = 10_000) -> list[Case]:
             ready = partial(_open, bodies, subscriptions)
             bench_id = f"send_receive_complete/100B/{shape}_{ending}"
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check, Bus.close))
+        for ending in ("with_subject", "to_subscriptions"):
+            found += ceiling_cycle(f"send_receive_complete/100B/{shape}_{ending}", bodies, shape)
     rules = partial(_open_rules, bodies)
     found.append(Case("send/100B/single_10k_rules", "oxbus", len(bodies), rules, _send_only, _check, Bus.close))
-    return found
+    return [*found, *ceiling_sends("send/100B/single_10k_rules", bodies)]

@@ -26,7 +26,7 @@ def load() -> Any | None:
     try:
         flags = ["-O3", "-shared", "-fPIC", f"-I{headers}"]
         subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
-        spec = importlib.util.spec_from_file_location("ceiling", library)
+        spec = importlib.util.spec_from_file_location("compiled_ceiling", library)
         if spec is None or spec.loader is None:
             return None
         module = importlib.util.module_from_spec(spec)

@@ -4,7 +4,10 @@
  *
  * Queue: a body is copied into a ring under one mutex, a receive locks a slot and copies the body into a new bytes
  * object, a complete checks the token and frees the slot. No partitions, properties, expiry, limits or waiting.
- * partition_ids: XXH64 of each value of an Arrow string array, straight from its buffers.
+ * Columns: the same ring, but bodies come from the buffers of one Arrow array and go into the buffers of another, with
+ * one hold of the mutex for all rows; no Python object per message.
+ * partition_ids: XXH64 of each value of an Arrow string array, straight from its buffers; partition_ids_of_list: of
+ * each `str` of a list, whose text Python keeps beside it.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -126,6 +129,100 @@ static PyObject *queue_complete_many(Queue *self, PyObject *messages) {
     Py_RETURN_NONE;
 }
 
+/* --- columns: addresses of Arrow buffers in, bytes objects that Arrow takes over as buffers out */
+
+static PyObject *queue_send_columns(Queue *self, PyObject *args) { /* (offsets, data, rows) */
+    unsigned long long offsets_at, data_at;
+    Py_ssize_t rows, row;
+    if (!PyArg_ParseTuple(args, "KKn", &offsets_at, &data_at, &rows)) return NULL;
+    const int32_t *offsets = (const int32_t *)(uintptr_t)offsets_at;
+    const char *data = (const char *)(uintptr_t)data_at;
+    int failed = 0;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&self->mutex);
+    for (row = 0; row < rows && !failed; row++) {
+        uint32_t length = (uint32_t)(offsets[row + 1] - offsets[row]);
+        char *copy = malloc(length ? length : 1);
+        failed = copy == NULL || (self->tail - self->head > self->mask && grow(self) < 0);
+        if (failed) {
+            free(copy);
+            break;
+        }
+        memcpy(copy, data + offsets[row], length);
+        self->slots[self->tail++ & self->mask] = (Slot){copy, length, SLOT_READY, 0};
+    }
+    pthread_mutex_unlock(&self->mutex);
+    Py_END_ALLOW_THREADS
+    if (failed) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *queue_receive_columns(Queue *self, PyObject *max_count) { /* (rows, numbers, tokens, offsets, data) */
+    Py_ssize_t wanted = PyLong_AsSsize_t(max_count);
+    if (wanted < 0) return PyErr_Occurred() ? NULL : (PyErr_SetString(PyExc_ValueError, "negative count"), NULL);
+    pthread_mutex_lock(&self->mutex);
+    uint64_t first = self->next, ready = self->tail - first, count = (uint64_t)wanted < ready ? (uint64_t)wanted : ready;
+    uint64_t token = self->token + 1, total = 0;
+    for (uint64_t n = first; n != first + count; n++) {
+        Slot *slot = &self->slots[n & self->mask];
+        slot->state = SLOT_LOCKED;
+        slot->token = ++self->token;
+        total += slot->length;
+    }
+    self->next += count;
+    pthread_mutex_unlock(&self->mutex);
+    PyObject *numbers = PyBytes_FromStringAndSize(NULL, count * 8), *tokens = PyBytes_FromStringAndSize(NULL, count * 8);
+    PyObject *offsets = PyBytes_FromStringAndSize(NULL, (count + 1) * 4), *data = PyBytes_FromStringAndSize(NULL, total);
+    PyObject *answer = NULL;
+    if (numbers && tokens && offsets && data) {
+        uint64_t *number = (uint64_t *)PyBytes_AS_STRING(numbers), *lock = (uint64_t *)PyBytes_AS_STRING(tokens);
+        int32_t *offset = (int32_t *)PyBytes_AS_STRING(offsets);
+        char *at = PyBytes_AS_STRING(data), *start = at;
+        Py_BEGIN_ALLOW_THREADS
+        pthread_mutex_lock(&self->mutex); /* another thread may let the ring grow */
+        for (uint64_t row = 0; row < count; row++) {
+            Slot *slot = &self->slots[(first + row) & self->mask];
+            number[row] = first + row;
+            lock[row] = token + row;
+            offset[row] = (int32_t)(at - start);
+            memcpy(at, slot->body, slot->length);
+            at += slot->length;
+        }
+        pthread_mutex_unlock(&self->mutex);
+        offset[count] = (int32_t)(at - start);
+        Py_END_ALLOW_THREADS
+        answer = Py_BuildValue("nOOOO", (Py_ssize_t)count, numbers, tokens, offsets, data);
+    }
+    Py_XDECREF(numbers);
+    Py_XDECREF(tokens);
+    Py_XDECREF(offsets);
+    Py_XDECREF(data);
+    return answer;
+}
+
+static PyObject *queue_complete_columns(Queue *self, PyObject *args) { /* (numbers, tokens) */
+    PyObject *numbers, *tokens;
+    if (!PyArg_ParseTuple(args, "SS", &numbers, &tokens)) return NULL;
+    Py_ssize_t rows = PyBytes_GET_SIZE(numbers) / 8, row;
+    const uint64_t *number = (const uint64_t *)PyBytes_AS_STRING(numbers);
+    const uint64_t *lock = (const uint64_t *)PyBytes_AS_STRING(tokens);
+    if (PyBytes_GET_SIZE(tokens) / 8 != rows) return PyErr_SetString(PyExc_ValueError, "columns differ in length"), NULL;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&self->mutex);
+    for (row = 0; row < rows; row++) {
+        Slot *slot = &self->slots[number[row] & self->mask];
+        if (number[row] < self->head || number[row] >= self->next || slot->token != lock[row]) break;
+        if (slot->state != SLOT_LOCKED) break;
+        slot->state = SLOT_DONE;
+        free(slot->body);
+    }
+    while (self->head != self->next && self->slots[self->head & self->mask].state == SLOT_DONE) self->head++;
+    pthread_mutex_unlock(&self->mutex);
+    Py_END_ALLOW_THREADS
+    if (row < rows) return PyErr_SetString(PyExc_ValueError, "not locked by this token"), NULL;
+    Py_RETURN_NONE;
+}
+
 static Py_ssize_t queue_length(Queue *self) { return (Py_ssize_t)(self->tail - self->head); }
 
 static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *names) {
@@ -151,13 +248,16 @@ static PyMethodDef queue_methods[] = {
     {"receive", (PyCFunction)queue_receive, METH_O, "Lock up to n; a list of (number, token, body)."},
     {"complete", (PyCFunction)queue_complete, METH_O, "Free one locked message."},
     {"complete_many", (PyCFunction)queue_complete_many, METH_O, "Free a list of locked messages."},
+    {"send_columns", (PyCFunction)queue_send_columns, METH_VARARGS, "Copy the values of an Arrow binary array in."},
+    {"receive_columns", (PyCFunction)queue_receive_columns, METH_O, "Lock up to n; their numbers, tokens and bodies."},
+    {"complete_columns", (PyCFunction)queue_complete_columns, METH_VARARGS, "Free what these numbers and tokens lock."},
     {NULL},
 };
 
 static PySequenceMethods queue_as_sequence = {.sq_length = (lenfunc)queue_length};
 
 static PyTypeObject QueueType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "ceiling.Queue",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "compiled_ceiling.Queue",
     .tp_basicsize = sizeof(Queue),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = queue_new,
@@ -219,14 +319,32 @@ static PyObject *partition_ids(PyObject *module, PyObject *args) { /* (offsets, 
     Py_RETURN_NONE;
 }
 
+static PyObject *partition_ids_of_list(PyObject *module, PyObject *args) { /* (list of str, out, partitions) */
+    PyObject *keys;
+    unsigned long long out_at;
+    unsigned partitions;
+    if (!PyArg_ParseTuple(args, "O!KI", &PyList_Type, &keys, &out_at, &partitions)) return NULL;
+    int32_t *out = (int32_t *)(uintptr_t)out_at;
+    if (partitions == 0 || (partitions & (partitions - 1)))
+        return PyErr_SetString(PyExc_ValueError, "partitions must be a power of two"), NULL;
+    for (Py_ssize_t row = 0; row < PyList_GET_SIZE(keys); row++) {
+        Py_ssize_t length;
+        const char *text = PyUnicode_AsUTF8AndSize(PyList_GET_ITEM(keys, row), &length);
+        if (text == NULL) return NULL;
+        out[row] = xxh64((const uint8_t *)text, length) & (partitions - 1);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
+    {"partition_ids_of_list", partition_ids_of_list, METH_VARARGS, "Hash each text of a list."},
     {"partition_ids", partition_ids, METH_VARARGS, "Hash the values of an Arrow string array, by buffer addresses."},
     {NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "ceiling", "A yardstick.", -1, module_methods};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "compiled_ceiling", "A yardstick.", -1, module_methods};
 
-PyMODINIT_FUNC PyInit_ceiling(void) {
+PyMODINIT_FUNC PyInit_compiled_ceiling(void) {
     PyObject *self = PyModule_Create(&module);
     if (self == NULL || PyType_Ready(&QueueType) < 0) return NULL;
     if (PyModule_AddObjectRef(self, "Queue", (PyObject *)&QueueType) < 0) return NULL;

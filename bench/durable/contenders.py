@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cases.bus import bodies_of
-from peers.durable.contract import Level, UnavailableError
-from peers.durable.nats_jetstream import NatsJetStream
-from peers.durable.oxbus_queue import OxbusQueue
-from peers.durable.persist_queue import PersistQueue
-from peers.durable.redis_streams import RedisStreams
-from peers.durable.sqlite_wal import SqliteQueue
+from peers.contract import Level, UnavailableError
+from peers.nats_jetstream import NatsJetStream
+from peers.oxbus_queue import OxbusQueue
+from peers.persist_queue import PersistQueue
+from peers.redis_streams import RedisStreams
+from peers.sqlite_wal import SqliteQueue
 
 from durable.workload import check
 
 if TYPE_CHECKING:
-    from peers.durable.contract import DurableQueue
+    from peers.contract import BenchQueue
 
-QUEUES: tuple[type[DurableQueue], ...] = (OxbusQueue, SqliteQueue, PersistQueue, RedisStreams, NatsJetStream)
+QUEUES: tuple[type[BenchQueue], ...] = (OxbusQueue, SqliteQueue, PersistQueue, RedisStreams, NatsJetStream)
 
 PATIENCE_SECONDS = 20
 """How long a message may take to come on a slow disk."""
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 20
 class Contender:
     """A queue at a level."""
 
-    queue: type[DurableQueue]
+    queue: type[BenchQueue]
     level: Level
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Contender:
         """Whether it is this project's."""
         return self.queue is OxbusQueue
 
-    def open(self, directory: Path) -> DurableQueue:
+    def open(self, directory: Path) -> BenchQueue:
         """Open it."""
         return self.queue(directory, self.level)
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from cases.bus import BATCH, bodies_of
-from peers.durable.contract import Level
+from peers.contract import Level
 
 from durable import disk
 from durable.contenders import Contender, LineUp, line_up
-from durable.workload import one_thread, two_and_two, warm_up
+from durable.workload import both_sides, one_thread, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,7 +119,7 @@ def _round(contender: Contender, place: Path, bodies: list[bytes], size: int) ->
     yield "send", "", queue.figures(len(bodies), send_s, flushes=False)
     yield "send_receive_complete", "", queue.figures(len(bodies), cycle_s)
     with _Between(contender, place) as queue:
-        cycle_s = two_and_two(queue.opened, bodies, size)
+        cycle_s = both_sides(queue.opened, bodies, size)
     yield "send_receive_complete", "2+2_", queue.figures(len(bodies), cycle_s)
 
 

@@ -9,12 +9,12 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from peers.durable.contract import UnavailableError
+from peers.contract import UnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from peers.durable.programs import Program
+    from peers.programs import Program
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 20
@@ -31,8 +31,11 @@ def free_port() -> int:
 class Server:
     """A running server; its output goes to `server.log` in its directory."""
 
-    def __init__(self, program: Program, arguments: list[str], directory: Path, port: int) -> None:
+    def __init__(
+        self, program: Program, arguments: list[str], directory: Path, port: int, start_seconds: float = START_SECONDS
+    ) -> None:
         self.port = port
+        self._start_seconds = start_seconds
         self._log = directory / "server.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -50,14 +53,19 @@ class Server:
             raise
 
     def _wait_for_port(self) -> None:
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + self._start_seconds
         while time.monotonic() < until:
             if self._process.poll() is not None:
                 raise UnavailableError(f"the server ended with {self._process.returncode}: {self._last_lines()}")
             with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), timeout=1):
                 return
             time.sleep(0.02)
-        raise UnavailableError(f"the server does not listen after {START_SECONDS} s: {self._last_lines()}")
+        raise UnavailableError(f"the server does not listen after {self._start_seconds} s: {self._last_lines()}")
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     def _last_lines(self) -> str:
         return " | ".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-3:])

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from peers.durable.contract import LOCK_SECONDS, Delivery, DurableQueue, Level
+from peers.contract import LOCK_SECONDS, Delivery, BenchQueue, Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +38,11 @@ _INSERT = "INSERT INTO messages (body) VALUES (?)"
 _DELETE = "DELETE FROM messages WHERE id = ? AND claims = ?"
 
 
-class SqliteQueue(DurableQueue):
+class SqliteQueue(BenchQueue):
     """SQLite in WAL mode, by hand."""
 
     name = "SQLite WAL, by hand"
+    count_for_memory = None
 
     def __init__(self, directory: Path, level: Level) -> None:
         self.version = sqlite3.sqlite_version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NATS JetStream: a work-queue stream on files with one pull consumer.
+"""NATS JetStream: a work-queue stream on files or in memory, with one pull consumer.
 
 Server settings: `sync_interval: always` at the level `fsync`, its default of two minutes at `os`; one replica.
 Client settings: the package nats-py; each thread has a connection and an event loop that runs only inside its calls.
@@ -22,9 +22,9 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import NotFoundError
 
-from peers.durable import programs
-from peers.durable.contract import LOCK_SECONDS, Delivery, DurableQueue, Level, PerThread
-from peers.durable.server import LOOPBACK, Server, free_port
+from peers import programs
+from peers.contract import LOCK_SECONDS, Delivery, BenchQueue, Level, PerThread
+from peers.server import LOOPBACK, Server, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -61,10 +61,12 @@ class _Connection:
         self._loop.close()
 
 
-class NatsJetStream(DurableQueue):
+class NatsJetStream(BenchQueue):
     """A stream that lets go of what is acknowledged."""
 
     name = "NATS JetStream"
+    levels = (Level.FSYNC, Level.OS, Level.MEMORY)
+    count_for_memory = 200_000
 
     def __init__(self, directory: Path, level: Level) -> None:
         program = programs.nats_server()
@@ -79,7 +81,8 @@ class NatsJetStream(DurableQueue):
         self._server = Server(program, ["--config", str(file)], directory, port)
         self._connections = PerThread(lambda: _Connection(port), _Connection.close)
         connection = self._connections.get()
-        connection.run(_declare(connection.stream))
+        storage = StorageType.MEMORY if level is Level.MEMORY else StorageType.FILE
+        connection.run(_declare(connection.stream, storage))
 
     def attach(self) -> None:
         """Connect the thread and bind it to the consumer."""
@@ -113,6 +116,10 @@ class NatsJetStream(DurableQueue):
 
         self._connections.get().run(acknowledge())
 
+    def server_pid(self) -> int:
+        """The server's."""
+        return self._server.pid
+
     def close(self) -> None:
         """Close the connections and stop the server."""
         self._connections.close()
@@ -129,7 +136,7 @@ async def _publish_batch(client: Any, bodies: Sequence[bytes]) -> None:
     expect("messages of the batch", json.loads(answer.data).get("count"), len(bodies))
 
 
-async def _declare(stream: Any) -> None:
+async def _declare(stream: Any, storage: StorageType) -> None:
     try:
         await stream.stream_info(STREAM)
     except NotFoundError:
@@ -138,7 +145,7 @@ async def _declare(stream: Any) -> None:
                 name=STREAM,
                 subjects=[SUBJECT],
                 retention=RetentionPolicy.WORK_QUEUE,
-                storage=StorageType.FILE,
+                storage=storage,
                 allow_atomic=True,
             )
         )

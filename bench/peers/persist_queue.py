@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from persistqueue import Empty, SQLiteAckQueue
 
-from peers.durable.contract import Delivery, DurableQueue, Level, UnavailableError
+from peers.contract import Delivery, BenchQueue, Level, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,10 +37,11 @@ class _Plain:
         return value
 
 
-class PersistQueue(DurableQueue):
+class PersistQueue(BenchQueue):
     """persist-queue with acknowledgement."""
 
     name = "persist-queue"
+    count_for_memory = None
     levels = (Level.FSYNC,)
 
     def __init__(self, directory: Path, level: Level) -> None:  # noqa: ARG002 -- there is only one

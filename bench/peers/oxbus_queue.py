@@ -17,7 +17,7 @@ from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient
 
-from peers.durable.contract import Delivery, DurableQueue, Level, PerThread, UnavailableError
+from peers.contract import Delivery, BenchQueue, Level, PerThread, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class _Ends:
         self.receiver.close()
 
 
-class OxbusQueue(DurableQueue):
+class OxbusQueue(BenchQueue):
     """A queue of oxbus."""
 
     name = "oxbus"
@@ -84,6 +84,33 @@ class OxbusQueue(DurableQueue):
             receiver.complete_message(tokens[0])
         else:
             receiver.complete_messages(list(tokens))
+
+    def send_all(self, bodies: Sequence[bytes], size: int) -> None:
+        """Send everything with the thread's sender."""
+        send = self._ends.get().sender.send_messages
+        if size == 1:
+            for body in bodies:
+                send(ServiceBusMessage(body))
+        else:
+            for start in range(0, len(bodies), size):
+                send([ServiceBusMessage(body) for body in bodies[start : start + size]])
+
+    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:
+        """Receive and complete with the thread's receiver."""
+        receiver = self._ends.get().receiver
+        receive, complete, complete_many = (
+            receiver.receive_messages,
+            receiver.complete_message,
+            receiver.complete_messages,
+        )
+        received: list[bytes] = []
+        while len(received) < count and (messages := receive(size, max_wait_time=wait_seconds)):
+            if size == 1:
+                complete(messages[0])
+            else:
+                complete_many(messages)
+            received += [b"".join(message.body or ()) for message in messages]
+        return received
 
     def close(self) -> None:
         """Close the client, then the namespace."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Redis Streams: a consumer group over an append-only file.
 
-Server settings: `appendonly yes`, `appendfsync always` at the level `fsync` and `everysec` at `os`, no snapshots.
+Server settings: `appendonly yes`, `appendfsync always` at the level `fsync` and `everysec` at `os`, no snapshots;
+in memory `appendonly no`.
 Client settings: the package redis with the parser of hiredis, RESP2, one connection per thread over loopback TCP.
 A receive is `XREADGROUP`, whose claim is part of the file; an acknowledgement is `XACK` and `XDEL` in one round trip.
 A hundred messages are one pipeline without `MULTI`, and one `XACK` and one `XDEL` with all ids.
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from peers.durable import programs
-from peers.durable.contract import Delivery, DurableQueue, Level, PerThread
-from peers.durable.server import LOOPBACK, Server, free_port
+from peers import programs
+from peers.contract import Delivery, BenchQueue, Level, PerThread
+from peers.server import LOOPBACK, Server, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +29,11 @@ TIMEOUT_SECONDS = 60
 _names = itertools.count()
 
 
-class RedisStreams(DurableQueue):
+class RedisStreams(BenchQueue):
     """A stream with one consumer group."""
 
     name = "Redis Streams"
+    levels = (Level.FSYNC, Level.OS, Level.MEMORY)
 
     def __init__(self, directory: Path, level: Level) -> None:
         program = programs.redis_server()
@@ -42,7 +44,7 @@ class RedisStreams(DurableQueue):
             "port": str(port),
             "dir": str(directory),
             "save": "",
-            "appendonly": "yes",
+            "appendonly": "no" if level is Level.MEMORY else "yes",
             "appendfsync": "always" if level is Level.FSYNC else "everysec",
         }
         arguments = [word for name, value in settings.items() for word in (f"--{name}", value)]
@@ -92,6 +94,10 @@ class RedisStreams(DurableQueue):
         pipeline.xack(STREAM, GROUP, *tokens)
         pipeline.xdel(STREAM, *tokens)
         pipeline.execute()
+
+    def server_pid(self) -> int:
+        """The server's."""
+        return self._server.pid
 
     def close(self) -> None:
         """Close the connections and stop the server."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every durable queue of the bench offers, so that one workload runs on all of them.
+"""What every queue beside which ours is measured offers, so that one workload runs on all of them.
 
 A queue is opened on a directory at a level and is empty at first.
 `send` and `acknowledge` return when what they did has reached the level.
@@ -42,12 +42,16 @@ class UnavailableError(Exception):
     """This queue cannot run here; the text says why."""
 
 
-class DurableQueue(ABC):
-    """A queue on disk."""
+class BenchQueue(ABC):
+    """A queue, ours or a peer's."""
 
     name: ClassVar[str]
     levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.OS)
     version: str = "unknown"
+    waits: ClassVar[bool] = True
+    """Whether a receiver can wait without asking over and over."""
+    count_for_memory: ClassVar[int | None] = 1_000_000
+    """How many waiting messages its memory is measured with; None: they are on disk."""
 
     @abstractmethod
     def __init__(self, directory: Path, level: Level) -> None:
@@ -77,6 +81,34 @@ class DurableQueue(ABC):
     def close(self) -> None:
         """Let go of everything but the files."""
 
+    def attach_receiver(self) -> None:
+        """Make what a thread that receives needs beside."""
+        self.attach()
+
+    def detach(self) -> None:  # noqa: B027 -- most have nothing to do
+        """Give back what the calling thread was handed out and has not received; it will take no more."""
+
+    def server_pid(self) -> int | None:
+        """The process that keeps the messages; None: this one."""
+        return None
+
+    def send_all(self, bodies: Sequence[bytes], size: int) -> None:
+        """Send everything, `size` messages with each call."""
+        if size == 1:
+            for body in bodies:
+                self.send(body)
+        else:
+            for start in range(0, len(bodies), size):
+                self.send_many(bodies[start : start + size])
+
+    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:
+        """Receive and acknowledge `count` messages, up to `size` at once; fewer if none came for `wait_seconds`."""
+        received: list[bytes] = []
+        while len(received) < count and (deliveries := self.receive(size, wait_seconds)):
+            self.acknowledge([token for token, _ in deliveries])
+            received += [body for _, body in deliveries]
+        return received
+
 
 class PerThread(Generic[Connection]):
     """One connection for each thread that asks, made when it asks first."""
@@ -95,6 +127,13 @@ class PerThread(Generic[Connection]):
             connection = self._local.connection = self._make()
             self._all.append(connection)
             return connection
+
+    def drop(self) -> None:
+        """Close the connection of the calling thread, if it has one."""
+        connection = self._local.__dict__.pop("connection", None)
+        if connection is not None:
+            self._all.remove(connection)
+            self._close(connection)
 
     def close(self) -> None:
         """Close all of them; their threads must be done."""

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rates while a queue holds ten thousand to ten million messages; each measurement in a fresh process.
+
+The backlog stays about as large as it was: as many are sent as are taken, a thousand at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from targets import CEILING, OURS, PEEKLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BACKLOGS = (10_000, 100_000, 1_000_000, 5_000_000, 10_000_000)
+PEERS_BACKLOG_MAX = 1_000_000
+"""Filling a peer one by one takes longer than ours by columns."""
+BYTES_PER_MESSAGE = 250
+"""What a waiting message may take of the memory that is free; a larger backlog is left out."""
+SAMPLE = 50_000
+STEP = 1_000
+BODY_BYTES = 100
+CHUNK = 100_000
+QUEUE_MEGABYTES = 81_920
+
+
+@dataclass
+class Watch:
+    """Seconds spent and messages done per operation."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    messages: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, operation: str) -> Iterator[None]:
+        """Count `STEP` messages of an operation."""
+        began = time.perf_counter()
+        yield
+        self.seconds[operation] = self.seconds.get(operation, 0.0) + time.perf_counter() - began
+        self.messages[operation] = self.messages.get(operation, 0) + STEP
+
+    def rates(self) -> dict[str, float]:
+        """Messages per second."""
+        return {operation: self.messages[operation] / spent for operation, spent in self.seconds.items()}
+
+
+def backlogs_that_fit() -> list[int]:
+    """Those whose messages take less than half of the memory that is free."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    return [backlog for backlog in BACKLOGS if backlog * BYTES_PER_MESSAGE < free // 2]
+
+
+def rates(contender: str, backlog: int) -> dict[str, float]:
+    """Messages per second of each operation while about `backlog` messages wait, in a process of its own."""
+    command = [sys.executable, __file__, "--one", contender, "--backlog", str(backlog)]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, float] = json.loads(answer.stdout)
+    return found
+
+
+def _ours(backlog: int) -> dict[str, float]:
+    import numpy as np  # noqa: PLC0415 -- one contender's packages per process
+    import pyarrow as pa  # noqa: PLC0415
+    from cases.bus import open_bus  # noqa: PLC0415
+    from cases.case import expect  # noqa: PLC0415
+    from oxbus import ServiceBusMessage  # noqa: PLC0415
+
+    bus = open_bus(max_size_in_megabytes=QUEUE_MEGABYTES)
+    for start in range(0, backlog, CHUNK):
+        rows = min(CHUNK, backlog - start)
+        block = np.zeros((rows, BODY_BYTES), np.uint8)
+        block[:, :8] = np.arange(start, start + rows, dtype=">u8").view(np.uint8).reshape(rows, 8)
+        offsets = np.arange(0, (rows + 1) * BODY_BYTES, BODY_BYTES, dtype=np.int32)
+        column = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(block)])
+        bus.sender.send_arrow(pa.record_batch({"body": column}))
+    send, receive = bus.sender.send_messages, bus.receiver.receive_messages
+    complete, complete_many = bus.receiver.complete_message, bus.receiver.complete_messages
+    body = b"x" * BODY_BYTES
+    columns = pa.record_batch({"body": pa.array([body] * STEP, pa.binary())})
+    watch = Watch()
+    for _ in range(SAMPLE // STEP):
+        with watch("send single"):
+            for _ in range(STEP):
+                send(ServiceBusMessage(body))
+        with watch("receive + complete single"):
+            for _ in range(STEP):
+                (message,) = receive(max_wait_time=0)
+                complete(message)
+        with watch("send by 100"):
+            for _ in range(STEP // 100):
+                send([ServiceBusMessage(body) for _ in range(100)])
+        with watch("receive + complete by 100"):
+            left = STEP
+            while left:
+                messages = receive(min(100, left), max_wait_time=0)
+                complete_many(messages)
+                left -= len(messages)
+        with watch("Arrow in"):
+            bus.sender.send_arrow(columns)
+        with watch("Arrow out + complete"):
+            left = STEP
+            while left:
+                table = pa.table(bus.receiver.receive_arrow(left, max_wait_time=0))
+                bus.receiver.settle_arrow(table, "complete")
+                left -= table.num_rows
+    expect("messages left", bus.left(), backlog)
+    bus.close()
+    return watch.rates()
+
+
+def _peeklock(backlog: int) -> dict[str, float]:
+    from cases.case import expect  # noqa: PLC0415
+    from peers.peeklock import Message, PeekLockQueue  # noqa: PLC0415
+
+    queue = PeekLockQueue()
+    for start in range(0, backlog, 100):
+        queue.send_many([Message(number.to_bytes(BODY_BYTES, "big")) for number in range(start, start + 100)])
+    body = b"x" * BODY_BYTES
+    watch = Watch()
+    for _ in range(SAMPLE // STEP):
+        with watch("send single"):
+            for _ in range(STEP):
+                queue.send(Message(body))
+        with watch("receive + complete single"):
+            for _ in range(STEP):
+                queue.complete(queue.receive()[0][0])
+        with watch("send by 100"):
+            for _ in range(STEP // 100):
+                queue.send_many([Message(body) for _ in range(100)])
+        with watch("receive + complete by 100"):
+            for _ in range(STEP // 100):
+                queue.complete_many([token for token, _ in queue.receive(100)])
+    expect("messages left", len(queue), backlog)
+    return watch.rates()
+
+
+def _ceiling(backlog: int) -> dict[str, float]:
+    import ceiling  # noqa: PLC0415
+    from cases.case import expect  # noqa: PLC0415
+
+    queue: Any = ceiling.load().Queue()  # type: ignore[union-attr]  # asked for only where it compiles
+    for start in range(0, backlog, 100):
+        queue.send_many([number.to_bytes(BODY_BYTES, "big") for number in range(start, start + 100)])
+    bodies = [b"x" * BODY_BYTES] * 100
+    watch = Watch()
+    for _ in range(SAMPLE // STEP):
+        with watch("send single"):
+            for _ in range(STEP):
+                queue.send(bodies[0])
+        with watch("receive + complete single"):
+            for _ in range(STEP):
+                queue.complete(queue.receive(1)[0])
+        with watch("send by 100"):
+            for _ in range(STEP // 100):
+                queue.send_many(bodies)
+        with watch("receive + complete by 100"):
+            for _ in range(STEP // 100):
+                queue.complete_many(queue.receive(100))
+    expect("messages left", len(queue), backlog)
+    return watch.rates()
+
+
+CONTENDERS: dict[str, Callable[[int], dict[str, float]]] = {OURS: _ours, PEEKLOCK: _peeklock, CEILING: _ceiling}
+
+
+def main() -> None:
+    """Print the rates of one contender as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", choices=list(CONTENDERS), default=OURS)
+    parser.add_argument("--backlog", type=int, default=BACKLOGS[0])
+    options = parser.parse_args()
+    print(json.dumps(CONTENDERS[options.one](options.backlog)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One thing varied at a time: threads, messages per call, bytes per message.
+
+Threads: each thread sends a part and takes as many messages as it sent, over and over.
+Batch and body: one thread sends everything, then takes everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import ceiling
+
+from cases.bus import bodies_of
+from cases.case import Case, Point, expect
+from cases.lines import columns, lists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cases.lines import Ends, Line
+
+THREADS = (1, 2, 4, 8)
+BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
+BODIES = (10, 100, 1024, 10_240, 102_400)
+ROWS = 4096
+CHUNK = 100
+BYTES_PER_ROUND = 20_000_000
+LIST_BYTES_MAX = 250_000
+"""What one list may hold: an atomic list is as large as one message may be."""
+
+
+@dataclass
+class _State:
+    queue: Any
+    ends: list[Ends]
+    parts: list[list[Any]]
+
+
+def threads() -> list[Case]:
+    """1 to 8 threads, messages of 1 KiB."""
+    found = []
+    for at in THREADS:
+        for line in lists():
+            found += [
+                _threads_case(line, at, "single", 1, CHUNK, 16_000),
+                _threads_case(line, at, "batch_100", 100, CHUNK, 48_000),
+            ]
+        found += [_threads_case(line, at, f"arrow_{ROWS}", ROWS, ROWS, 16 * ROWS) for line in columns()]
+    return found
+
+
+def batches() -> list[Case]:
+    """1 to 4096 messages of 100 bytes in a call."""
+    bodies = bodies_of(100, 4 * ROWS)
+    found = []
+    for size in BATCHES:
+        found += [_case(line, Point("batch", size, "lists"), "100B", bodies, size) for line in lists()]
+        if size > 1:  # a column of one row is nobody's way to send a message
+            found += [_case(line, Point("batch", size, "arrow"), "100B", bodies, size) for line in columns()]
+    return found
+
+
+def body_sizes() -> list[Case]:
+    """10 bytes to 100 KiB in a message."""
+    found = []
+    for size in BODIES:
+        payload = f"{size}B" if size < 1024 else f"{size // 1024}KiB"
+        count = max(200, min(10_000, BYTES_PER_ROUND // size))
+        bodies = bodies_of(size, count)
+        by_list = max(1, min(100, LIST_BYTES_MAX // size))
+        for line in lists():
+            found.append(_case(line, Point("body", size, "single"), payload, bodies, 1))
+            if by_list > 1:
+                found.append(_case(line, Point("body", size, "batch_100"), payload, bodies, by_list))
+        found += [_case(line, Point("body", size, "arrow"), payload, bodies, 1000) for line in columns()]
+    return found
+
+
+def _case(line: Line, point: Point, payload: str, bodies: list[bytes], size: int) -> Case:
+    def run(state: _State) -> None:
+        ends = state.ends[0]
+        for part in state.parts[0]:
+            ends.send(part)
+        ends.take(len(bodies), size)
+
+    bench_id = f"sweep_{point.axis}/{payload}/{point.line}_{point.at}"
+    return _sweep_case(bench_id, line, point, len(bodies), partial(_prepare, line, [bodies], size), run)
+
+
+def _threads_case(line: Line, at: int, shape: str, size: int, chunk: int, messages: int) -> Case:
+    shares = [bodies_of(1024, messages // at) for _ in range(at)]
+    per_call = max(1, chunk // size)
+    total = sum(len(share) for share in shares)
+
+    def work(ends: Ends, parts: Sequence[Any], counts: Sequence[int]) -> None:
+        for start in range(0, len(parts), per_call):
+            for part in parts[start : start + per_call]:
+                ends.send(part)
+            ends.take(sum(counts[start : start + per_call]), size)
+
+    def run(state: _State) -> None:
+        work_of = [
+            partial(work, ends, parts, [_rows(part) for part in parts])
+            for ends, parts in zip(state.ends, state.parts, strict=True)
+        ]
+        if at == 1:
+            work_of[0]()
+        else:
+            together(work_of)
+
+    point = Point("threads", at, shape)
+    return _sweep_case(f"sweep_threads/1KiB/{shape}_{at}", line, point, total, partial(_prepare, line, shares, size), run)
+
+
+def _rows(part: Any) -> int:
+    if type(part) is bytes:
+        return 1
+    return int(getattr(part, "num_rows", 0)) or len(part)
+
+
+def _prepare(line: Line, shares: Sequence[list[bytes]], size: int) -> _State:
+    queue = line.open()
+    ends = [line.ends(queue) for _ in shares]
+    parts = [one.parts(share, size) for one, share in zip(ends, shares, strict=True)]
+    return _State(queue, ends, parts)
+
+
+def _sweep_case(
+    bench_id: str,
+    line: Line,
+    point: Point,
+    operations: int,
+    prepare: Callable[[], _State],
+    run: Callable[[_State], None],
+) -> Case:
+    def check(state: _State, _answer: None) -> None:
+        expect("messages left", line.left(state.queue), 0)
+
+    def dispose(state: _State) -> None:
+        line.close(state.queue)
+
+    return Case(bench_id, line.name, operations, prepare, run, check, dispose, point)
+
+
+def together(work: Sequence[Callable[[], None]]) -> None:
+    """Do each piece of work in a thread of its own; raise what the first of them raised."""
+    failures: list[Exception] = []
+
+    def run(one: Callable[[], None]) -> None:
+        try:
+            one()
+        except Exception as error:  # noqa: BLE001 -- raised again by the calling thread
+            failures.append(error)
+
+    workers = [threading.Thread(target=run, args=(one,)) for one in work]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if failures:
+        raise failures[0]
+
+
+def compiled() -> bool:
+    """Whether the ceiling takes part."""
+    return ceiling.load() is not None

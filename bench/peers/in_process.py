@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues that live in the memory of the process: two limits and what one writes by hand.
+
+- `queue.SimpleQueue` hands out references and knows no acknowledgement, so an acknowledgement does nothing.
+- PeekLock in Python is `peeklock.py`: it keeps references and never copies a body.
+- The ceiling is `ceiling/ceiling.c`: it copies bodies in and out under one mutex, and cannot wait.
+"""
+
+from __future__ import annotations
+
+import platform
+import queue
+import time
+from typing import TYPE_CHECKING, Any
+
+import ceiling
+
+from peers.contract import BenchQueue, Delivery, Level, UnavailableError
+from peers.peeklock import Message, PeekLockQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class _InProcess(BenchQueue):
+    levels = (Level.MEMORY,)
+    version = f"Python {platform.python_version()}"
+
+    def attach(self) -> None:
+        """Do nothing: all threads share it."""
+
+    def close(self) -> None:
+        """Do nothing: it goes with its last reference."""
+
+
+class SimpleQueue(_InProcess):
+    """The floor of the standard library."""
+
+    name = "queue.SimpleQueue"
+
+    def __init__(self, directory: Path, level: Level) -> None:  # noqa: ARG002 -- it needs neither
+        self._queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def send(self, body: bytes) -> None:
+        """Put."""
+        self._queue.put(body)
+
+    def send_many(self, bodies: Sequence[bytes]) -> None:
+        """Put a list as one item."""
+        for body in bodies:
+            self._queue.put(body)
+
+    def receive(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        """Get; wait only for the first."""
+        taken: list[Delivery] = []
+        try:
+            get = self._queue.get
+            taken.append((None, get(wait_seconds > 0, wait_seconds or None)))
+            while len(taken) < max_count:
+                taken.append((None, get(block=False)))
+        except queue.Empty:
+            pass
+        return taken
+
+    def acknowledge(self, tokens: Sequence[Any]) -> None:
+        """Do nothing: it knows no acknowledgement."""
+
+    def send_all(self, bodies: Sequence[bytes], size: int) -> None:  # noqa: ARG002 -- it has no lists
+        """Put each."""
+        put = self._queue.put
+        for body in bodies:
+            put(body)
+
+    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:  # noqa: ARG002 -- it has no lists
+        """Get each."""
+        get = self._queue.get
+        return [get(timeout=wait_seconds) for _ in range(count)]
+
+
+class PeekLock(_InProcess):
+    """What one writes by hand."""
+
+    name = "PeekLock in Python"
+
+    def __init__(self, directory: Path, level: Level) -> None:  # noqa: ARG002 -- it needs neither
+        self._queue = PeekLockQueue()
+
+    def send(self, body: bytes) -> None:
+        """Send."""
+        self._queue.send(Message(body))
+
+    def send_many(self, bodies: Sequence[bytes]) -> None:
+        """Send under one hold of the mutex."""
+        self._queue.send_many([Message(body) for body in bodies])
+
+    def receive(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        """Lock."""
+        return [(token, message.body) for token, message in self._queue.receive(max_count, wait_seconds)]
+
+    def acknowledge(self, tokens: Sequence[Any]) -> None:
+        """Complete."""
+        if len(tokens) == 1:
+            self._queue.complete(tokens[0])
+        else:
+            self._queue.complete_many(tokens)
+
+    def send_all(self, bodies: Sequence[bytes], size: int) -> None:
+        """Send everything."""
+        if size == 1:
+            send = self._queue.send
+            for body in bodies:
+                send(Message(body))
+        else:
+            super().send_all(bodies, size)
+
+    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:
+        """Lock and complete."""
+        receive, complete, complete_many = self._queue.receive, self._queue.complete, self._queue.complete_many
+        received: list[bytes] = []
+        while len(received) < count and (taken := receive(size, wait_seconds)):
+            if size == 1:
+                complete(taken[0][0])
+            else:
+                complete_many([token for token, _ in taken])
+            received += [message.body for _, message in taken]
+        return received
+
+
+class Ceiling(_InProcess):
+    """The least work a compiled broker can do behind CPython's API."""
+
+    name = "ceiling (C)"
+    waits = False
+
+    def __init__(self, directory: Path, level: Level) -> None:  # noqa: ARG002 -- it needs neither
+        compiled = ceiling.load()
+        if compiled is None:
+            raise UnavailableError("no C compiler here, or no headers of Python")
+        self._queue = compiled.Queue()
+
+    def send(self, body: bytes) -> None:
+        """Copy in."""
+        self._queue.send(body)
+
+    def send_many(self, bodies: Sequence[bytes]) -> None:
+        """Copy a list in."""
+        self._queue.send_many(bodies)
+
+    def receive(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        """Lock and copy out; what it hands out is its own token."""
+        messages = self._queue.receive(max_count)
+        if not messages and wait_seconds > 0:
+            time.sleep(0)  # it cannot wait, so another thread gets its turn
+        return [(message, message[2]) for message in messages]
+
+    def acknowledge(self, tokens: Sequence[Any]) -> None:
+        """Free."""
+        if len(tokens) == 1:
+            self._queue.complete(tokens[0])
+        else:
+            self._queue.complete_many(tokens)
+
+    def send_all(self, bodies: Sequence[bytes], size: int) -> None:
+        """Copy everything in."""
+        if size == 1:
+            send = self._queue.send
+            for body in bodies:
+                send(body)
+        else:
+            super().send_all(bodies, size)
+
+    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:  # noqa: ARG002 -- it cannot wait
+        """Lock, copy out, free."""
+        receive, complete, complete_many = self._queue.receive, self._queue.complete, self._queue.complete_many
+        received: list[bytes] = []
+        while len(received) < count and (messages := receive(size)):
+            if size == 1:
+                complete(messages[0])
+            else:
+                complete_many(messages)
+            received += [message[2] for message in messages]
+        return received

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of the peers: the installed one, else one fetched into this project's own cache.
+
+Nothing is installed system-wide. Redis and RabbitMQ come out of Debian's packages, NATS is built by Go's own
+installer, Kafka's archives are fetched by Maven.
+What cannot be had is an `UnavailableError` with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from peers.contract import UnavailableError
+
+CACHE = Path(__file__).parents[1] / ".cache" / "programs"
+FETCH_SECONDS = 1200
+NATS_MODULE = "github.com/nats-io/nats-server/v2@latest"
+KAFKA_VERSION = "4.2.0"
+RABBITMQ_PACKAGES = (
+    "rabbitmq-server",
+    "erlang-base",
+    *(
+        f"erlang-{part}"
+        for part in (
+            *("asn1", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
+            *("runtime-tools", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
+        )
+    ),
+)
+REDIS_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")
+
+
+@dataclass(frozen=True)
+class Program:
+    """An executable file and the environment it needs."""
+
+    file: Path
+    environment: dict[str, str]
+    version: str
+
+
+def _program(file: Path, environment: dict[str, str], version: str) -> Program:
+    """Ask a program for its version; `version` is a pattern with one group."""
+    try:
+        done = subprocess.run([str(file), "--version"], env=environment, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnavailableError(f"{file.name} does not run: {error}") from error
+    found = re.search(version, done.stdout)
+    return Program(file, environment, found[1] if found else "unknown")
+
+
+@cache
+def redis_server() -> Program:
+    """Return the Redis server: installed, or unpacked from the Debian packages."""
+    if installed := shutil.which("redis-server"):
+        return _program(Path(installed), dict(os.environ), r"v=([\d.]+)")
+    root = CACHE / "redis"
+    file = root / "usr" / "bin" / "redis-server"
+    if not file.exists():
+        _unpack_debian(root, REDIS_PACKAGES)
+    libraries = ":".join(str(folder) for folder in sorted((root / "usr" / "lib").glob("*-linux-*")))
+    return _program(file, {**os.environ, "LD_LIBRARY_PATH": libraries}, r"v=([\d.]+)")
+
+
+@cache
+def nats_server() -> Program:
+    """Return the NATS server: installed, or built with Go."""
+    if installed := shutil.which("nats-server"):
+        return _program(Path(installed), dict(os.environ), r"v([\d.]+)")
+    root = CACHE / "nats"
+    file = root / "nats-server"
+    if not file.exists():
+        if not shutil.which("go"):
+            raise UnavailableError("no nats-server on PATH, and no go to build it with")
+        root.mkdir(parents=True, exist_ok=True)
+        _fetch(["go", "install", NATS_MODULE], root, GOBIN=str(root))
+    return _program(file, dict(os.environ), r"v([\d.]+)")
+
+
+@cache
+def rabbitmq_server() -> Program:
+    """Return the start script of RabbitMQ, unpacked with its Erlang from the Debian packages."""
+    root = CACHE / "rabbitmq"
+    if not (root / "usr" / "lib" / "rabbitmq").exists():
+        _unpack_debian(root, RABBITMQ_PACKAGES)
+    erlang = root / "usr" / "lib" / "erlang"
+    (programs,) = erlang.glob("erts-*/bin")
+    (home,) = (root / "usr" / "lib" / "rabbitmq" / "lib").glob("rabbitmq_server-*")
+    # The packaged `erl` believes it is installed: this one knows where it is.
+    moved = root / "moved"
+    moved.mkdir(exist_ok=True)
+    script = (erlang / "bin" / "erl").read_text(encoding="utf-8")
+    (moved / "erl").write_text(script.replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={erlang}"), encoding="utf-8")
+    (moved / "erl").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{moved}:{programs}:{os.environ['PATH']}"}
+    return Program(home / "sbin" / "rabbitmq-server", environment, home.name.rpartition("-")[2])
+
+
+@cache
+def kafka_server() -> Program:
+    """Return Java with Kafka's archives on its class path, fetched by Maven."""
+    java, maven = shutil.which("java"), shutil.which("mvn")
+    if java is None:
+        raise UnavailableError("no java on PATH")
+    root = CACHE / f"kafka-{KAFKA_VERSION}"
+    libraries = root / "libs"
+    if not libraries.exists():
+        if maven is None:
+            raise UnavailableError("no mvn on PATH to fetch Kafka with")
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "pom.xml").write_text(_KAFKA_POM, encoding="utf-8")
+        _fetch([maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"], root)
+    class_path = ":".join(str(file) for file in sorted(libraries.glob("*.jar")))
+    return Program(Path(java), {**os.environ, "CLASSPATH": class_path}, KAFKA_VERSION)
+
+
+_KAFKA_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version>
+<dependencies><dependency>
+<groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
+</dependency></dependencies></project>
+"""
+
+
+def _unpack_debian(root: Path, packages: tuple[str, ...]) -> None:
+    """Download Debian packages and unpack them below `root`, without installing them."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg")):
+        raise UnavailableError("no apt-get and dpkg to fetch it with")
+    root.mkdir(parents=True, exist_ok=True)
+    _fetch(["apt-get", "download", *packages], root)
+    for package in sorted(root.glob("*.deb")):
+        _fetch(["dpkg", "-x", str(package), str(root)], root)
+        package.unlink()
+
+
+def _fetch(command: list[str], folder: Path, **environment: str) -> None:
+    print(f"fetching a peer: {' '.join(command)}", flush=True)
+    try:
+        subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_SECONDS,
+        )
+    except subprocess.CalledProcessError as error:
+        raise UnavailableError(f"{command[0]} failed: {error.stderr.strip()[-300:]}") from error
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(f"{command[0]} took longer than {FETCH_SECONDS} s") from error

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RabbitMQ, one node: a quorum queue at the level `fsync`, a classic queue in memory.
+
+Server settings: as they come; no plugins; its port mapper is a child of the bench too.
+A quorum queue syncs its log before it confirms a publish; a classic queue with messages that are not persistent keeps
+them in memory. A durable classic queue confirms after a sync of its own kind, so there is no level `os`.
+Client settings: the package pika, a blocking connection per thread over loopback, publisher confirms.
+A hundred messages are published at once and all confirms awaited, through the channel below the blocking one, which
+would wait for each. Receivers are consumers with a prefetch of 200; a hundred acknowledgements are 100 frames in one
+write, answered by nothing: AMQP 0-9-1 does not confirm them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pika
+
+from peers import programs
+from peers.contract import BenchQueue, Delivery, Level, PerThread, UnavailableError
+from peers.server import LOOPBACK, Server, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+QUEUE = "bench"
+PREFETCH = 200
+START_SECONDS = 60
+CONNECT_SECONDS = 30
+CONFIRM_SECONDS = 60
+PERSISTENT, TRANSIENT = 2, 1
+
+
+class _Connection:
+    """A connection with a channel that publishes and one that consumes."""
+
+    def __init__(self, port: int, mode: int) -> None:
+        parameters = pika.ConnectionParameters(LOOPBACK, port, heartbeat=0)
+        self._connection: Any = pika.BlockingConnection(parameters)
+        self._publisher: Any = self._connection.channel()
+        self._properties = pika.BasicProperties(delivery_mode=mode)
+        self._raw = self._publisher._impl  # noqa: SLF001 -- the blocking face waits for each confirm
+        self._confirmed = self._published = 0
+        self._raw.confirm_delivery(self._on_confirm)
+        self._consumer: Any = None
+        self._buffer: list[Delivery] = []
+
+    def _on_confirm(self, frame: Any) -> None:
+        if frame.method.NAME != "Basic.Ack":
+            raise RuntimeError("the server refused a message")
+        # Of several at once only the last is told; alone they may come in any order.
+        if frame.method.multiple:
+            self._confirmed = max(self._confirmed, frame.method.delivery_tag)
+        else:
+            self._confirmed += 1
+
+    def declare(self, arguments: dict[str, str], *, durable: bool) -> None:
+        channel = self._connection.channel()
+        channel.queue_declare(QUEUE, durable=durable, arguments=arguments)
+        channel.close()
+
+    def publish(self, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            self._raw.basic_publish("", QUEUE, body, self._properties)
+        self._published += len(bodies)
+        until = time.monotonic() + CONFIRM_SECONDS
+        while self._confirmed < self._published:
+            self._connection.process_data_events(time_limit=1)
+            if time.monotonic() > until:
+                raise TimeoutError(f"{self._published - self._confirmed} messages not confirmed")
+
+    def consume(self) -> None:
+        if self._consumer is None:
+            self._consumer = self._connection.channel()
+            self._consumer.basic_qos(prefetch_count=PREFETCH)
+            self._consumer.basic_consume(QUEUE, self._on_message)
+
+    def _on_message(self, _channel: Any, method: Any, _properties: Any, body: bytes) -> None:
+        self._buffer.append((method.delivery_tag, body))
+
+    def take(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        self.consume()
+        if len(self._buffer) < max_count:
+            self._connection.process_data_events(time_limit=0)
+        until = time.monotonic() + wait_seconds
+        while not self._buffer and (left := until - time.monotonic()) > 0:
+            self._connection.process_data_events(time_limit=left)
+        taken, self._buffer = self._buffer[:max_count], self._buffer[max_count:]
+        return taken
+
+    def acknowledge(self, tags: Sequence[int]) -> None:
+        for tag in tags:
+            self._consumer._impl.basic_ack(tag)  # noqa: SLF001 -- the blocking face writes out each
+        self._connection.process_data_events(time_limit=0)
+
+    def stop_consuming(self) -> None:
+        """Give back what was sent ahead."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+            self._buffer = []
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):  # the server may be gone
+            self._connection.close()
+
+
+class RabbitMq(BenchQueue):
+    """A queue of RabbitMQ."""
+
+    name = "RabbitMQ"
+    levels = (Level.FSYNC, Level.MEMORY)
+    count_for_memory = 200_000
+
+    def __init__(self, directory: Path, level: Level) -> None:
+        program = programs.rabbitmq_server()
+        self.version = program.version
+        port, mapper_port, peer_port = free_port(), free_port(), free_port()
+        environment = {
+            **program.environment,
+            "HOME": str(directory),
+            "ERL_EPMD_PORT": str(mapper_port),
+            "ERL_EPMD_ADDRESS": LOOPBACK,
+            "RABBITMQ_ALLOW_INPUT": "1",  # the script becomes the server instead of waiting for it
+            "RABBITMQ_NODENAME": f"bench{port}@localhost",
+            "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_NODE_IP_ADDRESS": LOOPBACK,
+            "RABBITMQ_DIST_PORT": str(peer_port),
+            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(directory / "log"),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput -kernel inet_dist_use_interface {127,0,0,1}",
+        }
+        # A durable queue finds its node again only under the name it had.
+        name_file = directory / "node"
+        if name_file.exists():
+            environment["RABBITMQ_NODENAME"] = name_file.read_text(encoding="ascii")
+        name_file.write_text(environment["RABBITMQ_NODENAME"], encoding="ascii")
+        mapper = ["epmd", "-port", str(mapper_port), "-address", LOOPBACK]
+        self._mapper = subprocess.Popen(mapper, env=environment, stdin=subprocess.DEVNULL)
+        try:
+            moved = programs.Program(program.file, environment, program.version)
+            self._server = Server(moved, [], directory, port, START_SECONDS)
+        except BaseException:
+            self._stop_mapper()
+            raise
+        mode = PERSISTENT if level is Level.FSYNC else TRANSIENT
+        self._connections = PerThread(lambda: _connect(port, mode), _Connection.close)
+        quorum = {"x-queue-type": "quorum"} if level is Level.FSYNC else {}
+        self._connections.get().declare(quorum, durable=level is Level.FSYNC)
+
+    def attach(self) -> None:
+        """Connect the thread."""
+        self._connections.get()
+
+    def attach_receiver(self) -> None:
+        """Connect the thread and its consumer."""
+        self._connections.get().consume()
+
+    def detach(self) -> None:
+        """Give back what was sent ahead."""
+        self._connections.get().stop_consuming()
+
+    def send(self, body: bytes) -> None:
+        """Publish, and wait for the confirm."""
+        self._connections.get().publish([body])
+
+    def send_many(self, bodies: Sequence[bytes]) -> None:
+        """Publish all, and wait for all confirms."""
+        self._connections.get().publish(bodies)
+
+    def receive(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        """Take what the consumer was sent."""
+        return self._connections.get().take(max_count, wait_seconds)
+
+    def acknowledge(self, tokens: Sequence[Any]) -> None:
+        """Acknowledge."""
+        self._connections.get().acknowledge(tokens)
+
+    def server_pid(self) -> int:
+        """The server's."""
+        return self._server.pid
+
+    def close(self) -> None:
+        """Close the connections, stop the server and its port mapper."""
+        self._connections.close()
+        self._server.stop()
+        self._stop_mapper()
+
+    def _stop_mapper(self) -> None:
+        self._mapper.terminate()
+        self._mapper.wait()
+
+
+def _connect(port: int, mode: int) -> _Connection:
+    until = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            return _Connection(port, mode)
+        except pika.exceptions.AMQPError as error:
+            if time.monotonic() > until:
+                raise UnavailableError(f"RabbitMQ accepts no connection: {error!r}") from error
+            time.sleep(0.1)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result files: what was measured, on which commit and machine, how durable, and how quiet it was."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from record import Record
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The state of the machine when a run began."""
+
+    about: dict[str, object]
+    ticks: tuple[int, int]
+    clock: float
+
+
+def begin() -> Beginning:
+    """Look at the machine before a run."""
+    return Beginning(machine.description(), machine.cpu_ticks(), time.perf_counter())
+
+
+def save(kind: str, began: Beginning, rounds: int, record: Record, **more: object) -> Path:
+    """Write a result file; `kind` is what the report looks for: `memory`, `durable` or `peers`."""
+    now = datetime.now(tz=UTC)
+    document = {
+        "kind": kind,
+        "measured_at": now.isoformat(timespec="seconds"),
+        "commit": machine.commit(),
+        "machine": began.about,
+        "noise": machine.noise_since(began.ticks),
+        "sync_mode": "memory",  # rows on disk name their own
+        **more,
+        "rounds": rounds,
+        "seconds": round(time.perf_counter() - began.clock, 1),
+        "results": record.rows,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    file = RESULTS / f"{now:%Y%m%dT%H%M%SZ}.json"
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten to {file.relative_to(RESULTS.parent.parent)}")
+    return file
+
+
+def newest_first(kind: str) -> Iterator[dict[str, Any]]:
+    """The result files of a kind; `file` names each."""
+    for file in sorted(RESULTS.glob("*.json"), reverse=True):
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if document.get("kind") == kind:
+            yield {**document, "file": file.name}
