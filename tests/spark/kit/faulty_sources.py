@@ -120,6 +120,28 @@ class DyingSource(Faulty):
         return "oxbus-dying"
 
 
+class StoppingReader(ReservingStreamReader):
+    """Says which process it was stopped in."""
+
+    directory: Path
+
+    def stop(self) -> None:
+        """Stop, and say so."""
+        super().stop()
+        (self.directory / "stopped").write_text(str(os.getpid()))
+
+
+class StoppingSource(Faulty):
+    """It tells that it was stopped."""
+
+    reader_class = StoppingReader
+
+    @classmethod
+    def name(cls) -> str:
+        """Its name."""
+        return "oxbus-stopping"
+
+
 def stumbles() -> bool:
     """Whether this is the first attempt of a task."""
     context = TaskContext.get()
