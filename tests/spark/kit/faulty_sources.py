@@ -142,10 +142,13 @@ class StoppingSource(Faulty):
         return "oxbus-stopping"
 
 
-def stumbles() -> bool:
-    """Whether this is the first attempt of a task."""
+def stumble(directory: Path) -> None:
+    """Fail if this is the first attempt of a task, and leave a file that says so."""
     context = TaskContext.get()
-    return context is not None and context.attemptNumber() == 0
+    if context is not None and context.attemptNumber() == 0:
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        (directory / f"stumbled-{batch}-{context.partitionId()}").touch()
+        raise RuntimeError("a task that stumbles")
 
 
 class StumblingReader(ReservingStreamReader):
@@ -157,8 +160,7 @@ class StumblingReader(ReservingStreamReader):
         """Fail after the first page."""
         for batch in super().read(partition):
             yield batch
-            if stumbles():
-                raise RuntimeError("a task that stumbles")
+            stumble(self.directory)
 
 
 class StumblingWriter(OxbusStreamWriter):
@@ -169,8 +171,7 @@ class StumblingWriter(OxbusStreamWriter):
     def write(self, iterator: Iterator[Any]) -> Any:
         """Fail when all rows are staged."""
         written = super().write(iterator)
-        if stumbles():
-            raise RuntimeError("a task that stumbles")
+        stumble(self.directory)
         return written
 
 
