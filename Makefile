@@ -57,7 +57,7 @@ all: test check ## Build, test and check everything, as CI does (the default)
 
 .PHONY: help
 help: ## List the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: doctor
 doctor: ## Say which of Python, Rust, Java and C compiler are missing
@@ -95,6 +95,24 @@ demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a queue, 
 test: setup dev wheel ## Run every Rust and Python test, those with Spark included
 	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-bench
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+# Versions of PySpark beside the one of uv.lock that the source works with; each has its requirements/spark-VERSION.txt.
+SPARK_VERSIONS ?= 4.0 4.1
+# What they leave out: the examples and the demo need its data; a cluster of their own would show nothing new.
+SPARK_VERSIONS_SKIP := tests/spark/test_spark_examples.py tests/spark/test_demo_encoding.py tests/spark/matrix/test_matrix_cluster.py
+
+build/spark-%/.ready: requirements/spark-%.txt $(READY_UV)
+	"$$(.ci/doctor --python)" -m venv --clear build/spark-$*
+	VIRTUAL_ENV=$(CURDIR)/build/spark-$* $(BIN)/uv pip install --quiet --require-hashes -r $<
+	@touch $@
+
+.PHONY: test-spark-versions
+test-spark-versions: wheel $(SPARK_VERSIONS:%=build/spark-%/.ready) ## Run what older PySparks can of tests/spark (SPARK_VERSIONS="4.0 4.1")
+	@for version in $(SPARK_VERSIONS); do \
+		echo "=== PySpark $$version ==="; \
+		VIRTUAL_ENV=$(CURDIR)/build/spark-$$version $(BIN)/uv pip install --quiet --no-deps --reinstall $(WHEELS)/oxbus-*.whl; \
+		build/spark-$$version/bin/python -m pytest tests/spark $(SPARK_VERSIONS_SKIP:%=--ignore %) $(PYTEST_ARGS); \
+	done
 
 .PHONY: kill
 kill: setup dev ## Kill processes that work on a namespace (KILL_CYCLES=500; each test stops after KILL_SECONDS)
@@ -166,10 +184,14 @@ audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what w
 	cargo deny check
 
 .PHONY: lock
-lock: $(READY_UV) ## Write uv.lock and requirements/uv.txt anew
+lock: $(READY_UV) ## Write uv.lock and requirements/*.txt anew
 	$(BIN)/uv lock
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
 		--custom-compile-command "make lock" requirements/uv.in --output-file requirements/uv.txt
+	@for version in $(SPARK_VERSIONS); do \
+		$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
+			--custom-compile-command "make lock" requirements/spark-$$version.in --output-file requirements/spark-$$version.txt; \
+	done
 
 .PHONY: clean
 clean: ## Remove everything that was built, .venv included

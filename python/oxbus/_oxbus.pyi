@@ -600,6 +600,7 @@ class Namespace:
         key_name: str | None = None,
         certificate: str | PathLike[str] | None = None,
         private_key: str | PathLike[str] | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> BulkServer:
         """Serve the bulk plane: Arrow streams over HTTP, for `oxbus.bulk.BulkClient` and for Spark.
 
@@ -610,9 +611,11 @@ class Namespace:
             key_name: The name of the key; None: "bulk".
             certificate: A PEM file with the server's certificate and those of its issuers, for https.
             private_key: A PEM file with its private key.
+            limits: Limits that are to be lower than they are, by the names in docs/bulk-plane.md.
 
         Raises:
-            ValueError: `host` can be reached from elsewhere and there is no key, a key is too short, or a file is none.
+            ValueError: `host` can be reached from elsewhere and there is no key, a key is too short, or a file is none;
+                or a limit is unknown or would be higher.
             OSError: The server cannot listen there.
 
         Source: docs/bulk-plane.md.
@@ -678,8 +681,8 @@ class Namespace:
     def _stages(self) -> _Stages: ...
     @property
     def _may_wait(self) -> bool: ...
-    def _inject_fault(self, partition_id: int, fault: str, after: int) -> None: ...
-    def _heal(self, partition_id: int) -> None: ...
+    def _inject_fault(self, partition_id: int | None, fault: str, after: int) -> None: ...
+    def _heal(self, partition_id: int | None) -> None: ...
     def _sender(self, entity_path: str, client_identifier: str | None = None) -> ServiceBusSender: ...
     def _receiver(
         self,
@@ -1098,7 +1101,7 @@ class ServiceBusSender:
         Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are spread.
         Columns are properties of messages: `body` (binary or string), `message_id`, `session_id`, `partition_key`,
         `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings), `application_properties`
-        (map of string to string), `scheduled_enqueue_time_utc` (timestamp), `time_to_live` (duration).
+        (map of string to string, or strings with a JSON object each, whose members keep their types), `scheduled_enqueue_time_utc` (timestamp), `time_to_live` (duration).
 
         Args:
             data: Anything with the Arrow C stream or array interface: pyarrow, polars, pandas.
@@ -1496,6 +1499,7 @@ class _BulkLoad:
         keyless: int = 0,
         durability: Literal["fsync", "os"] | None = None,
     ) -> _BulkLoad: ...
+    def _inject_fault(self, partition_id: int | None, fault: str, after: int) -> None: ...
     def check_free(self, wait_time: float) -> None: ...
     def push(self, data: _ArrowStream | _ArrowArray) -> None: ...
     def finish(self, wait_time: float) -> list[tuple[int, int, bool]]: ...

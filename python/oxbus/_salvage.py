@@ -39,6 +39,8 @@ def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
         for partition in partitions:
             state = "whole" if partition["whole"] else "damaged"
             print(f"partition {partition['partition_id']:>2}: {partition['messages']:>9,} messages, {state}")
+            if partition["loaded_rows"]:
+                print(f"    {partition['loaded_rows']:,} rows of bulk loads become messages when the copy is opened")
             for loss in partition["losses"]:
                 print(f"    {loss}")
         print(f"The copy is in {target}")

@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["ManualClock", "heal", "inject_fault"]
 
 
-def inject_fault(namespace: Namespace, partition_id: int, fault: str, *, after: int = 0) -> None:
-    """Make one partition of a namespace fail until `heal`.
+def inject_fault(namespace: Namespace, partition_id: int | None, fault: str, *, after: int = 0) -> None:
+    """Make one partition of a namespace, or the files that are of no partition, fail until `heal`.
 
     Args:
         namespace: The namespace.
-        partition_id: The partition.
+        partition_id: The partition; None: the catalog, and the files of stages and of bulk loads, which can have the
+            faults of the disk and ``"enospc"``.
         fault: ``"unavailable"``: the store is out of service. ``"busy"``: the broker asks for a pause.
             ``"enospc"``: the partition is full. ``"stall"``: the store hangs, so calls wait until they leave at their
             timeout; with a path its writes and syncs do. Faults of the disk, which need a namespace with a path:
-            ``"eio-write"`` and ``"eio-fsync"``: writes or syncs fail. ``"bit-flip"``: the next write stores a bit wrong
-            and says nothing. ``"latency:0.05"``: writes and syncs take 50 ms longer.
+            ``"eio-write"``, ``"eio-fsync"`` and ``"eio-rename"``: writes, syncs or renames fail. ``"bit-flip"``: the
+            next write stores a bit wrong and says nothing. ``"latency:0.05"``: writes and syncs take 50 ms longer.
         after: Operations, or writes and syncs of the disk, that still succeed before the fault begins.
 
     Raises:
@@ -36,11 +37,13 @@ def inject_fault(namespace: Namespace, partition_id: int, fault: str, *, after: 
 
     Source: docs/behaviour.md section 3.
     """
+    if after < 0:
+        raise ValueError(f"after cannot be negative: {after}")
     namespace._inject_fault(partition_id, fault, after)
 
 
-def heal(namespace: Namespace, partition_id: int) -> None:
-    """End the fault of a partition; it takes part in everything again.
+def heal(namespace: Namespace, partition_id: int | None) -> None:
+    """End the fault of a partition, or of the files that are of none; it takes part in everything again.
 
     A partition whose disk failed is written anew: what was acknowledged is there, what was not is gone.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of sixteen partitions in a directory fails: what goes on, and what is there after healing and reopening.
 
-The whole matrix of docs/behaviour.md section 3.1 is in tests/contract/test_partition_outage.py.
+The whole matrix of docs/behaviour.md section 3.1 is in tests/contract/outage.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_damaged_partition_gives_what_is_intact(bus: Path, capsys: pytest.Captur
     assert code == 1
     assert not damaged["whole"]
     assert damaged["losses"]
-    assert whole == {"partition_id": 1, "messages": 10, "whole": True, "losses": []}
+    assert whole == {"partition_id": 1, "messages": 10, "loaded_rows": 0, "whole": True, "losses": []}
     found = bodies(bus.with_name("bus.salvaged"))
     assert [body for body in found if body.startswith("body-1")] == [f"body-1-{number}" for number in range(10)]
 

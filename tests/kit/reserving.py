@@ -94,3 +94,8 @@ class Consumer:
         """Consumer, number, messages and state of all reservations of the entity."""
         shown = ("consumer", "n", "messages", "state")
         return [tuple(info[name] for name in shown) for info in self.handle.reservations()]
+
+
+def names(count: int, first: int = 0) -> list[str]:
+    """The bodies of that many messages."""
+    return [f"{number:04}" for number in range(first, first + count)]

@@ -10,13 +10,14 @@ import pytest
 from oxbus.spark import aligned, partition_id, partition_id_arrow_udf, partition_id_udf
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
+from spark_versions import PYSPARK, since_4_1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
-UDFS = [partition_id_udf, partition_id_arrow_udf]
+UDFS = [partition_id_udf, pytest.param(partition_id_arrow_udf, marks=since_4_1)]
 
 
 @pytest.mark.parametrize("partitions", [7, 16])
@@ -44,6 +45,7 @@ def test_udfs_refuse_what_is_no_key_or_count(spark: SparkSession, udf: Callable[
         spark.range(3).select(udf("id")).collect()
 
 
+@since_4_1
 @pytest.mark.parametrize("partitions", [3, 16])
 def test_aligned_frame_has_the_partitions_of_the_queue(spark: SparkSession, partitions: int) -> None:
     """Task i has just the keys of partition i, and the rows without a key are not all in one place."""
@@ -56,9 +58,19 @@ def test_aligned_frame_has_the_partitions_of_the_queue(spark: SparkSession, part
     assert len({row.task for row in found if row.k is None}) == min(4, partitions)
 
 
+@since_4_1
 def test_aligned_refuses_a_key_of_another_type(spark: SparkSession) -> None:
     """The query fails and names the type."""
     with pytest.raises(PySparkException, match=r"BIGINT|bigint"):
         aligned(spark.range(3), "id").collect()
     with pytest.raises(TypeError):
         aligned(spark.range(3), 7)
+
+
+@pytest.mark.skipif(PYSPARK >= (4, 1), reason="newer ones can")
+def test_what_this_spark_cannot_do_is_told(spark: SparkSession) -> None:
+    """Which version can, and what to use instead."""
+    with pytest.raises(NotImplementedError, match=r"4\.1 or newer, or sort by oxbus\.spark\.partition_id"):
+        aligned(spark.range(3), "id")
+    with pytest.raises(NotImplementedError, match="use partition_id_udf"):
+        partition_id_arrow_udf("k")

@@ -15,6 +15,7 @@ from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark import BULK_LOAD_SCHEMA, LoadedRows, aligned, sender
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
+from spark_versions import since_4_1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +87,7 @@ def test_every_row_is_loaded_once(spark: SparkSession, path: Path, run: Callable
     assert len(received(path)) == ROWS
 
 
+@since_4_1
 def test_aligned_frame_keeps_the_order_of_a_key(spark: SparkSession, path: Path) -> None:
     """Each task has one partition, and rows that are sorted within it come out in that order."""
     keyed = frame(spark).where("partition_key is not null")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from driven_stream import Query
 from oxbus.spark.source.offsets import ForeignCheckpointError
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 if TYPE_CHECKING:
     from spark_broker import Broker
+
+ReadMaxRows = pytest.importorskip("pyspark.sql.streaming.datasource").ReadMaxRows  # came with PySpark 4.2
 
 ROWS = 500
 

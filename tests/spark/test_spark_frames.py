@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from spark_broker import KEY
+from spark_versions import PYSPARK, since_4_1
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +61,7 @@ def test_rows_of_a_source_go_on_as_they_are(spark: SparkSession, broker: Broker)
     assert broker.numbers("out") == list(range(ROWS))
 
 
+@since_4_1
 def test_filters_are_pushed_when_spark_may(spark: SparkSession, broker: Broker) -> None:
     """With Spark's setting; without it Spark says which one is missing."""
     broker.fill("in", range(ROWS), keys=500)
@@ -77,6 +79,13 @@ def test_filters_are_pushed_when_spark_may(spark: SparkSession, broker: Broker) 
         spark.conf.unset(conf)
     with pytest.raises(PySparkException, match=conf):
         read(spark, options).collect()
+
+
+@pytest.mark.skipif(PYSPARK >= (4, 1), reason="newer ones can")
+def test_filters_that_spark_cannot_push_are_refused(spark: SparkSession, broker: Broker) -> None:
+    """The option would have no meaning."""
+    with pytest.raises(PySparkException, match=r"pushFilters needs PySpark 4\.1"):
+        read(spark, broker.options("in", pushFilters=True)).collect()
 
 
 def test_no_text_of_spark_shows_the_key(

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PySpark 4.0 and 4.1 load the source and run it with what they can do; here with what they lack taken away."""
+"""PySpark 4.0 and 4.1 load the source and run it with what they can do; here with what they lack taken away.
+
+`make test-spark-versions` runs the tests of this folder with these versions themselves.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,8 @@ import pyspark.sql.streaming
 sys.modules["pyspark.sql.streaming.datasource"] = None  # came with 4.2
 if hasattr(pyspark.sql.streaming, "datasource"):
     del pyspark.sql.streaming.datasource
-del datasource.DataSourceStreamArrowWriter  # came with 4.1
-for name in ("In", "EqualTo", "Filter"):
-    delattr(datasource, name)  # so did these
+for name in ("DataSourceStreamArrowWriter", "In", "EqualTo", "Filter"):  # came with 4.1
+    datasource.__dict__.pop(name, None)
 from pyspark.sql.types import StringType, StructField, StructType
 from oxbus.spark.source.data_source import OxbusDataSource
 from oxbus.spark.source import versions, batch_reader, browse_stream, reserving_stream, stream_writer

@@ -11,12 +11,13 @@ from driven_stream import Query
 from oxbus.exceptions import MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
 from oxbus.spark.source.consumer import CheckpointBehindBrokerError, ConsumerTakenError
 from oxbus.spark.source.offsets import ForeignCheckpointError
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_broker import Broker
+
+limits = pytest.importorskip("pyspark.sql.streaming.datasource")  # came with PySpark 4.2
 
 ROWS = 500
 
@@ -66,11 +67,13 @@ def test_batch_can_be_read_again_until_it_is_done(broker: Broker, start: Any) ->
 def test_batch_is_as_large_as_limits_and_bytes_let(broker: Broker, start: Any) -> None:
     """The limit that Spark gives wins over the option; a trigger that asks for all gets all."""
     broker.fill("in", range(ROWS))
-    assert [len(batch) for batch in start(maxMessagesPerTrigger=7).run(ReadMaxRows(250))] == [250, 250]
+    assert [len(batch) for batch in start(maxMessagesPerTrigger=7).run(limits.ReadMaxRows(250))] == [250, 250]
     broker.fill("in", range(ROWS))
-    assert [len(batch) for batch in start(maxBytesPerTrigger=1).run(ReadAllAvailable())] == [ROWS]
+    assert [len(batch) for batch in start(maxBytesPerTrigger=1).run(limits.ReadAllAvailable())] == [ROWS]
     broker.fill("in", range(ROWS))
-    sizes = [len(batch) for batch in start(maxBytesPerTrigger="4k", maxMessagesPerTrigger=ROWS).run(ReadMaxRows(ROWS))]
+    sizes = [
+        len(batch) for batch in start(maxBytesPerTrigger="4k", maxMessagesPerTrigger=ROWS).run(limits.ReadMaxRows(ROWS))
+    ]
     assert len(sizes) > 2
     assert sum(sizes) == ROWS
 
@@ -93,7 +96,7 @@ def test_nothing_new_is_the_same_offset(broker: Broker, start: Any) -> None:
     """As text, or Spark would run empty batches for ever; the wait for something new is the broker's."""
     query = start(maxWaitMs=50)
     begin = query.start
-    assert query.reader.latestOffset(begin, ReadMaxRows(10)) == begin
+    assert query.reader.latestOffset(begin, limits.ReadMaxRows(10)) == begin
     assert not query.plan()
     broker.fill("in", range(3))
     assert numbers(query.run()) == [0, 1, 2]

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import oxbus
 import pyarrow as pa
 import pytest
-from driven import schema_of, write
+from driven import browse, schema_of, write
 from oxbus.exceptions import MessagingEntityNotFoundError, ServiceBusError
 from oxbus.spark.source.data_source import OxbusDataSource
 from pyspark.sql.types import (
@@ -71,6 +72,60 @@ def test_every_property_is_sent(broker: Broker) -> None:
     assert message["time_to_live"] == timedelta(days=90_000)
     assert message["scheduled_enqueue_time_utc"] == later
     assert dict(message["application_properties"]) == {"a": "1"}
+
+
+PROPERTIES = '{"big":9007199254740993,"half":0.5,"no":null,"text":"true","yes":true}'
+"""A JSON object with each kind of value that a property can be made of."""
+
+
+@pytest.mark.parametrize("delivery", ["atLeastOnce", "exactlyOnce"])
+def test_properties_as_json_keep_their_types(broker: Broker, delivery: str) -> None:
+    """What is written as JSON reads as JSON again, and is what a receiver in the process sees (decision 48)."""
+    schema = schema_of(body=StringType(), application_properties=StringType())
+    batch = pa.record_batch({"body": ["0", "1"], "application_properties": [PROPERTIES, None]})
+    options = {"applicationPropertiesAs": "json"}
+    write(broker.options("out", delivery=delivery, **options), schema, batch)
+    read = {row["body"]: row["application_properties"] for row in browse(broker.options("out", **options))}
+    assert {body: text if text is None else json.loads(text) for body, text in read.items()} == {
+        b"0": json.loads(PROPERTIES),
+        b"1": None,
+    }
+    with oxbus.ServiceBusClient(broker.namespace) as client, client.get_queue_receiver("out") as receiver:
+        seen = [it.application_properties for it in receiver.peek_messages(10)]
+    assert {"big": 2**53 + 1, "half": 0.5, "no": None, "text": "true", "yes": True} in seen
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ("[1]", "must be the text of a JSON object"),
+        ("{", "must be the text of a JSON object"),
+        ("", "must be the text of a JSON object"),
+        ('{"a": [1]}', "make a list or an object text: `a`"),
+        ('{"a": {"b": 1}}', "make a list or an object text: `a`"),
+        ('{"a": 18446744073709551615}', "more than 64 bits; make it text: `a`"),
+    ],
+)
+def test_properties_that_are_no_json_object_send_nothing(broker: Broker, properties: str, text: str) -> None:
+    """The text says which row and what to do."""
+    schema = schema_of(body=StringType(), application_properties=StringType())
+    batch = pa.record_batch({"body": ["0", "1"], "application_properties": ["{}", properties]})
+    for delivery in ("atLeastOnce", "exactlyOnce"):
+        options = broker.options("out", delivery=delivery, applicationPropertiesAs="json")
+        with pytest.raises(ValueError, match=f"row 1: application_properties .*{text}"):
+            write(options, schema, batch)
+    assert broker.active("out") == 0
+    assert broker.waiting_stages() == []
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"), [("json", MapType(StringType(), StringType())), ("map", StringType()), ("json", LongType())]
+)
+def test_properties_of_the_other_form_are_refused(broker: Broker, form: str, kind: Any) -> None:
+    """By the driver, which names the option."""
+    source = OxbusDataSource(broker.options("out", applicationPropertiesAs=form))
+    with pytest.raises(ValueError, match=r"application_properties must be .*applicationPropertiesAs"):
+        source.writer(schema=schema_of(body=StringType(), application_properties=kind), overwrite=False)
 
 
 @pytest.mark.parametrize("delivery", ["atLeastOnce", "exactlyOnce"])

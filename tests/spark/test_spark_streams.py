@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as sf
 from queries import SENT, forward, messages, until_done
 from spark_broker import KEY
+from spark_versions import AVAILABLE_NOW_IS_ONE_BATCH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,11 +33,12 @@ def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_pa
     assert broker.active("out") == ROWS
     assert broker.active("in") == 0
     assert broker.waiting_stages() == []
-    progress = [it for it in query.recentProgress if it.numInputRows]
-    assert [it.numInputRows for it in progress] == [200, 200, 100]
-    (source,) = progress[0].sources
-    latest = source.latestOffset if isinstance(source.latestOffset, dict) else json.loads(source.latestOffset)
-    assert latest["activeMessages"] == ROWS
+    if not AVAILABLE_NOW_IS_ONE_BATCH:
+        progress = [it for it in query.recentProgress if it.numInputRows]
+        assert [it.numInputRows for it in progress] == [200, 200, 100]
+        (source,) = progress[0].sources
+        latest = source.latestOffset if isinstance(source.latestOffset, dict) else json.loads(source.latestOffset)
+        assert latest["activeMessages"] == ROWS
     assert KEY not in query.lastProgress.prettyJson
 
     broker.fill("in", range(ROWS, ROWS + 20))  # the next run goes on

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_array::builder::{MapBuilder, StringBuilder};
-use oxbus_model::Result;
-use oxbus_model::message::{Properties, Value};
+use oxbus_model::message::{Properties, PropertiesBuilder, Value};
+use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
+use crate::column::{Bytes, Kind, TextMap, wrong_type};
 use crate::unreadable;
 
 /// The form of the column.
@@ -21,6 +22,77 @@ pub enum PropertiesAs {
     Map,
     /// The text of a JSON object; what JSON does not have is text in it.
     Json,
+}
+
+/// The column of rows that come in, in either form.
+pub(crate) enum PropertiesIn {
+    /// A map of text to text.
+    Map(TextMap),
+    /// The text of a JSON object.
+    Json(Bytes),
+}
+
+impl PropertiesIn {
+    /// The column, unless it has another type.
+    pub(crate) fn new(array: &ArrayRef) -> Result<Self> {
+        let map = TextMap::new(array).map(Self::Map);
+        let either = map.or_else(|| Bytes::new(array, Kind::Text).map(Self::Json));
+        either.ok_or_else(|| {
+            let expected = "map<string, string>, or string with a JSON object";
+            wrong_type("application_properties", expected, array.data_type())
+        })
+    }
+
+    /// Writes the properties of a row; false when it has none.
+    pub(crate) fn write(&self, row: usize, out: &mut PropertiesBuilder) -> Result<bool> {
+        out.clear();
+        match self {
+            Self::Map(map) => {
+                let Some(entries) = map.entries(row) else {
+                    return Ok(false);
+                };
+                for (key, value) in entries {
+                    out.push(key, value.map_or(Value::Null, Value::Text));
+                }
+            }
+            Self::Json(column) => {
+                let Some(text) = column.text(row) else {
+                    return Ok(false);
+                };
+                from_json(text, out)?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Writes the members of a JSON object.
+fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
+    let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, format!("application_properties {what}"));
+    let members: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(text).map_err(|error| wrong(format!("must be the text of a JSON object: {error}")))?;
+    for (key, value) in &members {
+        let value = match value {
+            serde_json::Value::Null => Value::Null,
+            serde_json::Value::Bool(it) => Value::Bool(*it),
+            serde_json::Value::String(it) => Value::Text(it),
+            serde_json::Value::Number(it) => match (it.as_i64(), it.as_f64()) {
+                (Some(whole), _) => Value::Int(whole),
+                (None, Some(real)) if it.is_f64() => Value::Double(real),
+                _ => {
+                    return Err(wrong(format!(
+                        "have a number of more than 64 bits; make it text: `{key}` {it}"
+                    )));
+                }
+            },
+            serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+                let detail = "take null, booleans, numbers and texts; make a list or an object text";
+                return Err(wrong(format!("{detail}: `{key}`")));
+            }
+        };
+        out.push(key, value);
+    }
+    Ok(())
 }
 
 /// The column, as far as it is.

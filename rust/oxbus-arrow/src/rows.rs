@@ -5,10 +5,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type};
 use arrow_array::{Array, ArrayRef, Int32Array, StructArray};
 use arrow_schema::{ArrowError, DataType};
-use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
+use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 
-use crate::column::{Bytes, Kind, TextMap, Times, wrong_type};
+use crate::column::{Bytes, Kind, Times, wrong_type};
+use crate::properties::PropertiesIn;
 use crate::unreadable;
 
 /// The columns of one chunk.
@@ -24,7 +25,7 @@ pub struct Columns {
     content_type: Option<Bytes>,
     to: Option<Bytes>,
     reply_to: Option<Bytes>,
-    application_properties: Option<TextMap>,
+    application_properties: Option<PropertiesIn>,
     scheduled_enqueue_time_utc: Option<Times>,
     time_to_live: Option<Times>,
     /// Where rows without a key are to go.
@@ -111,9 +112,7 @@ impl Columns {
                 Ok(())
             }
             "application_properties" => {
-                let column =
-                    TextMap::new(array).ok_or_else(|| wrong_type(name, "map<string, string>", array.data_type()))?;
-                self.application_properties = Some(column);
+                self.application_properties = Some(PropertiesIn::new(array)?);
                 Ok(())
             }
             "scheduled_enqueue_time_utc" => {
@@ -174,15 +173,9 @@ impl Columns {
         if let Some(ms) = self.time_to_live.as_ref().and_then(|column| column.ms(row)) {
             fields.time_to_live_ms = Some(positive("time_to_live", ms)?);
         }
-        if let Some(entries) = self
-            .application_properties
-            .as_ref()
-            .and_then(|column| column.entries(row))
+        if let Some(column) = &self.application_properties
+            && column.write(row, properties)?
         {
-            properties.clear();
-            for (key, value) in entries {
-                properties.push(key, value.map_or(Value::Null, Value::Text));
-            }
             fields.application_properties = Some(properties.properties());
         }
         run(&mut fields)

@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use oxbus_broker::shard::Injected;
 use oxbus_broker::{BulkLoad, Namespace};
 use oxbus_model::{Error, ErrorKind, PartitionId};
 use pyo3::prelude::*;
@@ -58,6 +59,20 @@ impl _BulkLoad {
             keyless: PartitionId(keyless % partitions),
             loading: Owned::new(Mutex::new(Some(Loading { load, rows: 0 }))),
         })
+    }
+
+    /// Makes the disk of its files fail; see `oxbus.testing.inject_fault`.
+    fn _inject_fault(&self, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
+        if partition_id.is_some() {
+            let detail = "the files of a load are of no partition yet; pass None as partition_id";
+            return Err(Error::new(ErrorKind::InvalidArgument, detail)).or_raise();
+        }
+        let fault = Injected::parse(fault).or_raise()?;
+        let loading = self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        loading
+            .as_ref()
+            .map_or(Ok(()), |it| it.load.inject_fault(fault, after))
+            .or_raise()
     }
 
     /// Waits until some partition could be attached to.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Namespace` and `PartitionHealth`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -243,18 +244,23 @@ impl Namespace {
         Ok(dict)
     }
 
-    fn _inject_fault(&self, partition_id: i64, fault: &str, after: i64) -> PyResult<()> {
-        let after =
-            u64::try_from(after).map_err(|_| PyValueError::new_err(format!("after cannot be negative: {after}")))?;
-        self.namespace
-            .get()?
-            .inject_fault(partition(partition_id), Injected::parse(fault).or_raise()?, after)
-            .or_raise()
+    fn _inject_fault(&self, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
+        let namespace = self.namespace.get()?;
+        let fault = Injected::parse(fault).or_raise()?;
+        match partition_id {
+            Some(id) => namespace.inject_fault(partition(id), fault, after),
+            None => namespace.inject_fault_into_files(fault, after),
+        }
+        .or_raise()
     }
 
-    fn _heal(&self, py: Python<'_>, partition_id: i64) -> PyResult<()> {
+    fn _heal(&self, py: Python<'_>, partition_id: Option<i64>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.heal(partition(partition_id)))?.or_raise()
+        let heal = || match partition_id {
+            Some(id) => namespace.heal(partition(id)),
+            None => namespace.heal_files(),
+        };
+        waiting::outside(py, heal)?.or_raise()
     }
 
     #[pyo3(signature = (entity_path, client_identifier=None))]
@@ -314,7 +320,7 @@ impl Namespace {
     }
 
     /// See the stub.
-    #[pyo3(signature = (host="127.0.0.1", port=0, *, key=None, key_name=None, certificate=None, private_key=None))]
+    #[pyo3(signature = (host="127.0.0.1", port=0, *, key=None, key_name=None, certificate=None, private_key=None, limits=None))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn serve_bulk(
         &self,
@@ -325,6 +331,7 @@ impl Namespace {
         key_name: Option<String>,
         certificate: Option<PathBuf>,
         private_key: Option<PathBuf>,
+        limits: Option<BTreeMap<String, i64>>,
     ) -> PyResult<BulkServer> {
         let wishes = Wishes {
             host: host.to_owned(),
@@ -333,6 +340,11 @@ impl Namespace {
             key_name,
             certificate,
             private_key,
+            limits: limits
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, value)| (name, value.try_into().unwrap_or(0)))
+                .collect(),
         };
         BulkServer::start(py, &self.namespace, wishes)
     }

@@ -18,6 +18,7 @@ pub(crate) fn _salvage(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyRe
         let report = PyDict::new(py);
         report.set_item("partition_id", partition.partition)?;
         report.set_item("messages", partition.messages)?;
+        report.set_item("loaded_rows", partition.loaded_rows)?;
         report.set_item("whole", partition.is_whole)?;
         report.set_item("losses", partition.losses)?;
         reports.append(report)?;

@@ -8,14 +8,15 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use oxbus_model::caps::{BULK_CONNECTIONS_MAX, BULK_HEAD_BYTES_MAX, BULK_HEAD_MS_MAX, BULK_HEADERS_MAX};
+use oxbus_model::caps::{BULK_HEAD_BYTES_MAX, BULK_HEADERS_MAX};
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-const HEAD_TIMEOUT: Duration = Duration::from_millis(BULK_HEAD_MS_MAX);
+use crate::limits::Limits;
+
 /// After the system refused a connection for want of files or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -23,10 +24,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
+    limits: Limits,
     routes: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(BULK_CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(limits.connections as usize));
     loop {
         let accepted = async {
             // Who comes when all places are taken waits in the system's queue.
@@ -43,14 +45,14 @@ pub(crate) async fn serve(
         };
         let (tls, routes, stopped) = (tls.clone(), routes.clone(), stopped.clone());
         tokio::spawn(async move {
-            handle(socket, tls, routes, stopped).await;
+            handle(socket, tls, limits.head(), routes, stopped).await;
             drop(place);
         });
     }
     // A forked child may have the same socket still; this ends it for all.
     let _ = shutdown(&listener, Shutdown::Both);
     drop(listener);
-    let all = u32::try_from(BULK_CONNECTIONS_MAX).expect("few");
+    let all = u32::try_from(limits.connections).expect("few");
     let _ended = places.acquire_many(all).await;
 }
 
@@ -60,20 +62,31 @@ pub(crate) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-async fn handle(socket: TcpStream, tls: Option<TlsAcceptor>, routes: Router, stopped: watch::Receiver<bool>) {
+async fn handle(
+    socket: TcpStream,
+    tls: Option<TlsAcceptor>,
+    head: Duration,
+    routes: Router,
+    stopped: watch::Receiver<bool>,
+) {
     let _ = socket.set_nodelay(true);
     let Some(tls) = tls else {
-        return answer(socket, routes, stopped).await;
+        return answer(socket, head, routes, stopped).await;
     };
-    if let Ok(Ok(socket)) = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(socket)).await {
-        answer(socket, routes, stopped).await;
+    if let Ok(Ok(socket)) = tokio::time::timeout(head, tls.accept(socket)).await {
+        answer(socket, head, routes, stopped).await;
     }
 }
 
-async fn answer(socket: impl AsyncRead + AsyncWrite + Unpin, routes: Router, mut stopped: watch::Receiver<bool>) {
+async fn answer(
+    socket: impl AsyncRead + AsyncWrite + Unpin,
+    head: Duration,
+    routes: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(head)
         .max_headers(BULK_HEADERS_MAX)
         .max_buf_size(BULK_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(socket), TowerToHyperService::new(routes));

@@ -8,6 +8,8 @@ use oxbus_arrow::NewId;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_wire::Key;
 
+use crate::limits::Limits;
+
 /// The files that a server needs for https, in PEM.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
@@ -29,6 +31,8 @@ pub struct ServerOptions {
     pub tls: Option<TlsFiles>,
     /// Makes the ids of messages that come without one.
     pub new_id: NewId,
+    /// What clients may cost.
+    pub limits: Limits,
 }
 
 impl ServerOptions {

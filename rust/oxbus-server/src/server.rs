@@ -47,12 +47,12 @@ impl BulkServer {
             .build()
             .map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
-        let routes = bulk::routes(Plane::new(namespace, options.key, options.new_id, stopped.clone()));
+        let routes = bulk::routes(Plane::new(namespace, &options, stopped.clone()));
         let listener = {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(listener).map_err(failed)?
         };
-        let serving = runtime.spawn(connections::serve(listener, tls, routes, stopped));
+        let serving = runtime.spawn(connections::serve(listener, tls, options.limits, routes, stopped));
         Ok(Self {
             address,
             host: options.host,

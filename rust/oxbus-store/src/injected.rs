@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use crate::disk::{Disk, DiskFile};
 
-/// The system's number of an input or output error.
+/// The system's numbers of an input or output error, and of a full disk.
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub enum DiskFault {
     Write,
     /// Syncs fail.
     Sync,
+    /// Giving a file another name fails.
+    Rename,
+    /// There is no room: files cannot be made, and writes fail.
+    Full,
     /// The next write stores one bit wrong and says nothing; then the fault is over.
     BitFlip,
     /// Writes and syncs do not come back until the fault is over.
@@ -51,15 +56,19 @@ enum Call {
     Write,
     Zeros,
     Sync,
+    Create,
+    Rename,
 }
 
 impl DiskFault {
     fn meets(self, call: Call) -> bool {
         match self {
-            Self::Write => call != Call::Sync,
+            Self::Write => matches!(call, Call::Write | Call::Zeros),
             Self::BitFlip => call == Call::Write,
             Self::Sync => call == Call::Sync,
-            Self::Stall | Self::Latency(_) => true,
+            Self::Rename => call == Call::Rename,
+            Self::Full => matches!(call, Call::Write | Call::Zeros | Call::Create),
+            Self::Stall | Self::Latency(_) => matches!(call, Call::Write | Call::Zeros | Call::Sync),
         }
     }
 }
@@ -111,7 +120,8 @@ impl Injection {
             return Ok(false);
         }
         match fault {
-            DiskFault::Write | DiskFault::Sync => Err(io::Error::from_raw_os_error(EIO)),
+            DiskFault::Write | DiskFault::Sync | DiskFault::Rename => Err(io::Error::from_raw_os_error(EIO)),
+            DiskFault::Full => Err(io::Error::from_raw_os_error(ENOSPC)),
             DiskFault::BitFlip => {
                 state.fault = None;
                 self.active.store(false, Ordering::SeqCst);
@@ -165,6 +175,7 @@ impl Disk for InjectedDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.injection.meet(Call::Create)?;
         self.disk.create(path).map(|file| self.file(file))
     }
 
@@ -173,6 +184,7 @@ impl Disk for InjectedDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.injection.meet(Call::Rename)?;
         self.disk.rename(from, to)
     }
 
@@ -262,6 +274,26 @@ mod tests {
         assert_eq!(&read, b"abc");
         injection.end();
         file.sync().expect("over");
+    }
+
+    #[test]
+    fn names_and_room_have_faults_of_their_own() {
+        let injection = Arc::new(Injection::default());
+        let disk = InjectedDisk::new(Arc::new(FaultDisk::new()), Arc::clone(&injection));
+        let (from, to) = (Path::new("/from"), Path::new("/to"));
+        let file = disk.create(from).expect("created");
+        injection.begin(DiskFault::Rename, 0);
+        file.write_at(b"one", 0).expect("not met");
+        assert_eq!(disk.rename(from, to).expect_err("fails").raw_os_error(), Some(EIO));
+        injection.begin(DiskFault::Full, 1);
+        disk.create(Path::new("/other")).expect("let through");
+        assert_eq!(
+            file.write_at(b"two", 0).expect_err("fails").raw_os_error(),
+            Some(ENOSPC)
+        );
+        assert!(disk.create(Path::new("/third")).is_err());
+        disk.rename(from, to).expect("not met");
+        assert!(disk.open(from).is_err());
     }
 
     #[test]

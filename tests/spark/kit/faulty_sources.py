@@ -120,10 +120,35 @@ class DyingSource(Faulty):
         return "oxbus-dying"
 
 
-def stumbles() -> bool:
-    """Whether this is the first attempt of a task."""
+class StoppingReader(ReservingStreamReader):
+    """Says which process it was stopped in."""
+
+    directory: Path
+
+    def stop(self) -> None:
+        """Stop, and say so."""
+        super().stop()
+        (self.directory / "stopped").write_text(str(os.getpid()))
+
+
+class StoppingSource(Faulty):
+    """It tells that it was stopped."""
+
+    reader_class = StoppingReader
+
+    @classmethod
+    def name(cls) -> str:
+        """Its name."""
+        return "oxbus-stopping"
+
+
+def stumble(directory: Path) -> None:
+    """Fail if this is the first attempt of a task, and leave a file that says so."""
     context = TaskContext.get()
-    return context is not None and context.attemptNumber() == 0
+    if context is not None and context.attemptNumber() == 0:
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        (directory / f"stumbled-{batch}-{context.partitionId()}").touch()
+        raise RuntimeError("a task that stumbles")
 
 
 class StumblingReader(ReservingStreamReader):
@@ -135,8 +160,7 @@ class StumblingReader(ReservingStreamReader):
         """Fail after the first page."""
         for batch in super().read(partition):
             yield batch
-            if stumbles():
-                raise RuntimeError("a task that stumbles")
+            stumble(self.directory)
 
 
 class StumblingWriter(OxbusStreamWriter):
@@ -147,8 +171,7 @@ class StumblingWriter(OxbusStreamWriter):
     def write(self, iterator: Iterator[Any]) -> Any:
         """Fail when all rows are staged."""
         written = super().write(iterator)
-        if stumbles():
-            raise RuntimeError("a task that stumbles")
+        stumble(self.directory)
         return written
 
 

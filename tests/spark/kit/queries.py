@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spark_versions import AVAILABLE_NOW_IS_ONE_BATCH
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,9 +34,11 @@ def forward(df: DataFrame, broker: Broker, checkpoint: Path, sink: str = "oxbus"
 
 def until_done(writer: Any) -> Any:
     """Run a query over what there is; raises what the query raised."""
-    query = writer.trigger(availableNow=True).start()
-    try:
-        assert query.awaitTermination(LIMIT_SECONDS), "the query does not end"
-    finally:
-        query.stop()
-    return query
+    while True:
+        query = writer.trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(LIMIT_SECONDS), "the query does not end"
+        finally:
+            query.stop()
+        if not AVAILABLE_NOW_IS_ONE_BATCH or not any(it.numInputRows for it in query.recentProgress):
+            return query

@@ -56,8 +56,9 @@ class Broker:
 
     def fill(self, queue: str, numbers: range, keys: int = 50) -> None:
         """Send messages whose bodies are these numbers."""
+        properties = pa.array([[("number", str(it))] for it in numbers], pa.map_(pa.string(), pa.string()))
         columns = {"body": [str(it) for it in numbers], "partition_key": [f"key-{it % keys}" for it in numbers]}
-        self.client.send(queue, pa.table(columns))
+        self.client.send(queue, pa.table(columns | {"application_properties": properties}))
 
     def messages(self, queue: str) -> list[dict[str, Any]]:
         """Browse a queue."""
@@ -72,6 +73,11 @@ class Broker:
     def numbers(self, queue: str) -> list[int]:
         """The bodies of a queue as numbers, sorted."""
         return sorted(int(message["body"]) for message in self.messages(queue))
+
+    def contents(self, queue: str) -> list[tuple[Any, ...]]:
+        """All that a queue has, as what a message keeps on its way to another queue; sorted, to be compared."""
+        kept = ("message_id", "body", "partition_key", "application_properties")
+        return sorted(tuple(str(message[name]) for name in kept) for message in self.messages(queue))
 
     def active(self, queue: str) -> int:
         """How many messages a queue has."""

@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from faulty_sources import DEATHS
 from queries import forward, messages, until_done
+from spark_versions import since_4_2
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +30,15 @@ LOGGED = {
 }
 """How many batches the checkpoint has as planned and as done when the driver dies: this shows that it died there."""
 
+SHOWN = {
+    "after reserving": 200,
+    "while planning": 200,
+    "while reading": 200,
+    "after the sink's commit": 400,
+    "before completing": 400,
+}
+"""How many messages the sink shows by then."""
+
 
 def logged(checkpoint: Path) -> tuple[int, int]:
     """How many batches the checkpoint has as planned and as done."""
@@ -35,18 +46,8 @@ def logged(checkpoint: Path) -> tuple[int, int]:
     return planned, done
 
 
-def contents(broker: Broker, queue: str) -> list[tuple[Any, ...]]:
-    """All that a queue has, comparable."""
-    return sorted((it["message_id"], it["body"], it["partition_key"]) for it in broker.messages(queue))
-
-
-@pytest.mark.parametrize("point", DEATHS)
-def test_driver_that_dies_loses_and_doubles_nothing(
-    spark: SparkSession, broker: Broker, tmp_path: Path, point: str
-) -> None:
-    """Killed with its Java machine in the second of three batches; the next driver finishes."""
-    broker.fill("in", range(500))
-    before = contents(broker, "in")
+def die(broker: Broker, tmp_path: Path, point: str, **sink: object) -> Path:
+    """Run a driver that is killed with its Java machine in the second of three batches; its checkpoint."""
     (tmp_path / "point").write_text(point)
     checkpoint = tmp_path / "checkpoint"
     directory = {"testDirectory": str(tmp_path)}
@@ -56,11 +57,41 @@ def test_driver_that_dies_loses_and_doubles_nothing(
         "directory": str(tmp_path),
         "checkpoint": str(checkpoint),
         "source": source,
-        "sink": broker.options("out") | directory,
+        "sink": broker.options("out", **sink) | directory,
     }
     driver = subprocess.run([sys.executable, DRIVER, json.dumps(given)], capture_output=True, text=True, check=False)
     assert driver.returncode == -9, driver.stderr[-3000:]
-    assert logged(checkpoint) == LOGGED[point]
+    return checkpoint
+
+
+@since_4_2
+@pytest.mark.parametrize("point", DEATHS)
+def test_driver_that_dies_loses_and_doubles_nothing(
+    spark: SparkSession, broker: Broker, tmp_path: Path, point: str
+) -> None:
+    """Killed with its Java machine in the second of three batches; the next driver finishes, message for message."""
+    broker.fill("in", range(500))
+    before = broker.contents("in")
+    checkpoint = die(broker, tmp_path, point)
+    assert (logged(checkpoint), broker.active("out")) == (LOGGED[point], SHOWN[point])
     until_done(forward(messages(spark, broker), broker, checkpoint))
-    assert contents(broker, "out") == before
+    assert broker.contents("out") == before
+    assert broker.active("in") == 0
+
+
+@since_4_2
+def test_driver_that_dies_behind_a_sink_that_sends_at_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """With `atLeastOnce` the batch that Spark does not know to be sent shows twice, and no other."""
+    broker.fill("in", range(500))
+    before = broker.contents("in")
+    checkpoint = die(broker, tmp_path, "after the sink's commit", delivery="atLeastOnce")
+    once = broker.contents("out")
+    assert len(once) == 400
+    until_done(forward(messages(spark, broker), broker, checkpoint, delivery="atLeastOnce"))
+    after = Counter(broker.contents("out"))
+    assert sorted(after) == before
+    doubled = [it for it, count in after.items() if count > 1]
+    assert len(doubled) == 200
+    assert set(doubled) <= set(once)
+    assert {after[it] for it in doubled} == {2}
     assert broker.active("in") == 0

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from faulty_sources import StalledSource
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
-from queries import LIMIT_SECONDS, forward, messages, until_done
+from queries import LIMIT_SECONDS, SENT, forward, messages, until_done
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from spark_broker import Broker
 
 ROWS = 500
@@ -78,6 +79,38 @@ def test_second_query_with_the_same_consumer(spark: SparkSession, broker: Broker
         if newer is not None:
             newer.stop()
     assert broker.numbers("out") == list(range(2 * ROWS))
+
+
+def test_second_query_while_the_first_has_a_batch(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The newer one takes the batch over; nothing is lost, and only that batch may also reach the older one's sink."""
+    broker.create("older")
+    broker.fill("in", range(ROWS))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def handle(df: DataFrame, batch: int) -> None:
+        if batch == 1:
+            begun.set()
+            assert go_on.wait(LIMIT_SECONDS)
+        sent = df.select(*SENT).write.format("oxbus").options(**broker.options("older")).mode("append")
+        sent.save()
+
+    df = messages(spark, broker)
+    older = df.writeStream.foreachBatch(handle).option("checkpointLocation", str(tmp_path / "older")).start()
+    try:
+        assert begun.wait(LIMIT_SECONDS)
+        first = broker.numbers("older")
+        until_done(forward(messages(spark, broker), broker, tmp_path / "newer"))
+        go_on.set()
+        with pytest.raises(StreamingQueryException, match=r"option consumer|not live any more"):
+            older.awaitTermination(LIMIT_SECONDS)
+    finally:
+        go_on.set()
+        older.stop()
+    assert len(first) == 200
+    assert sorted(first + broker.numbers("out")) == list(range(ROWS)), "each once, but for the batch under way"
+    late = set(broker.numbers("older")) - set(first)
+    assert len(late) <= 200
+    assert broker.active("in") == 0
 
 
 def test_message_that_no_task_survives(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

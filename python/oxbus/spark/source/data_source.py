@@ -44,8 +44,13 @@ class OxbusDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make what browses for `spark.read`."""
         from oxbus.spark.source.batch_reader import BatchReader, FilteringBatchReader  # noqa: PLC0415
+        from oxbus.spark.source.versions import PUSHES_FILTERS  # noqa: PLC0415
 
         settings = source_settings(self.options, "batch read")
+        if settings.push_filters and not PUSHES_FILTERS:
+            raise ValueError(
+                "option pushFilters needs PySpark 4.1 or newer; leave it out, or narrow the read by options"
+            )
         return (FilteringBatchReader if settings.push_filters else BatchReader)(settings, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name, as below)

@@ -72,7 +72,7 @@ OPTIONS = (
     Option("lockDuration", values.seconds, _STREAM_READ, 60.0),
     Option("failOnDataLoss", values.boolean, _READS),
     Option("arrowBatchBytes", values.size, _READS, 2 << 20),
-    Option("applicationPropertiesAs", values.choice("map", "json"), _READS, "map"),
+    Option("applicationPropertiesAs", values.choice("map", "json"), _ALL, "map"),
     Option("includeBody", values.boolean, _READS, default=True),
     Option("partitionFilter", values.partitions, _READS),
     Option("pushFilters", values.boolean, _BATCH_READ, default=False),

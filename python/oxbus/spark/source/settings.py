@@ -58,6 +58,7 @@ class SinkSettings:
     staged: bool
     sink_id: str | None
     ignore_extra_columns: bool
+    properties_as: str
 
 
 def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
@@ -130,6 +131,7 @@ def sink_settings(given: Mapping[str, str], use: Use) -> SinkSettings:
         staged=delivery == "exactlyOnce",
         sink_id=options["sinkId"],
         ignore_extra_columns=options["ignoreExtraColumns"],
+        properties_as=options["applicationPropertiesAs"],
     )
 
 

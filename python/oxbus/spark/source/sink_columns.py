@@ -40,7 +40,10 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
 }
 """For each column what it takes, in words and in Spark's types."""
 
-_NUMBERS_CAST = "cast it to string first, so that it hashes as it is read"
+_ADVICE = {
+    **dict.fromkeys(_KEYS, "; cast it to string first, so that it hashes as it is read"),
+    "application_properties": "; the option applicationPropertiesAs says which form it has, map or json",
+}
 
 
 @dataclass(frozen=True)
@@ -73,18 +76,19 @@ def sink_columns(schema: StructType, settings: SinkSettings) -> list[str]:
         raise ValueError("option queue is missing; give queue or topic, or a column queue with the target of each row")
     for field in schema.fields:
         if field.name in _KINDS:
-            _check_type(field.name, field.dataType)
+            _check_type(field.name, field.dataType, settings.properties_as)
     return [name for name in names if name in _KINDS]
 
 
-def _check_type(name: str, kind: Any) -> None:
+def _check_type(name: str, kind: Any, properties_as: str) -> None:
     words, kinds = _KINDS[name]
+    if name == "application_properties" and properties_as == "json":
+        words, kinds = "string with a JSON object", (StringType,)
     good = isinstance(kind, kinds)
     if good and isinstance(kind, MapType):
         good = isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
     if not good:
-        advice = f"; {_NUMBERS_CAST}" if name in _KEYS else ""
-        raise ValueError(f"column {name} must be {words}, not {kind.simpleString()}{advice}")
+        raise ValueError(f"column {name} must be {words}, not {kind.simpleString()}{_ADVICE.get(name, '')}")
 
 
 def by_target(

@@ -25,6 +25,9 @@ StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasourc
 
 STREAM_WRITES_ARROW = hasattr(datasource, "DataSourceStreamArrowWriter")
 
+PUSHES_FILTERS = hasattr(datasource, "Filter")
+"""Spark can hand over filters; from 4.1 on."""
+
 
 def read_limit(messages: int) -> Any:
     """The limit that Spark hands back to `latestOffset`; asked for by 4.2 and newer only."""

@@ -21,6 +21,7 @@ use crate::clock::Alarm;
 use crate::durable::{Stores, storage};
 use crate::namespace::Namespace;
 use crate::routing::Route;
+use crate::shard::Injected;
 
 /// Bytes of rows that become one run of a file.
 const RUN_BYTES: usize = 256 << 10;
@@ -101,6 +102,11 @@ impl BulkLoad {
             refused.map_or(Ok(()), Err)
         };
         wait_for(wait, any_free)
+    }
+
+    /// Makes the disk of its files fail after that many calls. For tests.
+    pub fn inject_fault(&self, fault: Injected, after: u64) -> Result<()> {
+        self.namespace.inject_fault_into_files(fault, after)
     }
 
     /// Adds a row: to the partition of its key, or without one to `keyless`.

@@ -16,6 +16,7 @@
 //! same entry, so a file that appears a second time is dropped.
 
 mod load;
+mod salvage;
 mod take_over;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use oxbus_model::{Identity, Result, Timestamp};
 
 pub use load::{BulkLoad, Loaded};
+pub(crate) use salvage::WaitingLoads;
 pub(crate) use take_over::take_over;
 
 use crate::clock::random_bytes;

@@ -140,10 +140,12 @@ pub fn open(
         images.push(image);
     }
     recovery.seconds = (clock.ticks().0 - began.0) as f64 / 1e3;
+    let injection = Arc::new(Injection::default());
     Ok(Opened {
         stores: Stores {
             dir: dir.clone(),
-            disk,
+            disk: Arc::new(InjectedDisk::new(disk, Arc::clone(&injection))),
+            injection,
             catalog: Mutex::new((found, contents.clone())),
             shards: stores,
             owners: Mutex::new(owners),

@@ -2,7 +2,7 @@
 //! Copying what is intact out of a damaged namespace into a new one.
 //!
 //! The damaged directory is read only. Its catalog is taken over; when that is damaged too, each entity that the journals
-//! name becomes a queue `salvaged-<number>`. What a lost entry would have done did not happen: a message whose completion is
+//! name becomes a queue `salvaged-<number>`. Rows of bulk loads that wait are copied too, and wait in the copy. What a lost entry would have done did not happen: a message whose completion is
 //! lost is there again.
 
 use std::path::Path;
@@ -15,8 +15,9 @@ use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, Salvaged, ShardId, salva
 
 use super::open::{Replaying, own, shard_dir, storage};
 use super::{Contents, EntityEntry, EntityRole};
+use crate::bulk_load::WaitingLoads;
 use crate::clock::random_bytes;
-use crate::shard::journal::Image;
+use crate::shard::journal::{EntityId, Image};
 
 /// Bytes of a chunk of a snapshot; one message may make it longer.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -28,6 +29,8 @@ pub struct SalvagedPartition {
     pub partition: u16,
     /// Messages that were copied.
     pub messages: u64,
+    /// Rows of bulk loads that were copied, which become messages when the copy is opened.
+    pub loaded_rows: u64,
     /// Nothing is missing or damaged, as far as can be known.
     pub is_whole: bool,
     /// What is missing or damaged, for people.
@@ -48,6 +51,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         return Err(Error::new(ErrorKind::InvalidOperation, detail));
     }
     let known = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
+    let mut store_before = known.as_ref().map(|catalog| catalog.store);
     let contents = known.and_then(|catalog| {
         let mut contents = Contents::decode(&catalog.content).ok()?;
         let key = u128::from_be_bytes(contents.identity_key(catalog.store).0);
@@ -65,18 +69,31 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         let dir = shard_dir(from, partition);
         let salvaged = salvage_log(&ReadOnlyDisk, &dir, None, &mut replay);
         let losses = match salvaged {
-            Ok(salvaged) => losses_of(&salvaged, replay.wrong.as_deref()),
+            Ok(salvaged) => {
+                store_before = store_before.or(salvaged.id.map(|id| id.store));
+                losses_of(&salvaged, replay.wrong.as_deref())
+            }
             Err(error) => vec![format!("it cannot be read: {error}")],
         };
         images.push(replay.image);
         found.push(SalvagedPartition {
             partition,
             messages: 0,
+            loaded_rows: 0,
             is_whole: losses.is_empty(),
             losses,
         });
     }
-    let contents = contents.unwrap_or_else(|| guessed(partitions, &images));
+    let unreadable = |error: std::io::Error| storage(from, "read", &error);
+    let waiting = store_before.map_or_else(
+        || Ok(Vec::new()),
+        |store| {
+            let find = |partition| WaitingLoads::find(from, partition, store).map_err(unreadable);
+            (0..partitions).map(find).collect::<Result<Vec<_>>>()
+        },
+    )?;
+    let contents = contents.unwrap_or_else(|| guessed(partitions, &images, &waiting, store_before));
+    let mut waiting = waiting.into_iter();
     for (report, mut image) in found.iter_mut().zip(images) {
         image.retain(|entity| contents.has(entity));
         give_up_stages(&mut image, report);
@@ -91,6 +108,13 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         };
         let dir = shard_dir(to, report.partition);
         FileLog::create(&*disk, &dir, id, &mut image.chunks(CHUNK_BYTES)).map_err(failed)?;
+        if let Some(loads) = waiting.next() {
+            let has = |entity| contents.has(EntityId(entity));
+            let copied = loads.copy(&disk, to, store, has).map_err(failed)?;
+            report.loaded_rows = copied.rows;
+            report.is_whole &= copied.losses.is_empty();
+            report.losses.extend(copied.losses);
+        }
     }
     Catalog::new(store)
         .write(&*disk, to, contents.encode())
@@ -116,10 +140,21 @@ fn partitions_of(from: &Path) -> Result<u16> {
     }
 }
 
-/// Queues for all entities that have messages.
-fn guessed(partitions: u16, images: &[Image]) -> Contents {
+/// Queues for all entities that have messages, or rows that wait.
+fn guessed(
+    partitions: u16,
+    images: &[Image],
+    waiting: &[WaitingLoads<'_>],
+    store_before: Option<[u8; 16]>,
+) -> Contents {
     let mut contents = Contents::new(partitions);
-    for (entity, _) in images.iter().flat_map(Image::entities) {
+    if let Some(store) = store_before {
+        // Identities were hashed with it, unless the namespace was salvaged before.
+        contents.identity_key = Some(format!("{:032x}", u128::from_be_bytes(store)));
+    }
+    let in_images = images.iter().flat_map(Image::entities).map(|(entity, _)| entity);
+    let in_loads = waiting.iter().flat_map(WaitingLoads::entities).map(EntityId);
+    for entity in in_images.chain(in_loads) {
         if contents.has(entity) {
             continue;
         }

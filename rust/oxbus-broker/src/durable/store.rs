@@ -30,6 +30,8 @@ pub struct ShardStore {
 pub struct Stores {
     pub(super) dir: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
+    /// In front of that disk: the catalog, stages and bulk loads. Journals have theirs.
+    pub(super) injection: Arc<Injection>,
     /// The catalog, and what it says.
     pub(super) catalog: Mutex<(Catalog, Contents)>,
     /// By partition; `None` for those that are not open here.
@@ -78,6 +80,11 @@ impl Stores {
     /// The file system that it is on.
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk)
+    }
+
+    /// The faults that tests put into the files that are no journals.
+    pub fn injection(&self) -> &Injection {
+        &self.injection
     }
 
     /// What tells its files from those of other namespaces.

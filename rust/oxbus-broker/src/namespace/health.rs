@@ -51,12 +51,36 @@ impl Namespace {
             }
             Injected::Disk(fault) => {
                 let store = self.stores().and_then(|stores| stores.shard(partition.0));
-                let store = store.ok_or_else(|| {
-                    let detail = "the fault needs a disk; open the namespace with a path, or use `unavailable`, `busy`, `enospc` or `stall`";
-                    Error::new(ErrorKind::InvalidOperation, detail)
-                })?;
+                let store = store.ok_or_else(needs_disk)?;
                 store.injection().begin(fault, after);
             }
+        }
+        Ok(())
+    }
+
+    /// Makes the disk of the files that are no journals fail after that many calls: the catalog, stages and bulk loads. For
+    /// tests.
+    pub fn inject_fault_into_files(&self, fault: Injected, after: u64) -> Result<()> {
+        self.inner.core.check_open()?;
+        let fault = match fault {
+            Injected::Disk(fault) => fault,
+            Injected::Shard(Fault::Full) => DiskFault::Full,
+            Injected::Shard(_) => {
+                let detail = "only a partition can have this fault; name one, or use a fault of the disk or `enospc`";
+                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+            }
+        };
+        let stores = self.stores().ok_or_else(needs_disk)?;
+        stores.injection().begin(fault, after);
+        Ok(())
+    }
+
+    /// Ends the fault of the files that are no journals; what stopped because of it goes on.
+    pub fn heal_files(&self) -> Result<()> {
+        self.inner.core.check_open()?;
+        if let Some(stores) = self.stores() {
+            stores.injection().end();
+            self.inner.shelf.tend();
         }
         Ok(())
     }
@@ -88,6 +112,12 @@ impl Namespace {
             Error::new(ErrorKind::InvalidArgument, detail)
         })
     }
+}
+
+fn needs_disk() -> Error {
+    let detail =
+        "the fault needs a disk; open the namespace with a path, or use `unavailable`, `busy`, `enospc` or `stall`";
+    Error::new(ErrorKind::InvalidOperation, detail)
 }
 
 fn cannot_heal(shard: &Shard, fault: Fault) -> Error {

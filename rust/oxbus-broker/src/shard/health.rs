@@ -49,7 +49,7 @@ pub enum Injected {
 }
 
 const FAULT_NAMES: &str =
-    "`unavailable`, `busy`, `enospc`, `eio-write`, `eio-fsync`, `bit-flip`, `stall` or `latency:SECONDS`";
+    "`unavailable`, `busy`, `enospc`, `eio-write`, `eio-fsync`, `eio-rename`, `bit-flip`, `stall` or `latency:SECONDS`";
 
 impl Injected {
     /// The fault of that name.
@@ -64,6 +64,7 @@ impl Injected {
             "enospc" => Self::Shard(Fault::Full),
             "eio-write" => Self::Disk(DiskFault::Write),
             "eio-fsync" => Self::Disk(DiskFault::Sync),
+            "eio-rename" => Self::Disk(DiskFault::Rename),
             "bit-flip" => Self::Disk(DiskFault::BitFlip),
             "stall" => Self::Disk(DiskFault::Stall),
             _ => {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use oxbus_broker::Namespace;
-use oxbus_server::{Key, ServerOptions, TlsFiles};
+use oxbus_server::{Key, Limits, ServerOptions, TlsFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -31,6 +31,8 @@ pub(crate) struct Wishes {
     pub(crate) key_name: Option<String>,
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) private_key: Option<PathBuf>,
+    /// By name.
+    pub(crate) limits: Vec<(String, u64)>,
 }
 
 impl BulkServer {
@@ -66,6 +68,10 @@ impl BulkServer {
                 "key and key_name must have no semicolon and no space at their ends, to fit into a connection string",
             ));
         }
+        let mut limits = Limits::default();
+        for (name, value) in &wishes.limits {
+            limits.lower(name, *value).or_raise()?;
+        }
         let options = ServerOptions {
             host: wishes.host,
             port,
@@ -76,6 +82,7 @@ impl BulkServer {
                 .or_raise()?,
             tls,
             new_id: ids::next,
+            limits,
         };
         let shared = namespace.get()?.clone();
         let server = py

@@ -22,12 +22,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use oxbus_arrow::NewId;
 use oxbus_broker::Namespace;
-use oxbus_model::caps::{BULK_CONTROL_BYTES_MAX, BULK_REQUESTS_MAX};
+use oxbus_model::caps::BULK_CONTROL_BYTES_MAX;
 use oxbus_model::{Error, ErrorKind};
 use oxbus_wire::{Key, PREFIX};
 use tokio::sync::{Semaphore, watch};
 
 use crate::auth;
+use crate::limits::Limits;
+use crate::options::ServerOptions;
 use crate::status::Refusal;
 
 /// What all requests share.
@@ -38,6 +40,7 @@ struct Shared {
     namespace: Namespace,
     key: Option<Key>,
     new_id: NewId,
+    limits: Limits,
     stopped: watch::Receiver<bool>,
     requests: Semaphore,
     /// Bytes of rows that are in memory and not stored.
@@ -45,13 +48,14 @@ struct Shared {
 }
 
 impl Plane {
-    pub(crate) fn new(namespace: Namespace, key: Option<Key>, new_id: NewId, stopped: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(namespace: Namespace, options: &ServerOptions, stopped: watch::Receiver<bool>) -> Self {
         Self(Arc::new(Shared {
             namespace,
-            key,
-            new_id,
+            key: options.key.clone(),
+            new_id: options.new_id,
+            limits: options.limits,
             stopped,
-            requests: Semaphore::new(BULK_REQUESTS_MAX),
+            requests: Semaphore::new(options.limits.requests as usize),
             bytes_held: AtomicUsize::new(0),
         }))
     }
@@ -66,6 +70,10 @@ impl Plane {
 
     fn new_id(&self) -> NewId {
         self.0.new_id
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.0.limits
     }
 
     fn stopped(&self) -> watch::Receiver<bool> {
@@ -87,11 +95,11 @@ impl HeldBytes {
         }
     }
 
-    /// True when so many more fit under `max`, counting all requests.
-    fn take(&mut self, bytes: usize, max: usize) -> bool {
+    /// True when so many more fit, counting all requests.
+    fn take(&mut self, bytes: usize) -> bool {
         let before = self.plane.0.bytes_held.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        before + bytes <= max
+        (before + bytes) as u64 <= self.plane.limits().unstored_bytes
     }
 }
 
@@ -126,7 +134,8 @@ async fn bound(State(plane): State<Plane>, request: Request, next: Next) -> Resp
     if let Ok(_place) = plane.0.requests.try_acquire() {
         return next.run(request).await;
     }
-    let detail = format!("the server works on {BULK_REQUESTS_MAX} requests already; wait, then try again");
+    let requests = plane.limits().requests;
+    let detail = format!("the server works on {requests} requests already; wait, then try again");
     Refusal::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
 }
 

@@ -16,9 +16,7 @@ use http_body_util::BodyExt;
 use oxbus_arrow::stream::Decoder;
 use oxbus_arrow::{Columns, NotSent, Outgoing};
 use oxbus_broker::Sender;
-use oxbus_model::caps::{
-    BULK_BODY_IDLE_MS_MAX, BULK_DRAIN_MS_MAX, BULK_PIECE_BYTES, BULK_SEND_BYTES_MAX, BULK_SENDS_BYTES_MAX,
-};
+use oxbus_model::caps::{BULK_DRAIN_MS_MAX, BULK_PIECE_BYTES};
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_wire::{Fault, FaultKind};
 use serde::Deserialize;
@@ -68,7 +66,7 @@ pub(super) async fn send(
         })
         .await?
     };
-    let mut body = Pieces::new(body);
+    let mut body = Pieces::new(body, plane.limits().body_pause());
     let incoming = match take(&mut body, incoming, Incoming::push, |bytes| admit(&mut held, bytes)).await {
         Ok(incoming) => incoming,
         Err(error) => {
@@ -88,11 +86,12 @@ pub(super) async fn send(
 
 /// Refuses rows that would take too much memory.
 fn admit(held: &mut HeldBytes, bytes: usize) -> Result<()> {
-    if held.bytes + bytes > BULK_SEND_BYTES_MAX {
-        let detail = format!("the rows are too large; send less at once: limit={BULK_SEND_BYTES_MAX} bytes");
+    let max = held.plane.limits().send_bytes;
+    if (held.bytes + bytes) as u64 > max {
+        let detail = format!("the rows are too large; send less at once: limit={max} bytes");
         return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
     }
-    if !held.take(bytes, BULK_SENDS_BYTES_MAX) {
+    if !held.take(bytes) {
         let detail = "the server has too many rows of unfinished sends in memory; wait, then send again";
         return Err(Error::new(ErrorKind::ServerBusy, detail));
     }
@@ -135,12 +134,18 @@ pub(super) async fn take<T: Send + 'static>(
 /// A body in pieces of a useful size.
 pub(super) struct Pieces {
     body: Body,
+    /// How long to wait for the next one.
+    pause: Duration,
     is_over: bool,
 }
 
 impl Pieces {
-    pub(super) fn new(body: Body) -> Self {
-        Self { body, is_over: false }
+    pub(super) fn new(body: Body, pause: Duration) -> Self {
+        Self {
+            body,
+            pause,
+            is_over: false,
+        }
     }
 
     /// Some bytes; `None` at the end. A body that breaks off or stalls is an error.
@@ -162,14 +167,13 @@ impl Pieces {
     }
 
     async fn frame(&mut self) -> Result<Option<Bytes>> {
-        let patience = Duration::from_millis(BULK_BODY_IDLE_MS_MAX);
         loop {
             if self.is_over {
                 return Ok(None);
             }
-            let frame = tokio::time::timeout(patience, self.body.frame()).await.map_err(|_| {
+            let frame = tokio::time::timeout(self.pause, self.body.frame()).await.map_err(|_| {
                 self.is_over = true;
-                let detail = format!("no more rows came for {} s; send them sooner", patience.as_secs());
+                let detail = format!("no more rows came for {} s; send them sooner", self.pause.as_secs_f64());
                 Error::new(ErrorKind::Timeout, detail)
             })?;
             match frame {

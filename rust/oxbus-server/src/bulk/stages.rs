@@ -58,6 +58,7 @@ impl Incoming {
 }
 
 async fn stage(State(plane): State<Plane>, Parameters(target): Parameters<Target>, body: Body) -> Answer {
+    let pause = plane.limits().body_pause();
     let begun = on_thread(move || {
         let staging = plane.namespace().stages().begin(&target.entity, &target.id)?;
         Ok(Incoming {
@@ -66,7 +67,7 @@ async fn stage(State(plane): State<Plane>, Parameters(target): Parameters<Target
         })
     });
     let begun = begun.await?;
-    let mut body = Pieces::new(body);
+    let mut body = Pieces::new(body, pause);
     let incoming = match take(&mut body, begun, Incoming::push, |_| Ok(())).await {
         Ok(incoming) => incoming,
         Err(error) => {

@@ -72,7 +72,7 @@ impl Queue {
                 sub_queue,
                 index,
                 cell,
-                from: bound(bounds.starts, index, Counter::FIRST),
+                from: where_to_begin(cell, sub_queue, bound(bounds.starts, index, Counter::FIRST)),
                 end: bound(bounds.ends, index, Counter::MAX),
                 held: Vec::new(),
                 ended: Ended::default(),
@@ -130,6 +130,17 @@ impl Queue {
         parts.sort_unstable_by_key(|part| part.index);
         parts
     }
+}
+
+/// Where to begin: at the first message, unless there are some below `start`, which are to be left alone. Numbers only rise, so
+/// none comes below it afterwards.
+fn where_to_begin(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
+    let mut lowest = Vec::new();
+    if start > Counter::FIRST {
+        cell.store(sub_queue).peek(Counter::FIRST, 1, &mut lowest);
+    }
+    let is_below = lowest.first().is_some_and(|message| message.counter < start);
+    if is_below { start } else { Counter::FIRST }
 }
 
 impl Place<'_> {

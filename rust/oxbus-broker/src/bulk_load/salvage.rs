@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Copying the rows that wait in a damaged namespace into the copy that is salvaged from it.
+//!
+//! A file is written anew under the same number and the same name of its rows, so the copy takes them over as the original
+//! would have, rows that are in its journals already not once more. Runs that fail their check are left out and counted.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use oxbus_store::disk::Disk;
+use oxbus_store::file::{ReadOnlyDisk, StageError, StageFile, StageHead, StageNames, StageWriter, stage_path};
+
+use super::{attached_at, attached_dir};
+use crate::durable::shard_dir;
+use crate::stage::rows_of;
+
+/// The files of one partition of a damaged namespace.
+pub(crate) struct WaitingLoads<'a> {
+    from: &'a Path,
+    partition: u16,
+    /// Whose they are.
+    store: [u8; 16],
+    names: StageNames,
+}
+
+/// What became of them.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    /// Rows that the copy takes over when it is opened.
+    pub(crate) rows: u64,
+    /// What is not there, for people.
+    pub(crate) losses: Vec<String>,
+}
+
+impl<'a> WaitingLoads<'a> {
+    /// Finds them; without any there is nothing to be done.
+    pub(crate) fn find(from: &'a Path, partition: u16, store: [u8; 16]) -> io::Result<Self> {
+        Ok(Self {
+            from,
+            partition,
+            store,
+            names: StageNames::of(&ReadOnlyDisk, &attached_dir(from, partition))?,
+        })
+    }
+
+    /// The entities that they are for, as far as they say so.
+    pub(crate) fn entities(&self) -> BTreeSet<u64> {
+        let dir = attached_dir(self.from, self.partition);
+        let numbers = self.names.finished.iter();
+        let heads = numbers.filter_map(|number| StageFile::head_of(&ReadOnlyDisk, &dir, *number, self.store).ok());
+        heads.map(|head| head.entity).collect()
+    }
+
+    /// Writes what is intact of those whose entity the copy has to the namespace `to`, whose files are of `store`.
+    pub(crate) fn copy(
+        &self,
+        disk: &Arc<dyn Disk>,
+        to: &Path,
+        store: [u8; 16],
+        has: impl Fn(u64) -> bool,
+    ) -> io::Result<Copied> {
+        let (source, target) = (
+            attached_dir(self.from, self.partition),
+            attached_dir(to, self.partition),
+        );
+        let names: Vec<String> = match ReadOnlyDisk.list(&source) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Copied::default()),
+            names => names?.into_iter().filter(|name| attached_at(name).is_some()).collect(),
+        };
+        disk.create_dir(&target)?;
+        for name in names {
+            disk.create(&target.join(name))?;
+        }
+        let mut copied = Copied::default();
+        for number in &self.names.finished {
+            let file = match StageFile::open(&ReadOnlyDisk, &source, *number, self.store) {
+                Ok(file) => file,
+                Err(error) => {
+                    let path = stage_path(&source, *number);
+                    let loss = format!("the rows of a bulk load are lost: {error}: `{}`", path.display());
+                    copied.losses.push(loss);
+                    continue;
+                }
+            };
+            // What was loaded into a queue that is deleted goes with it.
+            if has(file.head().entity) {
+                copy_file(&file, disk, &target, store, &mut copied)?;
+            }
+        }
+        disk.sync_dir(&target)?;
+        disk.sync_dir(&shard_dir(to, self.partition))?;
+        Ok(copied)
+    }
+}
+
+fn copy_file(
+    file: &StageFile,
+    disk: &Arc<dyn Disk>,
+    target: &Path,
+    store: [u8; 16],
+    copied: &mut Copied,
+) -> io::Result<()> {
+    let head = StageHead {
+        store,
+        ..file.head().clone()
+    };
+    let mut writer = StageWriter::create(disk, target, head)?;
+    let mut lost = 0;
+    for wanted in file.runs() {
+        let mut payload = Vec::new();
+        let read = file.read::<StageError>(&ReadOnlyDisk, &[*wanted], |run, bytes| {
+            let is_whole = rows_of(run.rows, bytes, &mut Vec::new()).is_some();
+            payload.extend_from_slice(bytes);
+            is_whole.then_some(()).ok_or(StageError::Damaged {
+                position: 0,
+                detail: "its rows are no messages",
+            })
+        });
+        if read.is_ok() {
+            writer.put(wanted.partition, wanted.rows, &payload)?;
+            copied.rows += u64::from(wanted.rows);
+        } else {
+            lost += u64::from(wanted.rows);
+        }
+    }
+    writer.finish(true)?;
+    if lost > 0 {
+        let loss = format!(
+            "{lost} rows of the bulk load `{}` are lost: load them under another name",
+            file.head().id
+        );
+        copied.losses.push(loss);
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What receives and settlements do while one of sixteen partitions is out of service, and after it is healed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from outage_scene import ALL, BAD, GOOD, KEYS, Scene, drain, each, refused, run_story, texts
+from oxbus import ServiceBusReceiveMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+
+def receive(scene: Scene) -> Generator[None]:
+    """Messages of the other partitions; nothing when only the partition has some (B-093)."""
+    scene.send_to_each("kept")
+    yield
+    messages = scene.take()
+    assert texts(messages) == each("kept", GOOD)
+    scene.receiver().complete_messages(messages)
+    assert scene.take() == []
+    with scene.receiver("q", max_wait_time=0) as receiver:
+        assert list(receiver) == []
+    yield
+    (message,) = scene.take()
+    assert (str(message), message.delivery_count) == (f"kept {BAD}", 0)
+
+
+def receive_and_delete(scene: Scene) -> Generator[None]:
+    """The same; what is in the partition stays (B-093)."""
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    scene.send_to_each("kept")
+    yield
+    assert texts(scene.take("q", receive_mode=mode)) == each("kept", GOOD)
+    yield
+    assert texts(scene.take("q", receive_mode=mode)) == [f"kept {BAD}"]
+
+
+def receive_from_a_prefetch_cache(scene: Scene) -> Generator[None]:
+    """A message of the partition that was prefetched is not handed out either, and is not lost (B-093, B-125)."""
+    scene.send_to_each("kept")
+    receiver = scene.receiver("q", prefetch_count=100)
+    first = receiver.receive_messages(max_wait_time=0)
+    yield
+    messages = first + drain(receiver)
+    assert {message.partition_id for message in messages} - {first[0].partition_id} == set(GOOD) - {
+        first[0].partition_id
+    }
+    yield
+    assert texts(messages + drain(receiver)) == each("kept", ALL)
+
+
+def settle_and_renew(scene: Scene) -> Generator[None]:
+    """Error for a message of the partition, success elsewhere; the lock holds until afterwards (B-095)."""
+    for text in ("complete", "abandon", "defer", "dead-letter", "renew"):
+        scene.send_to_each(text, partitions=(BAD, GOOD[0]))
+    receiver = scene.receiver()
+    held = {str(message): message for message in scene.take()}
+
+    def calls(partition_id: int) -> list[Callable[[], Any]]:
+        return [
+            lambda: receiver.complete_message(held[f"complete {partition_id}"]),
+            lambda: receiver.abandon_message(held[f"abandon {partition_id}"]),
+            lambda: receiver.defer_message(held[f"defer {partition_id}"]),
+            lambda: receiver.dead_letter_message(held[f"dead-letter {partition_id}"]),
+            lambda: receiver.renew_message_lock(held[f"renew {partition_id}"]),
+        ]
+
+    yield
+    refused(*calls(BAD))
+    for call in calls(GOOD[0]):
+        call()
+    yield
+    for call in calls(BAD):
+        call()
+    runtime = scene.admin.get_queue_runtime_properties("q")
+    assert (runtime.active_message_count, runtime.dead_letter_message_count) == (6, 2)
+    assert texts(scene.take()) == each("abandon", (BAD, GOOD[0]))
+
+
+def settle_several(scene: Scene) -> Generator[None]:
+    """A list with a message of the partition is refused as a whole, and can be settled afterwards (B-095)."""
+    scene.send_to_each("kept")
+    messages = scene.take()
+    yield
+    refused(lambda: scene.receiver().complete_messages(messages))
+    yield
+    scene.receiver().complete_messages(messages)
+    assert scene.peek() == []
+
+
+def locks_that_end_meanwhile(scene: Scene) -> Generator[None]:
+    """The message is ready again, one delivery charged, once the partition is healed (B-095, B-160)."""
+    scene.send("kept", partition_key=KEYS[BAD])
+    scene.take_from(BAD)
+    yield
+    scene.clock.advance(300)
+    assert scene.take() == []
+    yield
+    assert scene.take_from(BAD).delivery_count == 1
+
+
+def peek(scene: Scene) -> Generator[None]:
+    """Messages of the other partitions, also from a number of the partition on (B-093, B-297)."""
+    scene.send_to_each("kept")
+    with scene.receiver("q", prefetch_count=0) as browser:
+        number = next(it.sequence_number for it in browser.peek_messages(16) if it.partition_id == BAD)
+    yield
+    assert scene.peek() == each("kept", GOOD)
+    with scene.receiver("q", prefetch_count=0) as browser:
+        assert {it.partition_id for it in browser.peek_messages(16, sequence_number=number)} <= set(GOOD)
+    yield
+    assert scene.peek() == each("kept", ALL)
+
+
+def receive_deferred(scene: Scene) -> Generator[None]:
+    """Error for a number of the partition, success elsewhere (B-095)."""
+    scene.send_to_each("kept", partitions=(BAD, GOOD[0]))
+    numbers = {}
+    for message in scene.take():
+        numbers[message.partition_id] = message.sequence_number
+        scene.receiver().defer_message(message)
+    yield
+    refused(lambda: scene.receiver().receive_deferred_messages(numbers[BAD]))
+    (message,) = scene.receiver().receive_deferred_messages(numbers[GOOD[0]])
+    scene.receiver().complete_message(message)
+    yield
+    (message,) = scene.receiver().receive_deferred_messages(numbers[BAD])
+    scene.receiver().complete_message(message)
+    assert scene.peek() == []
+
+
+def dead_letters(scene: Scene) -> Generator[None]:
+    """The dead-letter queue has the same partitions: those of the others can be received (B-093)."""
+    scene.send_to_each("kept")
+    for message in scene.take():
+        scene.receiver().dead_letter_message(message)
+    yield
+    assert texts(scene.take("q", sub_queue="deadletter")) == each("kept", GOOD)
+    yield
+    assert texts(scene.take("q", sub_queue="deadletter")) == [f"kept {BAD}"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        receive,
+        receive_and_delete,
+        receive_from_a_prefetch_cache,
+        settle_and_renew,
+        settle_several,
+        locks_that_end_meanwhile,
+        peek,
+        receive_deferred,
+        dead_letters,
+    ],
+    ids=lambda it: it.__name__,
+)
+def test_outage(scene: Scene, operation: Callable[[Scene], Generator[None]]) -> None:
+    """Each row holds before, during and after the outage, and the partition works again in the end (B-090 to B-099)."""
+    run_story(scene, operation)

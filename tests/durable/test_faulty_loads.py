@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk fails under a bulk load: an error that says so, and rows that are there once when it is tried again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import oxbus
+import pytest
+from oxbus import Namespace, ServiceBusClient
+from oxbus._oxbus import _BulkLoad
+from oxbus.exceptions import ServiceBusError
+from oxbus.management import ServiceBusAdministrationClient
+from oxbus.testing import inject_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pa = pytest.importorskip("pyarrow")
+
+KEYS = ["key-0", "key-1", "key-2"]
+PARTITIONS = {oxbus.partition_id(key) for key in KEYS}
+ROWS = 60
+BODY_BYTES = 60_000
+"""Large enough for several writes of one file."""
+
+CALLS_MAX = 60
+"""More calls of a disk than a load makes."""
+
+NUMBERS = list(range(ROWS))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A namespace with a partitioned queue, closed."""
+    with Namespace(tmp_path / "bus", durability="os") as namespace:
+        ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
+    return tmp_path / "bus"
+
+
+def begin(path: Path) -> _BulkLoad:
+    """Begin the load of a task."""
+    return _BulkLoad(path, "q", "job/0", durability="fsync")
+
+
+def run(loading: _BulkLoad) -> list[tuple[int, int, bool]]:
+    """Put all rows in, and attach them."""
+    for first in range(0, ROWS, 10):
+        numbers = range(first, first + 10)
+        bodies = [f"{it:04}".encode() + bytes(BODY_BYTES) for it in numbers]
+        loading.push(pa.table({"body": bodies, "partition_key": [KEYS[it % len(KEYS)] for it in numbers]}))
+    return loading.finish(0)
+
+
+def numbers(path: Path) -> list[int]:
+    """What is in the queue, sorted."""
+    with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
+        assert namespace.recovery
+        assert namespace.recovery.waiting_loads == []
+        receiver = client.get_queue_receiver("q", max_wait_time=0, receive_mode="receiveanddelete")
+        return sorted(int(str(message)[:4]) for message in receiver)
+
+
+@pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
+def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
+    """At whichever call of the disk: the task is told, and the next attempt of that name brings each row in once."""
+    for after in range(CALLS_MAX):
+        loading = begin(path)
+        inject_fault(loading, None, fault, after=after)  # type: ignore[arg-type] # it has a disk like a namespace
+        try:
+            loaded = run(loading)
+        except (ServiceBusError, OSError) as error:
+            told = str(error)
+        else:
+            break
+        assert "see to the disk" in told
+        assert str(path) in told
+        assert [*path.glob("shard-*/attached/*.tmp")] == [], "what was not attached is gone"
+    else:
+        pytest.fail("the load never came to its end")
+    assert after > 0, "the fault was met"
+    assert {partition for partition, _, _ in loaded} == PARTITIONS
+    assert numbers(path) == NUMBERS
+    assert [attached for _, _, attached in run(begin(path))] == [False] * len(PARTITIONS)
+    assert numbers(path) == []
+
+
+@pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
+def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
+    """Whoever opens the namespace between two attempts finds whole partitions of the task or nothing."""
+    after = 0
+    while True:
+        loading = begin(path)
+        inject_fault(loading, None, fault, after=after)  # type: ignore[arg-type] # it has a disk like a namespace
+        try:
+            run(loading)
+            break
+        except (ServiceBusError, OSError):
+            after += 1
+        found = numbers(path)
+        whole = [it for it in NUMBERS if it % len(KEYS) in {number % len(KEYS) for number in found}]
+        assert found == whole
+        if found:
+            break
+    assert after > 0
+
+
+def test_bit_that_flips_on_its_way_to_a_load(path: Path) -> None:
+    """Whoever takes the rows over finds it, says which file it is, and shows none of its rows."""
+    loading = begin(path)
+    inject_fault(loading, None, "bit-flip")  # type: ignore[arg-type] # it has a disk like a namespace
+    run(loading)
+    with Namespace(path) as namespace:
+        assert namespace.recovery
+        (told,) = namespace.recovery.waiting_loads
+        counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
+    assert "damaged" in told
+    assert counts.total_message_count in {ROWS - ROWS // len(KEYS), ROWS - 2 * ROWS // len(KEYS)}
+
+
+def test_no_room_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
+    """The namespace opens without them and says so; with room, another open has each once."""
+    assert all(attached for _, _, attached in run(begin(path)))
+    taking = """
+        import resource, signal
+        limit = int(sys.argv[2])
+        # As on a full disk, what needs a longer file fails.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        namespace = Namespace(sys.argv[1])
+        print(len(namespace.recovery.waiting_loads))
+        os._exit(0)
+    """
+    assert int(run_python(taking, path, BODY_BYTES)) > 0
+    assert numbers(path) == NUMBERS

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which PySpark this is, for tests of what only newer ones can do (`make test-spark-versions` runs older ones)."""
+
+from __future__ import annotations
+
+import pyspark
+import pytest
+
+PYSPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+
+since_4_1 = pytest.mark.skipif(PYSPARK < (4, 1), reason="came with PySpark 4.1")
+since_4_2 = pytest.mark.skipif(PYSPARK < (4, 2), reason="came with PySpark 4.2")
+
+AVAILABLE_NOW_IS_ONE_BATCH = PYSPARK < (4, 2)
+"""A query with that trigger has to be run again and again until there is nothing left."""

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a query: Spark ends the process of its source by SIGTERM, and the source still tidies up."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from faulty_sources import StoppingSource
+from oxbus.spark.source.data_source import OxbusDataSource
+from queries import forward, messages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from spark_broker import Broker
+
+ROWS = 500
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_stopped_query_stops_its_source(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Its reader is stopped, its process ends, and the locks of the batch under way are renewed no more."""
+    spark.dataSource.register(StoppingSource)
+    broker.fill("in", range(ROWS))
+    df = messages(spark, broker, "oxbus-stopping", testDirectory=tmp_path, lockDuration="2s")
+    query = forward(df, broker, tmp_path / "checkpoint").start()
+    query.processAllAvailable()
+    broker.fill("in", range(ROWS, ROWS + 50))
+    query.stop()
+    stopped = tmp_path / "stopped"
+    broker.wait_until(lambda: stopped.exists() and stopped.read_text() != "")
+    broker.wait_until(lambda: is_over(int(stopped.read_text())))
+    broker.wait_for_lapse("in")
+    left = broker.take("in", ROWS)
+    assert sorted(broker.numbers("out") + left) == list(range(ROWS + 50))
+
+
+@pytest.mark.parametrize("in_spark", [True, False])
+def test_handler_of_sigterm_is_set_in_workers_of_spark_only(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, in_spark: bool
+) -> None:
+    """There it ends the process as `sys.exit` does, so that what is to be stopped is; elsewhere nothing is changed."""
+    if in_spark:
+        monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
+    else:
+        monkeypatch.delenv("PYTHON_WORKER_FACTORY_PORT", raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    source = OxbusDataSource(broker.options("in"))
+    reader = source.streamReader(source.schema())
+    try:
+        reader.initialOffset()
+        if in_spark:
+            with pytest.raises(SystemExit) as ended:
+                os.kill(os.getpid(), signal.SIGTERM)
+            assert ended.value.code == 0
+        else:
+            assert signal.getsignal(signal.SIGTERM) is before
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        reader.stop()
