@@ -2,7 +2,8 @@
 """Rows of 1 KiB through Spark on two cores, by each path, beside the same job with nothing behind it.
 
 A row is a body and a key. The job without a broker makes the same rows and hands them to the same kind of Python task,
-which looks at them and drops them; for reads a task makes them. So the ratio is what the queue costs beside Spark.
+which looks at them and drops them; for reads a task makes them; what goes from queue to queue is made and dropped by a
+source and a sink in Python (`spark_nothing`). So the ratio is what the queue costs beside Spark.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import oxbus
 from oxbus.management import ServiceBusAdministrationClient
-from oxbus.spark import BULK_LOAD_SCHEMA, partitions, receiver, register, sender
+from oxbus.spark import BULK_LOAD_SCHEMA, partitions, read_stream, receiver, register, sender
 from oxbus.spark.local import local_session
 
+from cases import spark_nothing
 from cases.case import Case, expect
 
 if TYPE_CHECKING:
@@ -28,11 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 QUEUE = "q"
+OUT = "out"
 NOTHING = "nothing behind"
 OURS = "oxbus"
+SENT = "oxbus, at least once"
 ROWS = 640_000
 BODY_BYTES = 1024
 PAGE_ROWS = 2048
+BATCH_ROWS = 160_000
 
 
 @dataclass
@@ -57,6 +62,13 @@ class Place:
         """How Spark reaches it."""
         return {"connectionString": self.server.connection_string, "queue": QUEUE}
 
+    def messages(self, queue: str) -> int:
+        """How many a queue has."""
+        if self.namespace is None:
+            raise RuntimeError("the namespace is not served")
+        found = ServiceBusAdministrationClient(self.namespace).get_queue_runtime_properties(queue)
+        return found.total_message_count or 0
+
 
 @cache
 def session() -> SparkSession:
@@ -65,6 +77,7 @@ def session() -> SparkSession:
     spark = running.enter_context(local_session("oxbus bench"))
     atexit.register(running.close)
     register(spark)
+    spark_nothing.register(spark)
     return spark
 
 
@@ -81,7 +94,8 @@ def _make(*, served: bool, filled: bool) -> Place:
     directory = tempfile.TemporaryDirectory()
     path = f"{directory.name}/bus"
     with oxbus.Namespace(path, durability="os") as namespace:
-        ServiceBusAdministrationClient(namespace).create_queue(QUEUE, enable_partitioning=True)
+        for queue in (QUEUE, OUT):
+            ServiceBusAdministrationClient(namespace).create_queue(queue, enable_partitioning=True)
     if filled:
         _load(Place(directory, path))
         # Rows are taken over once, by whoever opens the partitions first; not by those that drain them.
@@ -112,19 +126,30 @@ def _read(place: Place) -> int:
     return _count(session().read.format("oxbus").options(**place.options).schema(columns).load())
 
 
-def _stream(place: Place) -> int:
-    """From queue to queue, each message exactly once."""
-    if place.namespace is None:
-        raise RuntimeError("the namespace is not served")
-    admin = ServiceBusAdministrationClient(place.namespace)
-    admin.create_queue("out", enable_partitioning=True)
-    source = session().readStream.format("oxbus").options(**place.options, maxMessagesPerTrigger=160_000).load()
-    sink = source.select("body", "partition_key").writeStream.format("oxbus")
-    sink = sink.options(connectionString=place.options["connectionString"], queue="out")
+def _stream(place: Place, delivery: str) -> int:
+    """From queue to queue in four batches, each of them once or at least once."""
+    options = {**place.options, "maxMessagesPerTrigger": BATCH_ROWS}
+    source = read_stream(session(), options).select("body", "partition_key")
+    sink = source.writeStream.format("oxbus").options(**place.options, delivery=delivery).option("queue", OUT)
     query = sink.option("checkpointLocation", f"{place.path}-checkpoint").trigger(availableNow=True).start()
     query.awaitTermination()
-    expect("messages left", admin.get_queue_runtime_properties(QUEUE).total_message_count, 0)
-    return admin.get_queue_runtime_properties("out").total_message_count or 0
+    return place.messages(OUT)
+
+
+def _copy(place: Place) -> int:
+    """From queue to queue by a job that browses one and sends to the other."""
+    read = session().read.format("oxbus").options(**place.options).schema("body binary, partition_key string")
+    read.load().write.format("oxbus").options(**place.options).option("queue", OUT).mode("append").save()
+    return place.messages(OUT)
+
+
+def _stream_of_nothing(place: Place) -> int:
+    source = session().readStream.format(spark_nothing.NAME)
+    source = source.options(rows=ROWS, batchRows=BATCH_ROWS, bodyBytes=BODY_BYTES)
+    sink = source.load().writeStream.format(spark_nothing.NAME)
+    query = sink.option("checkpointLocation", f"{place.path}-checkpoint").trigger(availableNow=True).start()
+    query.awaitTermination()
+    return sum(progress["numInputRows"] for progress in query.recentProgress)
 
 
 def _count(rows: DataFrame) -> int:
@@ -157,22 +182,37 @@ def _produced(_: Place) -> int:
     return _count(shares.mapInArrow(produce, "body binary, partition_key string"))
 
 
+def _check_all(_place: Place, rows: int) -> None:
+    expect("rows", rows, ROWS)
+
+
+def _check_moved(place: Place, rows: int) -> None:
+    expect("rows", rows, ROWS)
+    expect("messages left", place.messages(QUEUE), 0)
+
+
 def _case(
-    name: str, contender: str, run: Callable[[Place], int], *, served: bool = False, filled: bool = False
+    name: str,
+    contender: str,
+    run: Callable[[Place], int],
+    check: Callable[[Place, int], None] = _check_all,
+    *,
+    served: bool = False,
+    filled: bool = False,
 ) -> Case:
     return Case(
-        f"{name}/1KiB/2tasks",
-        contender,
-        ROWS,
-        partial(_make, served=served, filled=filled),
-        run,
-        lambda _place, rows: expect("rows", rows, ROWS),
-        Place.close,
+        f"{name}/1KiB/2tasks", contender, ROWS, partial(_make, served=served, filled=filled), run, check, Place.close
     )
 
 
 def cases() -> list[Case]:
-    """Each path beside the same job with nothing behind it."""
+    """Each path beside the same job with nothing behind it; then what small batches cost, and keys."""
+    from cases import spark_batches, spark_keys  # noqa: PLC0415 -- they use the session of this one
+
+    return [*_path_cases(), *spark_keys.cases(), *spark_batches.cases()]
+
+
+def _path_cases() -> list[Case]:
     return [
         _case("spark_bulk_load", OURS, _load),
         _case("spark_bulk_load", NOTHING, _consumed),
@@ -182,5 +222,8 @@ def cases() -> list[Case]:
         _case("spark_write", NOTHING, _consumed),
         _case("spark_read", OURS, _read, served=True, filled=True),
         _case("spark_read", NOTHING, _produced),
-        _case("spark_stream", OURS, _stream, served=True, filled=True),
+        _case("spark_copy", OURS, _copy, served=True, filled=True),
+        _case("spark_stream", OURS, partial(_stream, delivery="exactlyOnce"), _check_moved, served=True, filled=True),
+        _case("spark_stream", SENT, partial(_stream, delivery="atLeastOnce"), _check_moved, served=True, filled=True),
+        _case("spark_stream", NOTHING, _stream_of_nothing),
     ]

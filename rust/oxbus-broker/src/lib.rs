@@ -5,6 +5,7 @@
 //! `namespace` (the front door), `durable` (its directory), `entity::queue`, `shard`, `client::receiver`.
 //! Knows no socket, no Python and no async runtime. Time and randomness enter through `clock`.
 
+mod abreast;
 pub mod bulk_load;
 pub mod client;
 pub mod clock;

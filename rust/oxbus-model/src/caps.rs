@@ -126,6 +126,12 @@ pub const SINK_MS: u64 = 7 * 86_400_000;
 /// Bytes of rows of one partition that are written to a stage together. Ours: rows are read back so much at a time.
 pub const STAGE_RUN_BYTES: usize = 256 << 10;
 
+/// Threads on which a commit of stages reads them and publishes their rows, partition by partition. Ours: they wait for a disk
+/// more than for a core.
+pub const PUBLISHING_THREADS: usize = 4;
+/// Threads on which an open takes rows of bulk loads over, partition by partition. Ours: the same.
+pub const TAKING_OVER_THREADS: usize = 4;
+
 /// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
 pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;
 /// Shortest duplicate-detection window, in milliseconds, without a tier (the service starts at 20 s, B-027).
@@ -167,6 +173,9 @@ pub const SNAPSHOT_INTERVAL_MS: u64 = 60_000;
 /// Sequence numbers that are set aside at once, so that none is given out twice after a loss of power: an unclean end
 /// leaves a gap of at most so many numbers per entity and partition.
 pub const NUMBERS_AHEAD: u64 = 16_384;
+/// Sequence numbers that are left of those when more are set aside: what comes until that is synced, in a tenth of a second
+/// or so, need not wait.
+pub const NUMBERS_LOW: u64 = NUMBERS_AHEAD / 4 * 3;
 
 /// Characters of the text of a SQL filter (B-043).
 pub const FILTER_TEXT_CHARS_MAX: usize = 1_024;

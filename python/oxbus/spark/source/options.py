@@ -66,7 +66,7 @@ OPTIONS = (
     Option("maxMessagesPerTrigger", values.integer(1, MESSAGES_MAX), _STREAM_READ, 100_000),
     Option("maxBytesPerTrigger", values.size, _STREAM_READ, 256 << 20),
     Option("maxWaitMs", values.integer(0, _WAIT_MS_MAX), _STREAM_READ, 250),
-    Option("targetPartitionBytes", values.size, _READS, 8 << 20),
+    Option("targetPartitionBytes", values.size, _READS, 32 << 20),
     Option("minPartitions", values.integer(1), _READS, 1),
     Option("maxPartitions", values.integer(1), _READS, 16),
     Option("lockDuration", values.seconds, _STREAM_READ, 60.0),

@@ -17,7 +17,7 @@ use crate::entity::Queue;
 
 impl Sender {
     /// Stores rows of a bulk load in a partition, unless they are there. They are as safe as the system keeps them;
-    /// [`Sender::sync`] makes them durable.
+    /// [`Sender::sync`] makes them durable, and must before anybody sees a number of them.
     pub(crate) fn take_rows_over(&self, partition: PartitionId, name: &str, rows: Vec<Row>) -> Result<()> {
         attach(&self.queue, partition.0.into(), name, rows, true)
     }

@@ -69,7 +69,7 @@ impl<'a> Asked<'a> {
 pub(super) struct Attached<'a> {
     pub(super) cell: &'a Cell,
     pub(super) admission: &'a Admission<'a>,
-    /// No numbers are set aside beyond those of its messages: nobody may go on in this process.
+    /// No numbers are set aside beyond those of its messages, and none is shown before they are synced.
     pub(super) exact_numbers: bool,
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use oxbus_model::caps::TAKING_OVER_THREADS;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::QueueSettings;
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
@@ -13,6 +14,7 @@ use oxbus_store::file::FileLog;
 
 use super::NamespaceOptions;
 use super::core::Core;
+use crate::abreast;
 use crate::bulk_load;
 use crate::clock::{ManualClock, SystemClock};
 use crate::durable::{self, Contents, EntityEntry, EntityRole, Stores, Upkeep};
@@ -217,18 +219,17 @@ impl Inner {
         let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
         let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
         let serving: Vec<_> = self.shards.iter().filter(|shard| shard.health().serves()).collect();
-        let take = |shard: &&Arc<Shard>| bulk_load::take_over(stores, shard.id(), entity, self.opened_at);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let left: Vec<String> = std::thread::scope(|scope| {
-            let chunks = serving.chunks(serving.len().div_ceil(threads).max(1));
-            let running: Vec<_> = chunks
-                .map(|shards| scope.spawn(move || shards.iter().flat_map(take).collect::<Vec<_>>()))
-                .collect();
-            let done = running.into_iter();
-            done.flat_map(|thread| thread.join().expect("taking rows over does not panic"))
-                .collect()
-        });
-        stores.note_waiting(left);
+        let left = Mutex::new(BTreeMap::new());
+        let take = |shard: &&Arc<Shard>| {
+            let waiting = bulk_load::take_over(stores, shard.id(), entity, self.opened_at);
+            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.insert(shard.id(), waiting);
+            Ok(())
+        };
+        // What cannot be taken over now waits for another open, and keeps this one from nothing.
+        let _ = abreast::for_each(&serving, TAKING_OVER_THREADS, take);
+        let left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        stores.note_waiting(left.into_values().flatten().collect());
     }
 
     fn start_upkeep(self: &Arc<Self>) -> Result<()> {

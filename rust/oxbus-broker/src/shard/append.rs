@@ -7,7 +7,6 @@
 
 use std::sync::atomic::Ordering;
 
-use oxbus_model::caps::NUMBERS_AHEAD;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, Timestamp};
 use oxbus_store::extent::Place;
@@ -16,6 +15,7 @@ use oxbus_store::{MessageStore, NewMessage, NumberedStore, Phase};
 
 use super::health::InFlight;
 use super::journal::{Event, Journal, Pending, push_append};
+use super::promise::Ahead;
 use super::spill::{leave_on_disk, places};
 use super::{Admission, Cell};
 
@@ -218,17 +218,13 @@ impl Cell {
         let first = self.main.next();
         let end = first.0 + count as u64;
         let mut entry = Vec::with_capacity(bytes + MESSAGE_BYTES);
-        let promised = (self.promised.load(Ordering::Relaxed) < end).then_some(end + NUMBERS_AHEAD);
-        if let Some(promised) = promised {
-            let next = Counter(promised);
+        let tells = self.promise.due(end, Ahead::Usual);
+        if let Some(next) = tells {
             Event::Number { next }.encode(self.entity, &mut entry);
         }
         push(first, &mut entry);
         let pending = order.append(Room::Adds, &entry).map_err(|error| self.refusal(&error))?;
-        if let Some(promised) = promised {
-            self.promised.store(promised, Ordering::Relaxed);
-            self.promise_lsn.store(pending.lsn.0, Ordering::Release);
-        }
+        self.promise.note(end, tells, pending.lsn);
         let reserved = self.main.reserve(count);
         debug_assert_eq!(reserved, first, "numbers are given out under the journal's order");
         let entry = self.shard.memory.spills().then_some(entry);
@@ -261,8 +257,7 @@ impl Cell {
     /// Waits until an entry has reached its level and its numbers may be shown: a number that was shown is not given
     /// out again even when the entry is lost with the power.
     pub(super) fn wait_shown(&self, pending: &Pending, durability: Durability) -> Result<(), AppendError> {
-        let promise = Lsn(self.promise_lsn.load(Ordering::Acquire));
-        pending.wait_for(promise, Durability::Fsync)?;
+        pending.wait_for(self.promise.covered_at(), Durability::Fsync)?;
         pending.wait(durability)
     }
 

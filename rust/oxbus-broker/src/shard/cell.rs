@@ -16,6 +16,7 @@ use oxbus_model::{Counter, Identity, Moment, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
 
 use super::journal::{EntityId, Origin, Queues, Rest};
+use super::promise::Promise;
 use super::reserved::Consumers;
 use super::settle::Burial;
 use super::{CellNo, CellState, DeadLetters, History, Sessions, Shard, State};
@@ -111,10 +112,8 @@ pub struct Cell {
     pub(super) main: CellStore,
     dead_letters: DeadLetters,
     pub(super) next_due: AtomicU64,
-    /// No number from here on may be shown before the journal was told; moves under the journal's order.
-    pub(super) promised: AtomicU64,
-    /// The entry that told it.
-    pub(super) promise_lsn: AtomicU64,
+    /// How far the journal knows that numbers may go.
+    pub(super) promise: Promise,
     /// The identities of what came in, when copies are to be dropped.
     history: Option<History>,
     /// Who holds which session, when messages are received by session.
@@ -191,9 +190,9 @@ impl Cell {
         }
         let next_due = state.schedule.next_due();
         let main = CellStore::restore(queues.next, restored.into_iter());
-        let cell = Self::with(shard, entity, main, state, extras);
+        let mut cell = Self::with(shard, entity, main, state, extras);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
-        cell.promised.store(queues.next.0, Ordering::Relaxed);
+        cell.promise = Promise::restored(queues.next);
         cell.bury(exhausted, Burial::DeliveriesExhausted);
         cell
     }
@@ -210,8 +209,7 @@ impl Cell {
                 no,
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
-            promised: AtomicU64::new(0),
-            promise_lsn: AtomicU64::new(0),
+            promise: Promise::default(),
             history: extras.history,
             sessions: extras.sessions,
             fans_out: extras.fans_out,
@@ -229,7 +227,7 @@ impl Cell {
 
     /// The number to go on from after an unclean end.
     pub fn promised(&self) -> Counter {
-        Counter(self.promised.load(Ordering::Relaxed))
+        self.promise.told()
     }
 
     /// What a call that asks for `asked` gets.

@@ -10,7 +10,6 @@
 
 use std::sync::atomic::Ordering;
 
-use oxbus_model::caps::NUMBERS_AHEAD;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, Timestamp};
 use oxbus_store::extent::Place;
@@ -18,6 +17,7 @@ use oxbus_store::shard_log::Room;
 use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, Removed, Stored};
 
 use super::journal::{Event, FannedOut, Journal, Pending};
+use super::promise::Ahead;
 use super::spill::places;
 use super::{Admission, Arrival, Cell, Refusal};
 use crate::memory::SPILL_BYTES_MIN;
@@ -44,7 +44,8 @@ pub struct FanOut<'a> {
     pub scheduled: Vec<(usize, Counter, Arrival)>,
     /// A message that waited until now.
     pub due: Option<Counter>,
-    /// No numbers are set aside beyond those of the messages: nobody goes on in this process.
+    /// No numbers are set aside beyond those of the messages, and none is shown before the caller has synced them: nobody
+    /// goes on in this process, or it is not open yet.
     pub exact_numbers: bool,
     /// What else happens with it, as events.
     pub events: Vec<u8>,
@@ -132,9 +133,12 @@ impl Cell {
         let Appended { ranges, pending, entry } = appended;
         let spills = self.shard.memory.spills();
         let durability = if spills { Durability::Fsync } else { durability };
-        let waited = std::iter::once(self)
-            .chain(out.cells.iter().copied())
-            .try_for_each(|cell| cell.wait_shown(&pending, durability));
+        let waited = if out.exact_numbers {
+            pending.wait(durability)
+        } else {
+            let mut cells = std::iter::once(self).chain(out.cells.iter().copied());
+            cells.try_for_each(|cell| cell.wait_shown(&pending, durability))
+        };
         if let Err(error) = waited {
             for (cell, range) in out.cells.iter().zip(&ranges) {
                 cell.main.give_up(range.first, range.active + range.failed);
@@ -161,18 +165,27 @@ impl Cell {
         // Bytes enough also for what is added below, about.
         let order = journal.order_for(Room::Adds, 2 * out.bytes() + 1024);
         let order = order.map_err(|error| self.refusal(&error))?;
-        let mut promised = Vec::new();
-        let mut ends = vec![(self, self.main.next().0)];
+        let ahead = if out.exact_numbers {
+            Ahead::Nothing
+        } else {
+            Ahead::Usual
+        };
+        let mut told = Vec::new();
+        let mut ends: Vec<(&Cell, u64)> = Vec::with_capacity(out.cells.len() + 1);
         ends.extend(out.cells.iter().zip(counts).map(|(cell, (active, failed))| {
             let end = cell.main.next().0 + (active + failed) as u64;
             (*cell, end)
         }));
+        if !out.cells.iter().any(|cell| std::ptr::eq(*cell, self)) {
+            // The numbers that a topic took for what comes.
+            ends.push((self, self.main.next().0));
+        }
         for (cell, end) in ends {
-            if cell.promised.load(Ordering::Relaxed) < end {
-                let next = Counter(end + if out.exact_numbers { 0 } else { NUMBERS_AHEAD });
+            let tells = cell.promise.due(end, ahead);
+            if let Some(next) = tells {
                 Event::Number { next }.encode(cell.entity, &mut entry);
-                promised.push((cell, next.0));
             }
+            told.push((cell, end, tells));
         }
         self.push_fan_out(out, counts, now, &mut entry);
         self.push_seen(admitted, &mut entry);
@@ -182,9 +195,8 @@ impl Cell {
         let adds = out.adds || !(out.fans.is_empty() && out.failed.is_empty() && out.scheduled.is_empty());
         let room = if adds { Room::Adds } else { Room::Frees };
         let pending = order.append(room, &entry).map_err(|error| self.refusal(&error))?;
-        for (cell, next) in promised {
-            cell.promised.store(next, Ordering::Relaxed);
-            cell.promise_lsn.store(pending.lsn.0, Ordering::Release);
+        for (cell, end, tells) in told {
+            cell.promise.note(end, tells, pending.lsn);
         }
         let ranges = reserve_all(&out.cells, counts);
         Ok(Some(Appended { ranges, pending, entry }))

@@ -22,6 +22,7 @@ mod fan_out;
 mod health;
 mod history;
 pub mod journal;
+mod promise;
 mod reserved;
 mod schedule;
 mod sessions;

@@ -54,9 +54,7 @@ impl Shelf {
         }
         let named = self.named(ids)?;
         let piece_bytes = self.piece_bytes.load(Ordering::Relaxed);
-        for stage in &named {
-            stage.content.verify(&stage.id, self.disk())?;
-        }
+        self.verify(&named)?;
         let targets = self.check_targets(&named, piece_bytes)?;
         let intent = Intent {
             query: query.to_owned(),
@@ -64,7 +62,7 @@ impl Shelf {
             at: self.core.clock().now(),
             is_done: false,
             piece_bytes,
-            stages: named.into_iter().map(|stage| stage.id).collect(),
+            stages: named.iter().map(|stage| stage.id.clone()).collect(),
             targets,
         };
         self.hold(sink, &intent)?;
@@ -74,7 +72,8 @@ impl Shelf {
         }
         self.table().undone.insert(sink.to_owned(), None);
         self.note_undone();
-        self.publish(sink, false).map_err(|error| decided(batch, &error))?;
+        self.publish_verified(sink, &named)
+            .map_err(|error| decided(batch, &error))?;
         Ok(true)
     }
 

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use oxbus_model::caps::{ATTACHED_BYTES_MAX, PUBLISHING_THREADS};
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::commit::Named;
 use super::content::unreadable;
 use super::shelf::{Shelf, Syncing};
+use crate::abreast;
 use crate::client::{attach_committed, is_attached};
 use crate::entity::Queue;
 use crate::shard::Shard;
@@ -47,6 +49,15 @@ impl Shelf {
     /// Publishes what a sink has committed. The caller has its turn. What is attached and not synced yet is waited for, or left
     /// for later.
     pub(super) fn publish(&self, sink: &str, waits: bool) -> Result<()> {
+        self.publish_from(sink, waits, None)
+    }
+
+    /// The same for stages that were read just now and found whole.
+    pub(super) fn publish_verified(&self, sink: &str, named: &[Named]) -> Result<()> {
+        self.publish_from(sink, false, Some(named))
+    }
+
+    fn publish_from(&self, sink: &str, waits: bool, verified: Option<&[Named]>) -> Result<()> {
         let home = self.home_of(sink);
         let Some(intent) = home.intent(sink).filter(|intent| !intent.is_done) else {
             self.table().undone.remove(sink);
@@ -56,7 +67,7 @@ impl Shelf {
         let pending = if let Some(pending) = attached {
             pending
         } else {
-            self.attach_all(sink, &intent)?;
+            self.attach_all(sink, &intent, verified)?;
             let pending = self.pending_of(&intent);
             self.table().undone.insert(sink.to_owned(), Some(pending.clone()));
             pending
@@ -108,9 +119,9 @@ impl Shelf {
         by_id.into_values().filter_map(last).collect()
     }
 
-    /// Attaches what is not attached yet. A partition that does not work keeps the others from nothing; the first error is
-    /// that of the call.
-    fn attach_all(&self, sink: &str, intent: &Intent) -> Result<()> {
+    /// Attaches what is not attached yet, several partitions beside each other. One that does not work keeps the others from
+    /// nothing; the first error is that of the call.
+    fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[Named]>) -> Result<()> {
         let name = |piece| name_of(sink, &intent.query, intent.batch, piece);
         let mut left: Vec<(Arc<Queue>, &Target)> = Vec::new();
         for target in &intent.targets {
@@ -126,17 +137,30 @@ impl Shelf {
         if left.is_empty() {
             return Ok(());
         }
-        let named = self.named_by(intent)?;
-        for stage in &named {
-            stage.content.verify(&stage.id, self.disk())?;
-        }
-        let mut first_error = None;
-        for (queue, target) in left {
-            if let Err(error) = self.attach(&queue, target, &named, intent.piece_bytes, &name) {
-                first_error.get_or_insert(error);
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+        let found;
+        let named = if let Some(named) = verified {
+            named
+        } else {
+            found = self.named_by(intent)?;
+            self.verify(&found)?;
+            &found
+        };
+        let bytes = named.iter().map(|stage| stage.content.sums().1).sum();
+        let attach =
+            |(queue, target): &(Arc<Queue>, &Target)| self.attach(queue, target, named, intent.piece_bytes, &name);
+        abreast::for_each(&left, self.threads_for(bytes), attach)
+    }
+
+    /// Reads all of the stages; an error names the first that is not whole.
+    pub(super) fn verify(&self, named: &[Named]) -> Result<()> {
+        let read = |stage: &Named| stage.content.verify(&stage.id, self.disk());
+        abreast::for_each(named, self.threads_for(0), read)
+    }
+
+    /// On how many threads to work that have rows of so many bytes in memory together: no more than those of an entry.
+    fn threads_for(&self, bytes: u64) -> usize {
+        let waits_for_disks = self.disk().is_some() && bytes <= ATTACHED_BYTES_MAX as u64;
+        if waits_for_disks { PUBLISHING_THREADS } else { 1 }
     }
 
     pub(super) fn attach(
@@ -145,7 +169,7 @@ impl Shelf {
         target: &Target,
         named: &[Named],
         piece_bytes: u64,
-        name: &dyn Fn(usize) -> String,
+        name: &(dyn Fn(usize) -> String + Sync),
     ) -> Result<()> {
         // Each run of the target: its stage, its position in that, its bytes.
         let mut runs = Vec::new();

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Spark source and a sink in Python with nothing behind them: rows are made and dropped.
+
+They do what every such source and sink has to: the callbacks on the driver, one Python task for each core, Arrow in and
+out. What a stream through them costs is Spark's own cost.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+NAME = "nothing"
+_PAGE_ROWS = 2048
+_TASKS = 2
+
+
+@dataclass(frozen=True)
+class Share(InputPartition):
+    """Rows that one task makes."""
+
+    rows: int
+
+
+@dataclass(frozen=True)
+class Dropped(WriterCommitMessage):
+    """Rows that one task dropped."""
+
+    rows: int
+
+
+class Nothing(DataSource):
+    """The source and the sink."""
+
+    @classmethod
+    def name(cls) -> str:
+        """How Spark calls it."""
+        return NAME
+
+    def schema(self) -> str:
+        """The same as the bench reads from a queue."""
+        return "body binary, partition_key string"
+
+    def streamReader(self, schema: StructType) -> NothingReader:  # noqa: ARG002, N802 (Spark's name, as below)
+        """The source."""
+        return NothingReader(self.options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NothingWriter:  # noqa: ARG002, N802
+        """The sink."""
+        return NothingWriter()
+
+
+class NothingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """So many rows, so many in a batch."""
+
+    def __init__(self, options: Any) -> None:
+        self._rows = int(options["rows"])
+        self._batch_rows = int(options["batchRows"])
+        self._body_bytes = int(options["bodyBytes"])
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Before the first row."""
+        return {"row": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """All rows are there from the beginning."""
+
+    def getDefaultReadLimit(self) -> ReadMaxRows:  # noqa: N802
+        """Rows of a batch."""
+        return ReadMaxRows(self._batch_rows)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadMaxRows) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+        """Behind the next batch."""
+        return {"row": min(self._rows, start["row"] + limit.max_rows)}
+
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
+        """What the progress shows."""
+        return {"row": self._rows}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """Equal shares; one when there is only a row."""
+        rows = end["row"] - start["row"]
+        tasks = min(_TASKS, rows)
+        return [Share(rows // tasks + (task < rows % tasks)) for task in range(tasks)]
+
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Make the rows of a task."""
+        import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+        bodies = pa.array([bytes(self._body_bytes)] * _PAGE_ROWS, pa.binary())
+        page = pa.record_batch({"body": bodies, "partition_key": pa.array(["key"] * _PAGE_ROWS)})
+        for first in range(0, partition.rows, _PAGE_ROWS):
+            yield page.slice(0, min(_PAGE_ROWS, partition.rows - first))
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing is kept."""
+
+
+class NothingWriter(DataSourceStreamArrowWriter):
+    """Drops what it gets."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Dropped:  # type: ignore[override]
+        """Count the rows of a task."""
+        return Dropped(sum(batch.num_rows for batch in iterator))
+
+    def commit(self, messages: list[Dropped | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
+        """Nothing is kept."""
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source and the sink known. Spark's workers do not see this module, so they get all of it."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    spark.dataSource.register(Nothing)

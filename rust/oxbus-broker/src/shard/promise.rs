@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How far the numbers of a cell may go: told to its journal before they are shown (docs/decisions/0010).
+//!
+//! The journal is told anew long before the numbers that it knows of are used up, so that telling is synced by the time it
+//! counts and nobody waits for it. Only who comes with more messages than that, or first of all, waits for a sync.
+//!
+//! Holds always
+//! - `told` is in the journal, in the entry `told_at`;
+//! - numbers below `covered` may be shown once the entry `covered_at` is synced; `covered <= told`;
+//! - all of it changes under the journal's order, so it rises with the entries.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxbus_model::Counter;
+use oxbus_model::caps::{NUMBERS_AHEAD, NUMBERS_LOW};
+use oxbus_store::shard_log::Lsn;
+
+/// What the journal knows about the numbers of a cell.
+#[derive(Debug, Default)]
+pub(super) struct Promise {
+    told: AtomicU64,
+    told_at: AtomicU64,
+    covered: AtomicU64,
+    covered_at: AtomicU64,
+}
+
+/// How far to tell the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// To the numbers that are used now: nobody goes on in this process.
+    Nothing,
+    /// As far as it is usual.
+    Usual,
+}
+
+impl Promise {
+    /// That of a cell whose journal was read: what it knows is synced.
+    pub(super) fn restored(told: Counter) -> Self {
+        Self {
+            told: told.0.into(),
+            covered: told.0.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The number to go on from after an unclean end.
+    pub(super) fn told(&self) -> Counter {
+        Counter(self.told.load(Ordering::Relaxed))
+    }
+
+    /// What an entry is to tell that uses the numbers before `end`; under the journal's order, as the next one.
+    pub(super) fn due(&self, end: u64, ahead: Ahead) -> Option<Counter> {
+        let told = self.told.load(Ordering::Relaxed);
+        let (low, ahead) = match ahead {
+            Ahead::Nothing => (0, 0),
+            Ahead::Usual => (NUMBERS_LOW, NUMBERS_AHEAD),
+        };
+        (told < end + low).then_some(Counter(end + ahead))
+    }
+
+    /// Notes that the entry `lsn` uses the numbers before `end`, and what it tells.
+    pub(super) fn note(&self, end: u64, tells: Option<Counter>, lsn: Lsn) {
+        let before = self.told.load(Ordering::Relaxed);
+        if end > self.covered.load(Ordering::Relaxed) && end <= before {
+            // Told by an entry before this one.
+            self.covered.store(before, Ordering::Relaxed);
+            self.covered_at
+                .store(self.told_at.load(Ordering::Relaxed), Ordering::Release);
+        }
+        let Some(Counter(tells)) = tells else { return };
+        self.told.store(tells, Ordering::Relaxed);
+        self.told_at.store(lsn.0, Ordering::Relaxed);
+        if end > before {
+            self.covered.store(tells, Ordering::Relaxed);
+            self.covered_at.store(lsn.0, Ordering::Release);
+        }
+    }
+
+    /// The entry that is to be synced before the numbers of an entry that was noted are shown.
+    pub(super) fn covered_at(&self) -> Lsn {
+        Lsn(self.covered_at.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Uses `count` numbers with the entry `lsn`.
+    fn use_numbers(promise: &Promise, next: &mut u64, count: u64, lsn: u64) -> bool {
+        *next += count;
+        let tells = promise.due(*next, Ahead::Usual);
+        promise.note(*next, tells, Lsn(lsn));
+        assert!(promise.told().0 >= *next, "the journal knows the numbers of the entry");
+        assert!(promise.told().0 <= *next + NUMBERS_AHEAD, "and not too many");
+        tells.is_some()
+    }
+
+    #[test]
+    fn the_first_entry_waits_for_itself_and_later_ones_for_earlier_ones() {
+        let (promise, mut next) = (Promise::default(), 0);
+        assert!(use_numbers(&promise, &mut next, 10, 1));
+        assert_eq!(promise.covered_at(), Lsn(1));
+        // Enough is told.
+        assert!(!use_numbers(&promise, &mut next, 10, 2));
+        assert_eq!(promise.covered_at(), Lsn(1));
+        // Told again, long before it is needed: the first entry will do.
+        assert!(use_numbers(&promise, &mut next, 10_000, 3));
+        assert_eq!(promise.covered_at(), Lsn(1));
+        // Beyond what the first one told: now the third is needed.
+        assert!(use_numbers(&promise, &mut next, 10_000, 4));
+        assert_eq!(promise.covered_at(), Lsn(3));
+        // More than was told.
+        assert!(use_numbers(&promise, &mut next, NUMBERS_AHEAD + 1, 5));
+        assert_eq!(promise.covered_at(), Lsn(5));
+    }
+
+    #[test]
+    fn what_was_read_from_a_journal_is_waited_for_by_nobody() {
+        let (promise, mut next) = (Promise::restored(Counter(100)), 50);
+        assert!(use_numbers(&promise, &mut next, 50, 7));
+        assert_eq!(promise.covered_at(), Lsn(0));
+        assert!(!use_numbers(&promise, &mut next, 1, 8));
+        assert_eq!(promise.covered_at(), Lsn(7));
+    }
+
+    #[test]
+    fn without_more_to_come_no_number_is_set_aside() {
+        let promise = Promise::restored(Counter(100));
+        assert_eq!(promise.due(150, Ahead::Nothing), Some(Counter(150)));
+        promise.note(150, Some(Counter(150)), Lsn(9));
+        assert_eq!((promise.told(), promise.covered_at()), (Counter(150), Lsn(9)));
+        assert_eq!(promise.due(150, Ahead::Nothing), None);
+    }
+}
