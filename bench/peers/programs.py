@@ -33,6 +33,7 @@ RABBITMQ_PACKAGES = (
         )
     ),
 )
+VALGRIND_PACKAGES = ("valgrind",)
 REDIS_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")
 
 
@@ -66,6 +67,18 @@ def redis_server() -> Program:
         _unpack_debian(root, REDIS_PACKAGES)
     libraries = ":".join(str(folder) for folder in sorted((root / "usr" / "lib").glob("*-linux-*")))
     return _program(file, {**os.environ, "LD_LIBRARY_PATH": libraries}, r"v=([\d.]+)")
+
+
+@cache
+def valgrind() -> Program:
+    """Return valgrind: installed, or unpacked from the Debian package. No peer, but fetched the same way."""
+    if installed := shutil.which("valgrind"):
+        return _program(Path(installed), dict(os.environ), r"-([\d.]+)")
+    root = CACHE / "valgrind"
+    if not (root / "usr" / "bin").exists():
+        _unpack_debian(root, VALGRIND_PACKAGES)
+    environment = {**os.environ, "VALGRIND_LIB": str(root / "usr" / "libexec" / "valgrind")}
+    return _program(root / "usr" / "bin" / "valgrind", environment, r"-([\d.]+)")
 
 
 @cache

@@ -173,18 +173,19 @@ def test_reservations_of_a_dead_letter_queue_are_kept_apart(filled: Bus) -> None
     assert handle.complete("c", dead.epoch, 1) == {"completed": 7, "late": 0}
 
 
-def test_completion_that_failed_is_made_again(bus: Bus, key_of: Callable[..., str]) -> None:
-    """A partition that fails in between: nothing is lost, and the second try does the rest."""
+@pytest.mark.parametrize("failing", range(1, 4))
+def test_completion_that_failed_is_made_again(bus: Bus, key_of: Callable[..., str], failing: int) -> None:
+    """A partition that fails in between: nothing is lost, and the second try does the rest, and waits for all of it."""
     bus.admin.create_queue("q", enable_partitioning=True)
     for partition in range(4):
         bus.send(*map(str, range(5)), partition_key=key_of(partition))
     consumer = Consumer(bus.namespace, "q", key_of(0))
     plan = consumer.reserve(1, 20)
     assert plan["messages"] == 20
-    inject_fault(bus.namespace, 2, "eio-write")
+    inject_fault(bus.namespace, failing, "eio-write")
     with pytest.raises(ServiceBusError):
         consumer.complete(1)
-    heal(bus.namespace, 2)
+    heal(bus.namespace, failing)
     completed, late = consumer.complete(1)
     assert late == 0
     assert completed in (0, 20)

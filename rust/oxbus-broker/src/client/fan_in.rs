@@ -231,6 +231,10 @@ impl Receiver {
                         .for_each(|claimed| Self::deliver(index, claimed, moment, out));
                 }
                 let aside = (share - direct).min(*for_cache);
+                if aside > 0 && !exhausted && direct > 0 {
+                    // Often the message was the only one: a look is cheaper than a claim.
+                    exhausted = self.is_dry(index);
+                }
                 if aside > 0 && !exhausted {
                     exhausted =
                         self.claim(index, aside, self.hold_for_cache(moment.ticks), moment, &mut claims) < aside;
@@ -266,6 +270,20 @@ impl Receiver {
                 .exhausted(index, || cell.store(self.sub_queue).has_ready());
         }
         taken
+    }
+
+    /// True when the cell has nothing to claim, which is noted.
+    fn is_dry(&self, index: usize) -> bool {
+        let Some(cell) = self.queue.cell(index) else {
+            return true;
+        };
+        let store = cell.store(self.sub_queue);
+        let is_dry = !store.has_ready();
+        if is_dry {
+            let receivable = self.queue.receivable(self.sub_queue);
+            receivable.exhausted(index, || store.has_ready());
+        }
+        is_dry
     }
 
     fn put_aside(&self, cached: Vec<Cached>, moment: Moment) {

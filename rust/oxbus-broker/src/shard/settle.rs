@@ -12,7 +12,7 @@ use oxbus_model::{Counter, Error, ErrorKind, Ticks, Timestamp};
 use oxbus_store::shard_log::Room;
 use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Record, Removed, Settled};
 
-use super::journal::{Event, Pending};
+use super::journal::{Event, Journal, Pending};
 use super::spill::Buried;
 use super::{Cell, CellState, Ended};
 use crate::record::with_dead_letter;
@@ -100,6 +100,11 @@ impl Cell {
     /// Waits for an entry, if there is one, at the level that calls get which ask for none.
     pub fn finish(&self, pending: Option<&Pending>) -> Result<(), Error> {
         pending.map_or(Ok(()), |pending| self.shard.wait(pending))
+    }
+
+    /// What to wait for so that all that was noted here before is safe, whoever noted it. `None` in memory.
+    pub fn noted_so_far(&self) -> Option<Pending> {
+        self.shard.journal().map(Journal::last)
     }
 
     /// Has an entry made as safe as [`Cell::finish`] waits for, while the caller waits for another cell.

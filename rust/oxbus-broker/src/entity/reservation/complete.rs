@@ -80,7 +80,9 @@ impl Queue {
         let mut failed = None;
         for (_, reservation) in state.reservations.range_mut(..=n) {
             if reservation.phase == Phase::Completed {
-                // By a call that failed at another partition.
+                // By a call that failed at another partition, and did not wait for this one.
+                let cells = reservation.parts.iter().filter_map(|part| self.cell(part.index));
+                on_the_way.extend(cells.filter_map(|cell| Some((cell, cell.noted_so_far()?))));
                 continue;
             }
             let is_lapsed = reservation.phase == Phase::Lapsed;

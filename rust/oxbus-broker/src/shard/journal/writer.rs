@@ -102,6 +102,16 @@ impl Journal {
         self.order().log()
     }
 
+    /// The last entry, whoever appended it: once it is safe, so is all before it.
+    pub fn last(&self) -> Pending {
+        let order = self.order();
+        Pending {
+            log: order.log(),
+            lsn: order.last(),
+            place: None,
+        }
+    }
+
     /// Takes the right to append.
     pub fn order(&self) -> Order<'_> {
         Order {
