@@ -16,17 +16,20 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import results_file
 from durable import disk
-from durable.contenders import Contender
 from durable.measure import SCRATCH
 from peers.contract import Level
 from record import OF_CEILING, RATE, Record, ratio, shares_of_ceiling
 from side_by_side import weight
 from side_by_side.line_up import line_up
-from side_by_side.measure import IN_MEMORY, SYNCED, Figures, Sizes, one_round, sizes_for
+from side_by_side.measure import IN_MEMORY, SYNCED, Figures, one_round, sizes_for
 from targets import OURS, PEER_TARGETS
+
+if TYPE_CHECKING:
+    from durable.contenders import Contender
 
 SECONDS = {Level.MEMORY: 0.4, Level.FSYNC: 0.6}
 MOST = {Level.MEMORY: 40_000, Level.FSYNC: 20_000}
@@ -48,10 +51,8 @@ def run_table(level: Level, rounds: int, only: str, record: Record) -> dict[str,
         about = disk.figures(place)
         found = line_up(place, level, only)
         shapes = SYNCED if level is Level.FSYNC else IN_MEMORY
-        ready: list[tuple[Contender, Sizes]] = []
         rows: Rounds = {}
-        for contender in found.ready:
-            ready.append((contender, sizes_for(contender, place, SECONDS[level], MOST[level])))
+        ready = [(contender, sizes_for(contender, place, SECONDS[level], MOST[level])) for contender in found.ready]
         for number in range(rounds):
             for contender, sizes in ready if number % 2 == 0 else list(reversed(ready)):
                 wake_ups = WAKE_UPS if level is Level.MEMORY and contender.queue.name != "ceiling (C)" else 0

@@ -15,7 +15,6 @@ Figures are medians over the rounds; ratios are medians of the ratios within a r
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import time
 from typing import TYPE_CHECKING

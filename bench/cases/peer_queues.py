@@ -179,6 +179,7 @@ def _ceiling_case(
     bodies: list[bytes],
     run: Any,
     check: Any = _peek_check_drained,
+    *,
     ready: Any = lambda state: state,
     contender: str = CEILING,
 ) -> list[Case]:
@@ -203,7 +204,7 @@ def ceiling_by_hundred(bench_id: str, bodies: list[bytes], *, sends: bool) -> li
     if sends:
         return _ceiling_case(bench_id, bodies, _ceiling_send_by_hundred, _peek_check_sent, contender=CEILING_BATCH)
     return _ceiling_case(
-        bench_id, bodies, _ceiling_drain_by_hundred, _peek_check_drained, _ceiling_filled, CEILING_BATCH
+        bench_id, bodies, _ceiling_drain_by_hundred, _peek_check_drained, ready=_ceiling_filled, contender=CEILING_BATCH
     )
 
 
@@ -229,7 +230,7 @@ def cases(messages: int) -> list[Case]:
         _peek_case("send/100B/batch_100", bodies, _peek_send_by_hundred, _peek_check_sent),
         *_ceiling_case("send/100B/batch_100", bodies, _ceiling_send_by_hundred, _peek_check_sent),
         _peek_case(made_before, bodies, _peek_send_made_before, _peek_check_sent, _peek_prepare),
-        *_ceiling_case(made_before, bodies, _ceiling_send_made_before, _peek_check_sent, _ceiling_prepare),
+        *_ceiling_case(made_before, bodies, _ceiling_send_made_before, _peek_check_sent, ready=_ceiling_prepare),
         _peek_case(drained, bodies, _peek_drain_by_hundred, _peek_check_drained, _peek_filled),
-        *_ceiling_case(drained, bodies, _ceiling_drain_by_hundred, _peek_check_drained, _ceiling_filled),
+        *_ceiling_case(drained, bodies, _ceiling_drain_by_hundred, _peek_check_drained, ready=_ceiling_filled),
     ]

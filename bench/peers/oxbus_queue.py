@@ -17,7 +17,7 @@ from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient
 
-from peers.contract import Delivery, BenchQueue, Level, PerThread, UnavailableError
+from peers.contract import BenchQueue, Delivery, Level, PerThread, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -40,7 +40,10 @@ def weakest(queue: type[BenchQueue]) -> Level:
 
 
 def line_up(directory: Path, level: Level, only: str = "") -> LineUp:
-    """Rehearse everyone, or ours and the peers whose name has `only`; in memory means at the weakest level that a peer offers."""
+    """Rehearse everyone, or ours and the peers whose name has `only`.
+
+    In memory means at the weakest level that a peer offers.
+    """
     found = LineUp([], {}, {})
     for module, name in PEERS:
         try:
