@@ -38,7 +38,8 @@ def batches(run: Run) -> str:
     figure, (panel,) = style.panels(1, "Messages per call, 100 B, one thread")
     figure.set_size_inches(7.5, 4.8)
     _lines(panel, rows)
-    _rate_axes(panel, "", "messages per call", sorted({row["at"] for row in rows}))
+    places = sorted({row["at"] for row in rows})
+    _rate_axes(panel, "", "messages per call", places, [f"{place:,}" for place in places])
     return style.save(figure, "batch", panel)
 
 
@@ -87,7 +88,7 @@ def backlog(run: Run) -> str:
 
 def latency(run: Run) -> str:
     """Percentiles of waking up, and of each call."""
-    figure, axes = style.panels(2, "How long it takes, 100 B: the slowest one in …")
+    figure, axes = style.panels(2, "How long it takes, 100 B, queue in memory")
     figure.set_size_inches(10.5, 4.8)
     wake_ups = run.of("wake_up/100B/thread")
     for row in wake_ups:
@@ -99,7 +100,7 @@ def latency(run: Run) -> str:
     for panel, title in zip(axes, ("send to a receiver blocked in a thread", "one call of oxbus"), strict=True):
         panel.set_title(title, fontsize=10.5)
         panel.set_xticks([_nines(share) for share in NINES], ["2", "10", "100", "1000", "10,000"])
-        panel.set_xlabel("one in … is slower")
+        panel.set_xlabel("one in so many takes longer")
         panel.set_ylabel("µs")
         panel.set_yscale("log")
         style.rates_on(panel.yaxis)
@@ -117,21 +118,28 @@ def units(run: Run) -> str:
         rows = run.sweep(kind)
         _plain(axes[0], rows, "create_us", f"create a {name}", color=colour, marker=marker)
         _plain(axes[0], rows, "cycle_us", f"cycle of a {name}", color=colour, marker=marker, linestyle=":")
-        _plain(axes[1], rows, "bytes_used", name, color=colour, marker=marker)
+        _plain(axes[1], _many(rows, 100), "bytes_used", name, color=colour, marker=marker)
     sessions = run.sweep("sessions")
     _plain(axes[2], sessions, "accept_drain_close_us", "accept, drain, close", color=style.BLUE, marker="o")
     _plain(axes[2], sessions, "send_us", "send the message", color=style.RED, marker="s")
-    _plain(axes[3], sessions, "bytes_with_message", "session and message", color=style.BLUE, marker="o")
-    _plain(axes[3], sessions, "bytes_beyond_message", "session alone", color=style.RED, marker="s")
-    heads = (("queues", "µs"), ("queues", "bytes of memory each"), ("sessions", "µs"), ("sessions", "bytes each"))
-    for panel, (what, unit) in zip(axes, heads, strict=True):
-        style.places_on(panel, [row["at"] for row in (run.sweep("queues") if what == "queues" else sessions)])
+    many = _many(sessions, 10_000)
+    _plain(axes[3], many, "bytes_with_message", "session and message", color=style.BLUE, marker="o")
+    _plain(axes[3], many, "bytes_beyond_message", "session alone", color=style.RED, marker="s")
+    queue_counts = [row["at"] for row in run.sweep("queues")]
+    heads = (
+        ("queues", "µs", queue_counts),
+        ("queues", "bytes of memory each", [count for count in queue_counts if count >= 100]),
+        ("sessions", "µs", [row["at"] for row in sessions]),
+        ("sessions", "bytes of memory each", [row["at"] for row in many]),
+    )
+    for panel, (what, unit, places) in zip(axes, heads, strict=True):
+        style.places_on(panel, places)
         panel.set_yscale("log")
+        panel.margins(y=0.35)
         style.rates_on(panel.yaxis)
         panel.set_xlabel(what)
         panel.set_ylabel(unit)
-        panel.legend(fontsize=8)
-        panel.margins(y=0.25)
+        panel.legend(fontsize=8, loc="upper left" if what == "queues" else "upper right")
     return style.save(figure, "units")
 
 
@@ -188,6 +196,11 @@ def _plain(panel: Axes, rows: Sequence[Row], figure: str, name: str, **look: Any
     found = [(row["at"], row[figure]) for row in rows if row.get(figure, 0) > 0]
     if found:
         panel.plot([at for at, _ in found], [value for _, value in found], label=name, **look)
+
+
+def _many(rows: Sequence[Row], least: int) -> list[Row]:
+    """Without those whose bytes disappear in the pages of the process."""
+    return [row for row in rows if row["at"] >= least]
 
 
 def _percentiles(panel: Axes, row: Row, name: str, look: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,8 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from PIL import Image
 from targets import ARROW, CEILING, OURS, PEEKLOCK, SIMPLE_QUEUE
 
 if TYPE_CHECKING:
@@ -36,6 +39,11 @@ LOOKS: dict[str, dict[str, Any]] = {
 OTHERS = (ORANGE, SKY, YELLOW, PINK)
 PANEL_INCHES = (4.2, 3.5)
 DOTS_PER_INCH = 110
+PNG_COLOURS = 64
+LEGEND_COLUMNS = 5
+LEGEND_LINE_INCHES = 0.3
+LABELS_EACH_DECADE = 1.7
+"""An axis of fewer decades has labels at 2 and 5 as well."""
 
 mpl.rcParams.update(
     {
@@ -67,14 +75,17 @@ def save(figure: Figure, name: str, legend_from: Axes | None = None) -> str:
     bottom = 0.0
     if legend_from is not None:
         handles, labels = legend_from.get_legend_handles_labels()
-        rows = -(-len(labels) // 4)
-        bottom = 0.075 * rows
-        figure.legend(handles, labels, loc="lower center", ncols=min(4, len(labels)), fontsize=9.5)
+        columns = len(labels) if len(labels) <= LEGEND_COLUMNS else LEGEND_COLUMNS - 1
+        bottom = LEGEND_LINE_INCHES * -(-len(labels) // columns) / figure.get_figheight()
+        figure.legend(handles, labels, loc="lower center", ncols=columns, fontsize=9.5)
     figure.tight_layout(rect=(0, bottom, 1, 1))
     FOLDER.mkdir(parents=True, exist_ok=True)
     figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
-    figure.savefig(FOLDER / f"{name}.png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=DOTS_PER_INCH, format="png")
     plt.close(figure)
+    # A plot has few colours, and with as few its file is half as large.
+    Image.open(drawn).convert("RGB").quantize(PNG_COLOURS).save(FOLDER / f"{name}.png", optimize=True)
     svg = FOLDER / f"{name}.svg"
     svg.write_text(
         "".join(f"{line.rstrip()}\n" for line in svg.read_text(encoding="utf-8").splitlines()), encoding="utf-8"
@@ -92,6 +103,9 @@ def short(value: float) -> str:
 
 def rates_on(axis: Any) -> None:
     """A logarithmic axis of counts, with short numbers."""
+    low, high = axis.get_view_interval()
+    few = math.log10(high / low) < LABELS_EACH_DECADE if low > 0 else False
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axis.set_minor_formatter(NullFormatter())
 
