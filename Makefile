@@ -145,7 +145,7 @@ bench-report: setup ## Draw tables and plots of docs/performance.md from the new
 .PHONY: bench-commits
 bench-commits: setup dev ## Run the cases under pytest-benchmark and compare with the last run kept (CASE=..., a -k expression)
 	$(BIN)/python -m pytest bench --benchmark-only --benchmark-columns=median,ops,rounds --benchmark-autosave \
-		--benchmark-compare $(if $(CASE),-k "$(CASE)")
+		$(if $(wildcard .benchmarks/*/*.json),--benchmark-compare) $(if $(CASE),-k "$(CASE)")
 
 .PHONY: bench-store
 bench-store: ## Measure the slot log against its mutex twin, and the journal against its disk

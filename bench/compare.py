@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from durable.contenders import Contender
 
 SECONDS = {Level.MEMORY: 0.4, Level.FSYNC: 0.6}
-MOST = {Level.MEMORY: 40_000, Level.FSYNC: 20_000}
+MOST = {Level.MEMORY: 10_000, Level.FSYNC: 20_000}
 WAKE_UPS = 300
 
 Rounds = dict[tuple[str, str], list[Figures]]

@@ -73,6 +73,16 @@ def _peek_cycle_single(state: Peer) -> int:
     return _peek_drain_single(state)
 
 
+def _peek_cycle_single_read(state: Peer) -> int:
+    _peek_send_single(state)
+    receive, complete, count = state.queue.receive, state.queue.complete, 0
+    while taken := receive(timeout=0):
+        token, message = taken[0]
+        count += len(message.body) > 0
+        complete(token)
+    return count
+
+
 def _peek_cycle_by_hundred(state: Peer) -> int:
     _peek_send_by_hundred(state)
     return _peek_drain_by_hundred(state)
@@ -223,8 +233,11 @@ def cases(messages: int) -> list[Case]:
         ]
     bodies = bodies_of(100, messages)
     made_before, drained = "send/100B/batch_100_made_before", "receive_complete/100B/batch_100"
+    read = "send_receive_complete/100B/single_body_read"
     return [
         *found,
+        _peek_case(read, bodies, _peek_cycle_single_read, _peek_check_drained),
+        *ceiling_cycle(read, bodies, "single"),
         _peek_case("send/100B/single", bodies, _peek_send_single, _peek_check_sent),
         *ceiling_sends("send/100B/single", bodies),
         _peek_case("send/100B/batch_100", bodies, _peek_send_by_hundred, _peek_check_sent),
