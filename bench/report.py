@@ -44,7 +44,7 @@ def main() -> int:
             missing.append(name)
             continue
         parts[name] = [run.about(), "", _image(draw(run))]
-    if run := newest_with("memory", "send_receive_complete/100B/single"):
+    if run := newest_with("memory", "send_receive_complete/100B/", "partition_ids/", "send_arrow/"):
         parts["cases"] = tables.cases(run)
     for level, prefix in (("memory", "send_receive_complete/1KiB/memory_"), ("fsync", "send/1KiB/fsync_")):
         run = newest_with("peers", prefix)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 RATE = "throughput_msg_per_s"
+ALL_BUT = 0.8
+"""The share of the ids that makes a run a whole one, as cases come and go."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,20 @@ def runs(kind: str) -> Iterator[Run]:
         yield Run(document)
 
 
-def newest_with(kind: str, prefix: str) -> Run | None:
-    """The newest run of a kind that measured ids with this beginning."""
-    return next((run for run in runs(kind) if any(row["id"].startswith(prefix) for row in run.rows)), None)
+def newest_with(kind: str, *prefixes: str) -> Run | None:
+    """The newest run of a kind that measured nearly as many ids with these beginnings as any: some are of one case."""
+    found = [(run, [_ids(run, prefix) for prefix in prefixes]) for run in runs(kind)]
+    if not found:
+        return None
+    most = [max(counts) for counts in zip(*[counts for _, counts in found], strict=True)]
+    for run, counts in found:
+        if all(had >= max(1, ALL_BUT * wanted) for had, wanted in zip(counts, most, strict=True)):
+            return run
+    return None
+
+
+def _ids(run: Run, prefix: str) -> int:
+    return len({row["id"] for row in run.rows if row["id"].startswith(prefix)})
 
 
 def spread_of(row: Row, figure: str = RATE) -> tuple[float, float]:

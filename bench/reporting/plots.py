@@ -236,7 +236,7 @@ ALL: dict[str, tuple[str, str, Callable[[Run], str]]] = {
     "threads": ("memory", "sweep_threads/", threads),
     "batch": ("memory", "sweep_batch/", batches),
     "body": ("memory", "sweep_body/", bodies),
-    "backlog": ("memory", "send_single/100B/backlog_", backlog),
+    "backlog": ("memory", "send_single/", backlog),
     "latency": ("memory", "wake_up/", latency),
     "units": ("memory", "sessions/", units),
 }
