@@ -43,7 +43,7 @@ KNOWN = {
 ELSEWHERE = (
     ("the lock-free store / its mutex twin, threads on one partition and alone", "`make bench-store` (Rust)"),
     ("two threads on different partitions / one, in Rust", "`make bench-store` (Rust)"),
-    ("throughput over 1 to 16 shards whose commits take 5 ms", "`cargo bench -p oxbus-bench --bench journal` (Rust)"),
+    ("throughput over 1 to 16 shards whose commits take 5 ms", "no bench yet: it needs a log in memory, in Rust"),
     ("network server beside beanstalkd and Redis", "no server of single messages in the tree yet"),
 )
 """Targets that these programs cannot measure, and where their figures come from."""
