@@ -129,7 +129,7 @@ bench: setup dev ## Measure ours beside its yardsticks (CASE=hash, CASE=batch_10
 
 .PHONY: bench-peers
 bench-peers: setup dev ## Measure ours and every peer side by side, in memory and synced (CASE=redis), then draw the report
-	$(UV_SYNC) --no-default-groups --group peers
+	-$(UV_SYNC) --no-default-groups --group peers
 	$(BIN)/python bench/compare.py $(if $(CASE),--only "$(CASE)")
 	$(BIN)/python bench/report.py
 
