@@ -141,7 +141,9 @@ def peers_in_memory(run: Run) -> list[str]:
     lines = [run.about(), *_peers_about(run, "memory"), ""]
     rows = []
     for contender in _contenders(run, MEMORY_COLUMNS.values()):
-        cells = [_rate_cell(run, bench_id, contender) for bench_id in MEMORY_COLUMNS.values()]
+        cells = [
+            _rate_cell(run, bench_id, contender, beside="ratio_to_ceiling") for bench_id in MEMORY_COLUMNS.values()
+        ]
         size = _figure(run, "memory/100B/memory", contender, "bytes_per_message")
         p50 = _figure(run, "wake_up/100B/memory_thread", contender, "latency_us_p50")
         p99 = _figure(run, "wake_up/100B/memory_thread", contender, "latency_us_p99")
@@ -214,7 +216,7 @@ def _rate_cell(run: Run, bench_id: str, contender: str, beside: str = "") -> str
     if rate is None:
         return ""
     ratio = _figure(run, bench_id, contender, beside) if beside else None
-    return short(rate) + (f" ({ratio:.2f})" if ratio is not None else "")
+    return short(rate) + (f" ({short(ratio) if ratio >= 10 else f'{ratio:.2g}'})" if ratio is not None else "")
 
 
 def _peers_about(run: Run, level: str) -> list[str]:
