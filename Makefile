@@ -37,7 +37,7 @@ KILL_CYCLES ?= 500
 KILL_SECONDS ?= inf
 FUZZ_TARGET ?=
 CARGO_FUZZ_VERSION := 0.13.2
-# Case of `make bench`, a pytest -k expression; empty means all.
+# Case of `make bench`, a peer of `make bench-peers`; empty means all.
 CASE ?=
 
 HOST_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -141,13 +141,29 @@ wheel: $(READY_DEMO) ## Build one wheel for CPython 3.11 and later into dist/
 	$(BIN)/maturin build --profile $(PROFILE) --interpreter $(BIN)/python --out $(WHEELS) $(CARGO_FLAGS)
 
 .PHONY: bench
-bench: setup dev ## Measure ours and the peers in one run (CASE=...); results go to bench/results/
-	$(BIN)/python -m pytest bench --benchmark-only --benchmark-columns=median,ops,rounds $(if $(CASE),-k "$(CASE)")
-	$(BIN)/python bench/run.py
+bench: setup dev ## Measure ours beside its yardsticks (CASE=hash, CASE=batch_100, ...), then draw the report
+	$(BIN)/python bench/run.py $(if $(CASE),--case "$(CASE)")
+	$(BIN)/python bench/report.py
+
+.PHONY: bench-peers
+bench-peers: setup dev ## Measure ours and every peer side by side, in memory and synced (CASE=redis), then draw the report
+	-$(UV_SYNC) --no-default-groups --group peers
+	$(BIN)/python bench/compare.py $(if $(CASE),--only "$(CASE)")
+	$(BIN)/python bench/report.py
 
 .PHONY: bench-durable
-bench-durable: setup dev ## Measure queues on disk in one run: ours, the peers, the disk (CASE=redis)
+bench-durable: setup dev ## Measure queues on disk in one run: ours, four peers, the disk (CASE=redis), then draw the report
 	$(BIN)/python bench/run.py --case durable --rounds 3 $(if $(CASE),--contender "$(CASE)")
+	$(BIN)/python bench/report.py
+
+.PHONY: bench-report
+bench-report: setup ## Draw tables and plots of docs/performance.md from the newest results
+	$(BIN)/python bench/report.py
+
+.PHONY: bench-commits
+bench-commits: setup dev ## Run the cases under pytest-benchmark and compare with the last run kept (CASE=..., a -k expression)
+	$(BIN)/python -m pytest bench --benchmark-only --benchmark-columns=median,ops,rounds --benchmark-autosave \
+		$(if $(wildcard .benchmarks/*/*.json),--benchmark-compare) $(if $(CASE),-k "$(CASE)")
 
 .PHONY: bench-store
 bench-store: ## Measure the slot log against its mutex twin, and the journal against its disk

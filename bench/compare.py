@@ -13,23 +13,27 @@ Who cannot run here is listed with the reason.
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import results_file
 from durable import disk
-from durable.contenders import Contender
 from durable.measure import SCRATCH
 from peers.contract import Level
 from record import OF_CEILING, RATE, Record, ratio, shares_of_ceiling
 from side_by_side import weight
 from side_by_side.line_up import line_up
-from side_by_side.measure import IN_MEMORY, SYNCED, Figures, Sizes, one_round, sizes_for
-from targets import OURS, PEER_TARGETS
+from side_by_side.measure import IN_MEMORY, SYNCED, Figures, one_round, sizes_for
+from targets import DURABLE_TARGETS, OURS, PEER_TARGETS
+
+if TYPE_CHECKING:
+    from durable.contenders import Contender
 
 SECONDS = {Level.MEMORY: 0.4, Level.FSYNC: 0.6}
-MOST = {Level.MEMORY: 40_000, Level.FSYNC: 20_000}
+MOST = {Level.MEMORY: 10_000, Level.FSYNC: 20_000}
 WAKE_UPS = 300
 
 Rounds = dict[tuple[str, str], list[Figures]]
@@ -48,10 +52,8 @@ def run_table(level: Level, rounds: int, only: str, record: Record) -> dict[str,
         about = disk.figures(place)
         found = line_up(place, level, only)
         shapes = SYNCED if level is Level.FSYNC else IN_MEMORY
-        ready: list[tuple[Contender, Sizes]] = []
         rows: Rounds = {}
-        for contender in found.ready:
-            ready.append((contender, sizes_for(contender, place, SECONDS[level], MOST[level])))
+        ready = [(contender, sizes_for(contender, place, SECONDS[level], MOST[level])) for contender in found.ready]
         for number in range(rounds):
             for contender, sizes in ready if number % 2 == 0 else list(reversed(ready)):
                 wake_ups = WAKE_UPS if level is Level.MEMORY and contender.queue.name != "ceiling (C)" else 0
@@ -60,6 +62,8 @@ def run_table(level: Level, rounds: int, only: str, record: Record) -> dict[str,
             print(f"round {number + 1} of {rounds} at the level {level} is done", flush=True)
     levels = {label(contender, level): contender.level.value for contender, _ in ready}
     _note(rows, levels, record)
+    if level is Level.FSYNC:
+        _judge_synced(rows, record, all_here=not only)
     if level is Level.MEMORY:
         _weigh([contender for contender, _ in ready], record)
     return {"disk": about, "versions": found.versions, "unavailable": found.unavailable}
@@ -77,6 +81,24 @@ def _note(rows: Rounds, levels: dict[str, str], record: Record) -> None:
         for target in PEER_TARGETS:
             if target.bench_id == bench_id and OURS in rates and target.peer in rates:
                 record.judge(target, ratio(rates[OURS], rates[target.peer]))
+
+
+def _judge_synced(rows: Rounds, record: Record, *, all_here: bool) -> None:
+    """What `make bench-durable` judges, here beside all peers."""
+    for target in DURABLE_TARGETS:
+        bench_id = target.bench_id.replace("durable", "fsync")
+        here = {
+            name: [one[target.figure] for one in rounds]
+            for (its_id, name), rounds in rows.items()
+            if its_id == bench_id and target.figure in rounds[0]
+        }
+        ours = here.pop(OURS, None)
+        if ours is None or (target.peer and not (here and all_here)):
+            record.not_judged(target, "not all peers took part")
+        elif target.peer:
+            record.judge(target, ratio(ours, [max(one) for one in zip(*here.values(), strict=True)]))
+        else:
+            record.judge(target, statistics.median(ours))
 
 
 def _weigh(contenders: list[Contender], record: Record) -> None:

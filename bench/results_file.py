@@ -51,7 +51,10 @@ def save(kind: str, began: Beginning, rounds: int, record: Record, **more: objec
     }
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{now:%Y%m%dT%H%M%SZ}.json"
-    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    # A row is a line, so that files stay small and differences readable.
+    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in record.rows)
+    head = json.dumps({**document, "results": []}, indent=1, ensure_ascii=False)
+    file.write_text(head.replace('"results": []', f'"results": [\n{rows}\n ]') + "\n", encoding="utf-8")
     print(f"\nwritten to {file.relative_to(RESULTS.parent.parent)}")
     return file
 
@@ -60,5 +63,6 @@ def newest_first(kind: str) -> Iterator[dict[str, Any]]:
     """The result files of a kind; `file` names each."""
     for file in sorted(RESULTS.glob("*.json"), reverse=True):
         document = json.loads(file.read_text(encoding="utf-8"))
-        if document.get("kind") == kind:
+        # Older files have no kind: those with a disk are of queues on disk, the others lack what a report needs.
+        if document.get("kind", "durable" if "disk" in document else "") == kind:
             yield {**document, "file": file.name}

@@ -53,7 +53,9 @@ class Target:
     def verdict(self, found: float) -> str:
         """One line for the end of a run."""
         sign = ">=" if self.at_least else "<="
-        line = f"{'met   ' if self.met(found) else 'MISSED'} {self.text}: {found:,.3g} (wanted {sign} {self.wanted:,.3g}"
+        line = (
+            f"{'met   ' if self.met(found) else 'MISSED'} {self.text}: {found:,.3g} (wanted {sign} {self.wanted:,.3g}"
+        )
         if self.met(found) and self.moonshot is not None:
             line += f"; moonshot {sign} {self.moonshot:,.3g} {'met' if self.moonshot_met(found) else 'next'}"
         return line + ")"
@@ -126,16 +128,18 @@ TARGETS = (
 """Judged by the rates of one bench id, in pairs of rounds."""
 
 
-def _ratio_at_most(bench_id: str, text: str, wanted: float, moonshot: float, peer: str, figure: str) -> Target:
-    return Target(
-        bench_id=bench_id, text=text, wanted=wanted, moonshot=moonshot, peer=peer, figure=figure, at_least=False
+WAKE_UP = "wake_up/100B/thread"
+LATENCY_TARGETS = tuple(
+    Target(
+        bench_id=WAKE_UP,
+        text=f"{share}, send to a receiver blocked in a thread / queue.SimpleQueue",
+        wanted=1.3,
+        moonshot=1.0,
+        peer=SIMPLE_QUEUE,
+        at_least=False,
+        figure=f"latency_us_{share}",
     )
-
-
-WAKE_UP, WAKE_UP_TEXT = "wake_up/100B/thread", "send to a receiver blocked in a thread / queue.SimpleQueue"
-LATENCY_TARGETS = (
-    _ratio_at_most(WAKE_UP, f"p50, {WAKE_UP_TEXT}", 1.3, 1.0, SIMPLE_QUEUE, "latency_us_p50"),
-    _ratio_at_most(WAKE_UP, f"p99, {WAKE_UP_TEXT}", 1.3, 1.0, SIMPLE_QUEUE, "latency_us_p99"),
+    for share in ("p50", "p99")
 )
 PACE = "paced/100B/one_per_second"
 PACE_TARGET = Target(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one queue and one session cost, in memory and in time, as their number grows; each measurement in a fresh process.
+"""What one queue and one session cost, in memory and in time, as their number grows.
+
+Each measurement has a process of its own:
 
     python bench/units.py --one queues --units 1000
 """

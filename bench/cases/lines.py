@@ -191,10 +191,7 @@ class _PeekLock:
 
 def lists() -> list[Line]:
     """Those that hand out Python objects."""
-    found = [
-        Line(OURS, open_bus, _Lists, Bus.left, Bus.close),
-        Line(PEEKLOCK, PeekLockQueue, _PeekLock, len),
-    ]
+    found = [Line(OURS, open_bus, _Lists, Bus.left, Bus.close), Line(PEEKLOCK, PeekLockQueue, _PeekLock, len)]
     compiled = ceiling.load()
     return [*found, Line(CEILING, compiled.Queue, _Ceiling, len)] if compiled else found
 

@@ -73,6 +73,16 @@ def _peek_cycle_single(state: Peer) -> int:
     return _peek_drain_single(state)
 
 
+def _peek_cycle_single_read(state: Peer) -> int:
+    _peek_send_single(state)
+    receive, complete, count = state.queue.receive, state.queue.complete, 0
+    while taken := receive(timeout=0):
+        token, message = taken[0]
+        count += len(message.body) > 0
+        complete(token)
+    return count
+
+
 def _peek_cycle_by_hundred(state: Peer) -> int:
     _peek_send_by_hundred(state)
     return _peek_drain_by_hundred(state)
@@ -179,6 +189,7 @@ def _ceiling_case(
     bodies: list[bytes],
     run: Any,
     check: Any = _peek_check_drained,
+    *,
     ready: Any = lambda state: state,
     contender: str = CEILING,
 ) -> list[Case]:
@@ -203,7 +214,7 @@ def ceiling_by_hundred(bench_id: str, bodies: list[bytes], *, sends: bool) -> li
     if sends:
         return _ceiling_case(bench_id, bodies, _ceiling_send_by_hundred, _peek_check_sent, contender=CEILING_BATCH)
     return _ceiling_case(
-        bench_id, bodies, _ceiling_drain_by_hundred, _peek_check_drained, _ceiling_filled, CEILING_BATCH
+        bench_id, bodies, _ceiling_drain_by_hundred, _peek_check_drained, ready=_ceiling_filled, contender=CEILING_BATCH
     )
 
 
@@ -222,14 +233,17 @@ def cases(messages: int) -> list[Case]:
         ]
     bodies = bodies_of(100, messages)
     made_before, drained = "send/100B/batch_100_made_before", "receive_complete/100B/batch_100"
+    read = "send_receive_complete/100B/single_body_read"
     return [
         *found,
+        _peek_case(read, bodies, _peek_cycle_single_read, _peek_check_drained),
+        *ceiling_cycle(read, bodies, "single"),
         _peek_case("send/100B/single", bodies, _peek_send_single, _peek_check_sent),
         *ceiling_sends("send/100B/single", bodies),
         _peek_case("send/100B/batch_100", bodies, _peek_send_by_hundred, _peek_check_sent),
         *_ceiling_case("send/100B/batch_100", bodies, _ceiling_send_by_hundred, _peek_check_sent),
         _peek_case(made_before, bodies, _peek_send_made_before, _peek_check_sent, _peek_prepare),
-        *_ceiling_case(made_before, bodies, _ceiling_send_made_before, _peek_check_sent, _ceiling_prepare),
+        *_ceiling_case(made_before, bodies, _ceiling_send_made_before, _peek_check_sent, ready=_ceiling_prepare),
         _peek_case(drained, bodies, _peek_drain_by_hundred, _peek_check_drained, _peek_filled),
-        *_ceiling_case(drained, bodies, _ceiling_drain_by_hundred, _peek_check_drained, _ceiling_filled),
+        *_ceiling_case(drained, bodies, _ceiling_drain_by_hundred, _peek_check_drained, ready=_ceiling_filled),
     ]

@@ -61,6 +61,16 @@ def _cycle_single(bus: Bus) -> int:
     return _drain_single(bus)
 
 
+def _cycle_single_read(bus: Bus) -> int:
+    _send_single(bus)
+    receive, complete, count = bus.receiver.receive_messages, bus.receiver.complete_message, 0
+    while messages := receive(max_wait_time=0):
+        (message,) = messages
+        count += len(b"".join(message.body or ())) > 0
+        complete(message)
+    return count
+
+
 def _cycle_by_hundred(bus: Bus) -> int:
     _send_by_hundred(bus)
     return _drain_by_hundred(bus)
@@ -117,6 +127,7 @@ def cases(messages: int = 10_000) -> list[Case]:
         found += peer_queues.ceiling_cycle(bench_id, bodies, shape)
     return [
         *found,
+        _case("send_receive_complete/100B/single_body_read", bodies, _cycle_single_read, _check_drained),
         _case("send/100B/single", bodies, _send_single, _check_sent),
         _case("send/100B/batch_100", bodies, _send_by_hundred, _check_sent),
         _case("send/100B/batch_100_made_before", bodies, _send_made_before, _check_sent, _prepare_hundreds),

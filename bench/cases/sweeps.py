@@ -46,10 +46,12 @@ def threads() -> list[Case]:
     for at in THREADS:
         for line in lists():
             found += [
-                _threads_case(line, at, "single", 1, CHUNK, 16_000),
-                _threads_case(line, at, "batch_100", 100, CHUNK, 48_000),
+                _threads_case(line, at, "single", size=1, chunk=CHUNK, messages=16_000),
+                _threads_case(line, at, "batch_100", size=100, chunk=CHUNK, messages=48_000),
             ]
-        found += [_threads_case(line, at, f"arrow_{ROWS}", ROWS, ROWS, 16 * ROWS) for line in columns()]
+        found += [
+            _threads_case(line, at, f"arrow_{ROWS}", size=ROWS, chunk=ROWS, messages=16 * ROWS) for line in columns()
+        ]
     return found
 
 
@@ -88,10 +90,10 @@ def _case(line: Line, point: Point, payload: str, bodies: list[bytes], size: int
         ends.take(len(bodies), size)
 
     bench_id = f"sweep_{point.axis}/{payload}/{point.line}_{point.at}"
-    return _sweep_case(bench_id, line, point, len(bodies), partial(_prepare, line, [bodies], size), run)
+    return _sweep_case(bench_id, line, point, len(bodies), prepare=partial(_prepare, line, [bodies], size), run=run)
 
 
-def _threads_case(line: Line, at: int, shape: str, size: int, chunk: int, messages: int) -> Case:
+def _threads_case(line: Line, at: int, shape: str, *, size: int, chunk: int, messages: int) -> Case:
     shares = [bodies_of(1024, messages // at) for _ in range(at)]
     per_call = max(1, chunk // size)
     total = sum(len(share) for share in shares)
@@ -112,8 +114,8 @@ def _threads_case(line: Line, at: int, shape: str, size: int, chunk: int, messag
         else:
             together(work_of)
 
-    point = Point("threads", at, shape)
-    return _sweep_case(f"sweep_threads/1KiB/{shape}_{at}", line, point, total, partial(_prepare, line, shares, size), run)
+    bench_id, prepare = f"sweep_threads/1KiB/{shape}_{at}", partial(_prepare, line, shares, size)
+    return _sweep_case(bench_id, line, Point("threads", at, shape), total, prepare=prepare, run=run)
 
 
 def _rows(part: Any) -> int:
@@ -134,6 +136,7 @@ def _sweep_case(
     line: Line,
     point: Point,
     operations: int,
+    *,
     prepare: Callable[[], _State],
     run: Callable[[_State], None],
 ) -> Case:

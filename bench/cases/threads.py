@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ceiling
@@ -145,6 +146,10 @@ def _run_ceiling(state: Peer, size: int) -> int:
     return sum(_together([*senders, *[drain] * SIDES])[SIDES:])
 
 
+def _ceiling_of(compiled: Any, bodies: list[bytes]) -> Peer:
+    return Peer(compiled.Queue(), bodies)
+
+
 def _check_bus(bus: Bus, count: int) -> None:
     expect("messages received", count, len(bus.bodies))
     expect("messages left", bus.left(), 0)
@@ -172,8 +177,8 @@ def cases(messages: int = 40_000) -> list[Case]:
             return _run_ceiling(state, size)
 
         if (compiled := ceiling.load()) is not None:
-            queue = compiled.Queue
-            found.append(Case(name, CEILING, messages, lambda queue=queue: Peer(queue(), bodies), limit, _check_peek))
+            empty = partial(_ceiling_of, compiled, bodies)
+            found.append(Case(name, CEILING, messages, empty, limit, _check_peek))
         found += [
             Case(name, "oxbus", messages, lambda: open_bus(bodies), ours, _check_bus, Bus.close),
             Case(name, "PeekLock in Python", messages, lambda: Peer(PeekLockQueue(), bodies), peers, _check_peek),

@@ -24,8 +24,8 @@ def run_durable(rounds: int, only: str, messages: int | None, record: Record) ->
     record.rows += found.rows()
     for target in targets.DURABLE_TARGETS:
         ours, theirs = found.ours(target.bench_id, target.figure), found.best_peer(target.bench_id, target.figure)
-        if not ours or (target.peer and not theirs):
-            record.not_judged(target, "nobody to compare took part")
+        if not ours or (target.peer and (only or not theirs)):
+            record.not_judged(target, "not all peers took part")
         elif target.peer:
             record.judge(target, ratio(ours, theirs))
         else:

@@ -72,10 +72,14 @@ class SimpleQueue(_InProcess):
         for body in bodies:
             put(body)
 
-    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:  # noqa: ARG002 -- it has no lists
+    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:  # noqa: ARG002
         """Get each."""
         get = self._queue.get
-        return [get(timeout=wait_seconds) for _ in range(count)]
+        for _ in range(count):
+            body = get(timeout=wait_seconds)
+            if keep is not None:
+                keep.append(body)
+        return count
 
 
 class PeekLock(_InProcess):
@@ -114,17 +118,19 @@ class PeekLock(_InProcess):
         else:
             super().send_all(bodies, size)
 
-    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:
+    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:
         """Lock and complete."""
         receive, complete, complete_many = self._queue.receive, self._queue.complete, self._queue.complete_many
-        received: list[bytes] = []
-        while len(received) < count and (taken := receive(size, wait_seconds)):
+        done = 0
+        while done < count and (taken := receive(size, wait_seconds)):
             if size == 1:
                 complete(taken[0][0])
             else:
                 complete_many([token for token, _ in taken])
-            received += [message.body for _, message in taken]
-        return received
+            done += len(taken)
+            if keep is not None:
+                keep += [message.body for _, message in taken]
+        return done
 
 
 class Ceiling(_InProcess):
@@ -170,14 +176,16 @@ class Ceiling(_InProcess):
         else:
             super().send_all(bodies, size)
 
-    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:  # noqa: ARG002 -- it cannot wait
+    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:  # noqa: ARG002
         """Lock, copy out, free."""
         receive, complete, complete_many = self._queue.receive, self._queue.complete, self._queue.complete_many
-        received: list[bytes] = []
-        while len(received) < count and (messages := receive(size)):
+        done = 0
+        while done < count and (messages := receive(size)):
             if size == 1:
                 complete(messages[0])
             else:
                 complete_many(messages)
-            received += [message[2] for message in messages]
-        return received
+            done += len(messages)
+            if keep is not None:
+                keep += [message[2] for message in messages]
+        return done

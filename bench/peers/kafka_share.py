@@ -2,8 +2,8 @@
 """Kafka in KRaft mode, one node, a share group over one partition.
 
 Server settings: 1 GiB of heap, one partition, one replica; at the level `fsync` `log.flush.interval.messages=1`, which
-also holds for the log of the share group's states; at `os` its defaults. Heartbeats of share groups come each 500 ms, so
-that joining does not take seconds.
+also holds for the log of the share group's states; at `os` its defaults. Heartbeats of share groups come each 500 ms,
+so that joining does not take seconds.
 Client settings: the package confluent-kafka; `acks=all`, `linger.ms=0`, a send waits for its delivery; explicit
 acknowledgements, and `commit_sync` after each call.
 A hundred messages are one `produce` each and one wait; a hundred acknowledgements one `commit_sync`.
@@ -17,14 +17,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer, ShareConsumer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from peers import programs
 from peers.contract import BenchQueue, Delivery, Level, PerThread, UnavailableError
@@ -66,12 +59,7 @@ class _Consumer:
 
     def __init__(self, servers: str) -> None:
         self._consumer: Any = ShareConsumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": GROUP,
-                "share.acknowledgement.mode": "explicit",
-                **_QUIET,
-            }
+            {"bootstrap.servers": servers, "group.id": GROUP, "share.acknowledgement.mode": "explicit", **_QUIET}
         )
         self._consumer.subscribe([TOPIC])
         self._buffer: list[Delivery] = []

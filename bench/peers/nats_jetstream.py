@@ -23,7 +23,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType,
 from nats.js.errors import NotFoundError
 
 from peers import programs
-from peers.contract import LOCK_SECONDS, Delivery, BenchQueue, Level, PerThread
+from peers.contract import LOCK_SECONDS, BenchQueue, Delivery, Level, PerThread
 from peers.server import LOOPBACK, Server, free_port
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient
 
-from peers.contract import Delivery, BenchQueue, Level, PerThread, UnavailableError
+from peers.contract import BenchQueue, Delivery, Level, PerThread, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ class OxbusQueue(BenchQueue):
             for start in range(0, len(bodies), size):
                 send([ServiceBusMessage(body) for body in bodies[start : start + size]])
 
-    def drain(self, count: int, size: int, wait_seconds: float) -> list[bytes]:
+    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:
         """Receive and complete with the thread's receiver."""
         receiver = self._ends.get().receiver
         receive, complete, complete_many = (
@@ -103,14 +103,16 @@ class OxbusQueue(BenchQueue):
             receiver.complete_message,
             receiver.complete_messages,
         )
-        received: list[bytes] = []
-        while len(received) < count and (messages := receive(size, max_wait_time=wait_seconds)):
+        done = 0
+        while done < count and (messages := receive(size, max_wait_time=wait_seconds)):
             if size == 1:
                 complete(messages[0])
             else:
                 complete_many(messages)
-            received += [b"".join(message.body or ()) for message in messages]
-        return received
+            done += len(messages)
+            if keep is not None:
+                keep += [b"".join(message.body or ()) for message in messages]
+        return done
 
     def close(self) -> None:
         """Close the client, then the namespace."""

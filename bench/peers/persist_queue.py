@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from persistqueue import Empty, SQLiteAckQueue
 
-from peers.contract import Delivery, BenchQueue, Level, UnavailableError
+from peers.contract import BenchQueue, Delivery, Level, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

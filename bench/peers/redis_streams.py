@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from peers import programs
-from peers.contract import Delivery, BenchQueue, Level, PerThread
+from peers.contract import BenchQueue, Delivery, Level, PerThread
 from peers.server import LOOPBACK, Server, free_port
 
 if TYPE_CHECKING:

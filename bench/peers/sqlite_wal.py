@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from peers.contract import LOCK_SECONDS, Delivery, BenchQueue, Level
+from peers.contract import LOCK_SECONDS, BenchQueue, Delivery, Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

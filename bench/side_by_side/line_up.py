@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cases.case import WrongAnswerError
 from durable.contenders import Contender, LineUp, rehearse
 from peers.contract import BenchQueue, Level, UnavailableError
+from targets import CEILING, OURS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ PEERS = (
     ("nats_jetstream", "NatsJetStream"),
     ("kafka_share", "KafkaShareGroup"),
 )
+ALWAYS = (OURS, CEILING)
 WEAKEST_FIRST = (Level.MEMORY, Level.OS, Level.FSYNC)
 
 
@@ -38,7 +40,10 @@ def weakest(queue: type[BenchQueue]) -> Level:
 
 
 def line_up(directory: Path, level: Level, only: str = "") -> LineUp:
-    """Rehearse everyone at a level; in memory means at the weakest level that a peer offers."""
+    """Rehearse everyone, or ours and the peers whose name has `only`.
+
+    In memory means at the weakest level that a peer offers.
+    """
     found = LineUp([], {}, {})
     for module, name in PEERS:
         try:
@@ -47,7 +52,7 @@ def line_up(directory: Path, level: Level, only: str = "") -> LineUp:
             if only.lower() in module:
                 found.unavailable[module] = f"{error}; `make bench-peers` installs the packages"
             continue
-        if only.lower() not in queue.name.lower():
+        if only.lower() not in queue.name.lower() and queue.name not in ALWAYS:
             continue
         if level is Level.FSYNC and Level.FSYNC not in queue.levels:
             found.unavailable[queue.name] = "it has no level that survives power loss"

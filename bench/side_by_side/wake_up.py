@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 0.001
 WAIT_SECONDS = 30
+SECONDS_MAX = 5
+"""A queue whose receivers sleep on gets fewer samples."""
 BODY = b"x" * 100
 
 
@@ -24,6 +26,7 @@ def figures(queue: BenchQueue, samples: int) -> dict[str, float]:
     sent_at = 0.0
     ready, taken = threading.Semaphore(0), threading.Semaphore(0)
     failures: list[Exception] = []
+    ended: list[bool] = []
 
     def wait_for_each() -> None:
         held: list[Any] = []
@@ -36,9 +39,12 @@ def figures(queue: BenchQueue, samples: int) -> dict[str, float]:
                 times.append((time.perf_counter() - sent_at) * 1e6)
                 held[:] = deliveries
                 expect("the body", held[0][1], BODY)
+                last = bool(ended)
                 taken.release()
                 queue.acknowledge([token for token, _ in held])
                 ready.release()
+                if last:
+                    break
             queue.detach()
         except Exception as error:  # noqa: BLE001 -- raised again by the calling thread
             failures.append(error)
@@ -49,11 +55,15 @@ def figures(queue: BenchQueue, samples: int) -> dict[str, float]:
     thread = threading.Thread(target=wait_for_each)
     thread.start()
     queue.attach()
+    until = time.monotonic() + SECONDS_MAX
     for _ in range(samples):
         ready.acquire()
         time.sleep(SETTLE_SECONDS)
-        if failures:
+        if failures or ended:
             break
+        # The last one: the receiver ends with what it is sent now.
+        if time.monotonic() > until:
+            ended.append(True)
         sent_at = time.perf_counter()
         queue.send(BODY)
         taken.acquire()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resident bytes per waiting message of each queue in memory, in a fresh process; a server's own bytes for a server.
 
-    python bench/side_by_side/weight.py PeekLock
+python bench/side_by_side/weight.py PeekLock
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from durable.measure import SCRATCH
 from memory import body_of, resident_bytes
 from peers.contract import Level
+
 from side_by_side.line_up import PEERS, load, weakest
 
 BATCH = 1000
