@@ -12,7 +12,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import oxbus
 from oxbus.management import ServiceBusAdministrationClient
@@ -21,6 +21,9 @@ from oxbus.spark import read_stream
 from cases import spark_nothing
 from cases.case import Case, expect
 from cases.spark_paths import NOTHING, OURS, session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BATCHES = 40
 BENCH_ID = "spark_batch/1KiB/1row"
@@ -46,13 +49,13 @@ class Progress:
         return {part: median(batch[part] for batch in settled) for part in settled[0]}
 
 
+def _case(contender: str, run: Callable[[], Progress]) -> Case:
+    return Case(BENCH_ID, contender, BATCHES, session, lambda _session: run(), lambda _session, it: it.check())
+
+
 def cases() -> list[Case]:
     """Batches through queues, and through nothing."""
-    runs = {OURS: _through_queues, NOTHING: _through_nothing}
-    return [
-        Case(BENCH_ID, contender, BATCHES, session, lambda _session, one=run: one(), lambda _session, it: it.check())
-        for contender, run in runs.items()
-    ]
+    return [_case(OURS, _through_queues), _case(NOTHING, _through_nothing)]
 
 
 def main() -> None:
@@ -77,7 +80,7 @@ def _through_queues() -> Progress:
         with oxbus.ServiceBusClient(namespace) as client, client.get_queue_sender("q") as sender:
             for number in range(BATCHES):
                 sender.send_messages(oxbus.ServiceBusMessage(bytes(1024), partition_key=f"key-{number}"))
-        options = {"connectionString": server.connection_string, "queue": "q", "maxMessagesPerTrigger": 1}
+        options = {"connectionString": server.connection_string, "queue": "q", "maxMessagesPerTrigger": "1"}
         rows = read_stream(session(), options).select("body", "partition_key")
         sink = rows.writeStream.format("oxbus").options(connectionString=server.connection_string, queue="out")
         progress = _run(sink, directory)

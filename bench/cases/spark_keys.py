@@ -19,6 +19,8 @@ from cases.case import Case, expect
 from cases.spark_paths import OURS, session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame
 
 KEYS = 10_000_000
@@ -58,9 +60,10 @@ def _theirs() -> Column:
     return sf.pmod(sf.xxhash64("key"), sf.lit(PARTITIONS))
 
 
+def _case(contender: str, expression: Callable[[], Column]) -> Case:
+    return Case(BENCH_ID, contender, KEYS, _keys, lambda _keys: _sum_of(expression()), _check)
+
+
 def cases() -> list[Case]:
     """Ours and Spark's own."""
-    return [
-        Case(BENCH_ID, contender, KEYS, _keys, lambda _keys, one=expression: _sum_of(one()), _check)
-        for contender, expression in ((OURS, _ours), (SPARK, _theirs))
-    ]
+    return [_case(OURS, _ours), _case(SPARK, _theirs)]

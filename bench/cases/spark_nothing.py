@@ -87,7 +87,7 @@ class NothingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Rows of a batch."""
         return ReadMaxRows(self._batch_rows)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadMaxRows) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+    def latestOffset(self, start: dict[str, int], limit: ReadMaxRows) -> dict[str, int]:  # noqa: N802
         """Behind the next batch."""
         return {"row": min(self._rows, start["row"] + limit.max_rows)}
 
@@ -101,7 +101,7 @@ class NothingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         tasks = min(_TASKS, rows)
         return [Share(rows // tasks + (task < rows % tasks)) for task in range(tasks)]
 
-    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
         """Make the rows of a task."""
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
@@ -117,11 +117,11 @@ class NothingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class NothingWriter(DataSourceStreamArrowWriter):
     """Drops what it gets."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Dropped:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Dropped:
         """Count the rows of a task."""
         return Dropped(sum(batch.num_rows for batch in iterator))
 
-    def commit(self, messages: list[Dropped | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
+    def commit(self, messages: list[Dropped | None], batchId: int) -> None:  # noqa: N803
         """Nothing is kept."""
 
 

@@ -128,7 +128,7 @@ def _read(place: Place) -> int:
 
 def _stream(place: Place, delivery: str) -> int:
     """From queue to queue in four batches, each of them once or at least once."""
-    options = {**place.options, "maxMessagesPerTrigger": BATCH_ROWS}
+    options = place.options | {"maxMessagesPerTrigger": str(BATCH_ROWS)}
     source = read_stream(session(), options).select("body", "partition_key")
     sink = source.writeStream.format("oxbus").options(**place.options, delivery=delivery).option("queue", OUT)
     query = sink.option("checkpointLocation", f"{place.path}-checkpoint").trigger(availableNow=True).start()

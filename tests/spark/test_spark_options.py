@@ -32,7 +32,7 @@ def test_defaults_are_those_of_the_guide() -> None:
     assert (stream.peek_lock, batch.peek_lock) == (True, False)
     assert (stream.fail_on_data_loss, batch.fail_on_data_loss) == (True, False)
     assert (stream.messages_max, stream.bytes_max, stream.lock_seconds) == (100_000, 256 << 20, 60.0)
-    assert (batch.task_bytes, batch.tasks_min, batch.tasks_max) == (8 << 20, 1, 16)
+    assert (batch.task_bytes, batch.tasks_min, batch.tasks_max) == (32 << 20, 1, 16)
     assert sink_settings(QUEUE, "stream write").staged
     assert not sink_settings(QUEUE, "batch write").staged
 

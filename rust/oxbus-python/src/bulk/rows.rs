@@ -9,7 +9,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use oxbus_arrow::stream::{Decoder, Encoder, parts};
 use oxbus_model::Result;
-use oxbus_model::caps::BULK_PIECE_BYTES;
+use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_PIECE_BYTES};
 use oxbus_wire::client::{Answer, Failure, Patience};
 
 /// Makes the bytes of rows, piece by piece.
@@ -58,8 +58,12 @@ impl Download {
     pub(super) fn read(mut answer: Answer<'_>, patience: &Patience<'_>) -> std::result::Result<Self, Failure> {
         let mut decoder = Decoder::default();
         let mut batches = Vec::new();
+        // All at once where that is known: then no byte is copied again.
+        let known = answer.bytes_left().and_then(|bytes| usize::try_from(bytes).ok());
+        let mut wanted = known.map_or(BULK_PIECE_BYTES, |bytes| bytes.clamp(1, 2 * BULK_PAGE_BYTES_MAX));
         loop {
-            let mut piece = vec![0; BULK_PIECE_BYTES];
+            let mut piece = vec![0; wanted];
+            wanted = BULK_PIECE_BYTES;
             let mut filled = 0;
             while filled < piece.len() {
                 match answer.read(&mut piece[filled..], patience)? {

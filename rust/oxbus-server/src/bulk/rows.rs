@@ -61,7 +61,13 @@ pub(super) fn page(batch: &RecordBatch, next: Option<u64>) -> Result<Response> {
     let mut encoder = Encoder::new(&batch.schema())?;
     let mut buffers = encoder.batch(batch)?;
     buffers.extend(encoder.finish()?);
-    let mut response = response(body(pieces(buffers)));
+    let pieces = pieces(buffers);
+    let bytes: usize = pieces.iter().map(Bytes::len).sum();
+    let mut response = response(body(pieces));
+    // Who knows it reads all of it into one place.
+    response
+        .headers_mut()
+        .insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
     if let Some(next) = next {
         response.headers_mut().insert(NEXT_HEADER, HeaderValue::from(next));
     }

@@ -11,7 +11,7 @@ use arrow_buffer::Buffer;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use oxbus_arrow::stream::Decoder;
 use oxbus_arrow::{Columns, NotSent, Outgoing};
@@ -40,10 +40,12 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn push(mut self, bytes: Bytes) -> Result<Self> {
-        for batch in self.decoder.push(Buffer::from(bytes))? {
-            let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
-            self.outgoing.push(&columns)?;
+    fn push(mut self, piece: Piece) -> Result<Self> {
+        for bytes in piece.0 {
+            for batch in self.decoder.push(Buffer::from(bytes))? {
+                let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
+                self.outgoing.push(&columns)?;
+            }
         }
         Ok(self)
     }
@@ -114,13 +116,13 @@ fn not_sent(failed: NotSent) -> Fault {
 pub(super) async fn take<T: Send + 'static>(
     body: &mut Pieces,
     mut into: T,
-    push: impl Fn(T, Bytes) -> Result<T> + Copy + Send + 'static,
+    push: impl Fn(T, Piece) -> Result<T> + Copy + Send + 'static,
     mut admit: impl FnMut(usize) -> Result<()>,
 ) -> Result<T> {
     let mut piece = body.next().await?;
-    while let Some(bytes) = piece {
-        admit(bytes.len())?;
-        let working = tokio::spawn(on_thread(move || push(into, bytes)));
+    while let Some(some) = piece {
+        admit(some.len())?;
+        let working = tokio::spawn(on_thread(move || push(into, some)));
         let next = body.next().await;
         into = working.await.map_err(|_| {
             let detail = "the server failed within the call; look at its error output";
@@ -129,6 +131,15 @@ pub(super) async fn take<T: Send + 'static>(
         piece = next?;
     }
     Ok(into)
+}
+
+/// Bytes of a body as they came in: the decoder puts together what belongs together.
+pub(super) struct Piece(pub(super) Vec<Bytes>);
+
+impl Piece {
+    fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
 }
 
 /// A body in pieces of a useful size.
@@ -149,21 +160,15 @@ impl Pieces {
     }
 
     /// Some bytes; `None` at the end. A body that breaks off or stalls is an error.
-    async fn next(&mut self) -> Result<Option<Bytes>> {
-        let Some(first) = self.frame().await? else {
-            return Ok(None);
-        };
-        if first.len() >= BULK_PIECE_BYTES / 2 {
-            return Ok(Some(first));
-        }
-        let mut together = BytesMut::from(first);
-        while together.len() < BULK_PIECE_BYTES / 2 {
+    async fn next(&mut self) -> Result<Option<Piece>> {
+        let mut piece = Piece(Vec::new());
+        while piece.len() < BULK_PIECE_BYTES / 2 {
             match self.frame().await? {
-                Some(bytes) => together.extend_from_slice(&bytes),
+                Some(bytes) => piece.0.push(bytes),
                 None => break,
             }
         }
-        Ok(Some(together.freeze()))
+        Ok((!piece.0.is_empty()).then_some(piece))
     }
 
     async fn frame(&mut self) -> Result<Option<Bytes>> {

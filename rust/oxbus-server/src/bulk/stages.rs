@@ -10,7 +10,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use bytes::Bytes;
 use oxbus_arrow::stream::Decoder;
 use oxbus_arrow::{Columns, Putting};
 use oxbus_broker::{StageInfo, StageState};
@@ -20,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::Plane;
 use super::parameters::{Command, Parameters};
-use super::send::{Pieces, take};
+use super::send::{Piece, Pieces, take};
 use crate::status::Refusal;
 use crate::work::on_thread;
 
@@ -48,10 +47,12 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn push(mut self, bytes: Bytes) -> Result<Self> {
-        for batch in self.decoder.push(Buffer::from(bytes))? {
-            let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
-            self.putting.push(&columns)?;
+    fn push(mut self, piece: Piece) -> Result<Self> {
+        for bytes in piece.0 {
+            for batch in self.decoder.push(Buffer::from(bytes))? {
+                let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
+                self.putting.push(&columns)?;
+            }
         }
         Ok(self)
     }

@@ -50,6 +50,14 @@ impl<'a> Answer<'a> {
         self.head.next.as_deref()
     }
 
+    /// Bytes of the body that are to come, when the server said how many.
+    pub fn bytes_left(&self) -> Option<u64> {
+        match self.left {
+            Left::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// Itself, or the error that it tells.
     pub(super) fn or_fault(mut self, patience: &Patience<'_>) -> Result<Self, Failure> {
         if (200..300).contains(&self.head.status) {
