@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import oxbus.spark
 import pytest
@@ -49,7 +49,7 @@ def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_pa
 
 def test_types_of_properties_go_from_queue_to_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """With JSON on both sides numbers and truth values stay what they are."""
-    properties = {"whole": 7, "half": 0.5, "yes": True, "text": "7", "no": None}
+    properties: dict[str, Any] = {"whole": 7, "half": 0.5, "yes": True, "text": "7", "no": None}
     with ServiceBusClient(broker.namespace) as client:
         message = ServiceBusMessage("x", application_properties=properties)
         client.get_queue_sender("in").send_messages(message)
