@@ -37,7 +37,7 @@ def test_batch_write_onto_a_disk_that_fails(spark: SparkSession, broker: Broker,
     assert broker.numbers("out") == list(range(ROWS))
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ["eio-write", "enospc"])
 def test_stream_onto_a_disk_that_fails(spark: SparkSession, broker: Broker, tmp_path: Path, fault: str) -> None:
     """The query ends in its first batch, whose messages stay where they are; its next run sends each once."""
     broker.fill("in", range(ROWS))
