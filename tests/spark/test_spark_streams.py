@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import oxbus.spark
 import pytest
+from oxbus import ServiceBusClient, ServiceBusMessage
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as sf
 from queries import SENT, forward, messages, until_done
@@ -44,6 +45,18 @@ def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_pa
     broker.fill("in", range(ROWS, ROWS + 20))  # the next run goes on
     until_done(forward(messages(spark, broker), broker, tmp_path))
     assert broker.numbers("out") == list(range(ROWS + 20))
+
+
+def test_types_of_properties_go_from_queue_to_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """With JSON on both sides numbers and truth values stay what they are."""
+    properties: dict[str, Any] = {"whole": 7, "half": 0.5, "yes": True, "text": "7", "no": None}
+    with ServiceBusClient(broker.namespace) as client:
+        message = ServiceBusMessage("x", application_properties=properties)
+        client.get_queue_sender("in").send_messages(message)
+        json_form = {"applicationPropertiesAs": "json"}
+        until_done(forward(messages(spark, broker, **json_form), broker, tmp_path, **json_form))
+        (arrived,) = client.get_queue_receiver("out").peek_messages(10)
+    assert arrived.application_properties == properties
 
 
 def test_trigger_that_never_ends_follows_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_KNOWN = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register(spark: SparkSession) -> None:
@@ -20,4 +24,8 @@ def register(spark: SparkSession) -> None:
     """
     from oxbus.spark.source.data_source import OxbusDataSource  # noqa: PLC0415 -- only who reads or writes needs it
 
-    spark.dataSource.register(OxbusDataSource)
+    try:
+        spark.dataSource.register(OxbusDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != _KNOWN:  # PySpark 4.0 does not replace one that it found by itself
+            raise

@@ -27,7 +27,7 @@ pub enum PropertiesAs {
 /// The column of rows that come in, in either form.
 pub(crate) enum PropertiesIn {
     /// A map of text to text.
-    Map(TextMap),
+    Map(Box<TextMap>),
     /// The text of a JSON object.
     Json(Bytes),
 }
@@ -35,7 +35,7 @@ pub(crate) enum PropertiesIn {
 impl PropertiesIn {
     /// The column, unless it has another type.
     pub(crate) fn new(array: &ArrayRef) -> Result<Self> {
-        let map = TextMap::new(array).map(Self::Map);
+        let map = TextMap::new(array).map(|map| Self::Map(Box::new(map)));
         let either = map.or_else(|| Bytes::new(array, Kind::Text).map(Self::Json));
         either.ok_or_else(|| {
             let expected = "map<string, string>, or string with a JSON object";

@@ -152,3 +152,28 @@ def test_latest_leaves_what_was_there(
     assert sorted(consumer.bodies(plan) + consumer.bodies(rest)) == names(20, first=20)
     left = receiver.receive_messages(max_message_count=100, max_wait_time=0)
     assert sorted(str(message) for message in left) == names(20)
+
+
+def test_latest_goes_on_when_what_was_there_is_gone(
+    send: Callable[..., None], make_consumer: Callable[..., Consumer], receiver: ServiceBusReceiver
+) -> None:
+    """Older messages are left alone also while somebody has them, and the others are all reserved, once."""
+    send(20)
+    consumer = make_consumer(start="latest")
+    older = receiver.receive_messages(max_message_count=100, max_wait_time=0)
+    send(40, first=20)
+    bodies = consumer.bodies(consumer.reserve(1, 15))
+    for message in older[:10]:
+        receiver.abandon_message(message)
+    bodies += consumer.bodies(consumer.reserve(2, 10))
+    consumer.complete(2)
+    assert sorted(str(message) for message in older) == names(20)
+    taken = receiver.receive_messages(max_message_count=100, max_wait_time=0)
+    for message in older[10:] + [message for message in taken if str(message) in names(20)]:
+        receiver.complete_message(message)
+    for message in taken:
+        if str(message) not in names(20):
+            receiver.abandon_message(message)
+    bodies += consumer.bodies(consumer.reserve(3))
+    assert sorted(bodies) == names(40, first=20)
+    assert consumer.complete(3) == (15, 0)

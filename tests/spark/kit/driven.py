@@ -7,7 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from oxbus.spark.source.data_source import OxbusDataSource
-from pyspark.sql.pandas.types import to_arrow_schema
+from oxbus.spark.source.schemas import arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def batch_tasks(options: Mapping[str, str], schema: StructType | None = None, fi
 def rows_of(reader: Any, tasks: list[Any], schema: StructType) -> list[dict[str, Any]]:
     """What the tasks read."""
     rows = []
-    target = to_arrow_schema(schema, timezone="UTC")
+    target = arrow_schema(schema)
     for task in tasks:
         for batch in copied(reader).read(copied(task)):
             assert target.equals(batch.schema)

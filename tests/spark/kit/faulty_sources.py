@@ -121,14 +121,19 @@ class DyingSource(Faulty):
 
 
 class StoppingReader(ReservingStreamReader):
-    """Says which process it was stopped in."""
+    """Says in which process it runs on the driver, and that it was stopped."""
 
     directory: Path
+
+    def initialOffset(self) -> Any:  # noqa: N802
+        """Begin, and say where."""
+        (self.directory / "running").write_text(str(os.getpid()))
+        return super().initialOffset()
 
     def stop(self) -> None:
         """Stop, and say so."""
         super().stop()
-        (self.directory / "stopped").write_text(str(os.getpid()))
+        (self.directory / "stopped").touch()
 
 
 class StoppingSource(Faulty):

