@@ -12,6 +12,7 @@ import pytest
 from driven import batch_tasks, browse, rows_of, schema_of
 from pyspark.sql import datasource as spark
 from pyspark.sql.types import BinaryType, LongType, StringType
+from spark_versions import since_4_1
 
 if TYPE_CHECKING:
     from spark_broker import Broker
@@ -156,6 +157,7 @@ def test_partitions_are_shared_out_by_bytes(broker: Broker) -> None:
         assert numbers(rows_of(*found)) == list(range(ROWS))
 
 
+@since_4_1
 def test_filters_spare_reading(broker: Broker) -> None:
     """Numbers, partitions and times reach the broker; Spark evaluates all of them again."""
     broker.fill("in", range(ROWS), keys=500)

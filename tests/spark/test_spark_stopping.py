@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a query: Spark ends the process of its source by SIGTERM, and the source still tidies up."""
+"""The end of a query: Spark ends the process of its source, mostly by SIGTERM, and the source still tidies up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from faulty_sources import StoppingSource
 from oxbus.spark.source.data_source import OxbusDataSource
 from queries import forward, messages
-from spark_versions import STOPS_SOURCES_BY_SIGTERM
+from spark_versions import STOPS_SOURCES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_stopped_query_stops_its_source(spark: SparkSession, broker: Broker, tmp
     query.stop()
     process = int((tmp_path / "running").read_text())
     broker.wait_until(lambda: is_over(process))
-    assert (tmp_path / "stopped").exists() or not STOPS_SOURCES_BY_SIGTERM
+    assert (tmp_path / "stopped").exists() or not STOPS_SOURCES
     broker.wait_for_lapse("in")
     left = broker.take("in", ROWS)
     # A batch that was in the sink already and not settled yet would be in both.
