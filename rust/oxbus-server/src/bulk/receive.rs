@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use super::parameters::Parameters;
 use super::rows::{pieces, response};
 use super::{Plane, entity};
-use crate::connections::until_stopped;
+use crate::accept::until_stopped;
 use crate::status::Refusal;
 use crate::work::on_thread;
 
