@@ -62,6 +62,13 @@ pub struct AuthorizationRule {
 }
 
 impl AuthorizationRule {
+    /// The only kind of rule there is, as management shows it.
+    pub const TYPE: &str = "SharedAccessAuthorizationRule";
+    /// What such a rule claims.
+    pub const CLAIM_TYPE: &str = "SharedAccessKey";
+    /// And of what value.
+    pub const CLAIM_VALUE: &str = "None";
+
     /// Its keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.primary_key.as_str()).chain(self.secondary_key.as_deref())

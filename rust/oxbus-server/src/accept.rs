@@ -28,11 +28,6 @@ impl Places {
         }
     }
 
-    /// Connections that there are.
-    pub(crate) fn taken(&self) -> usize {
-        self.all as usize - self.free.available_permits()
-    }
-
     /// Returns when no connection is left. None may be accepted afterwards.
     pub(crate) async fn until_empty(&self) {
         let _ended = self.free.acquire_many(self.all).await;

@@ -19,6 +19,7 @@ mod running;
 pub mod sas;
 mod server;
 mod status;
+mod taken;
 mod tls;
 mod work;
 

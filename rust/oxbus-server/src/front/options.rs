@@ -25,6 +25,11 @@ pub struct Ports {
 }
 
 impl Ports {
+    /// The first that is open; 0 when none is.
+    pub fn first(self) -> u16 {
+        self.all().into_iter().flatten().next().unwrap_or(0)
+    }
+
     pub(super) fn all(self) -> [Option<u16>; 4] {
         [self.amqp, self.amqps, self.http, self.https]
     }

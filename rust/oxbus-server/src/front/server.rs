@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The life of a server: it listens on its ports, it serves, it ends when nobody is served any more.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use oxbus_broker::Namespace;
 use oxbus_model::Result;
-use oxbus_model::authorization::AuthorizationRule;
+use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 use oxbus_model::caps::{SERVER_BLOCKING_THREADS_MAX, SERVER_CLOSE_MS_MAX, SERVER_CONNECTIONS_MAX};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -104,9 +104,21 @@ impl BusServer {
         self.issuer.as_deref()
     }
 
-    /// `scheme://host:port` of a port.
-    pub fn endpoint(&self, scheme: &str, port: u16) -> String {
-        format!("{scheme}://{}", authority(&self.host, port))
+    /// What an SDK needs, with a key in clear: that of the first rule that may manage, or of the first one.
+    ///
+    /// It says `UseDevelopmentEmulator=true`, with which clients keep the port and speak AMQP without TLS.
+    pub fn connection_string(&self) -> String {
+        // Nobody can call an address that means all of them.
+        let is_everything = self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+        let host = if is_everything { "localhost" } else { &self.host };
+        let endpoint = authority(host, self.ports.first());
+        let rules = self.rules();
+        let rule = rules
+            .iter()
+            .find(|rule| rule.allows(AccessRight::Manage))
+            .or(rules.first());
+        let (name, key) = rule.map_or(("", ""), |rule| (&rule.key_name, &rule.primary_key));
+        format!("Endpoint=sb://{endpoint};SharedAccessKeyName={name};SharedAccessKey={key};UseDevelopmentEmulator=true")
     }
 
     /// The rules of the namespace that hold.

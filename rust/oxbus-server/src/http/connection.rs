@@ -104,7 +104,7 @@ impl Connection {
                 let Ok(_place) = self.context.requests().try_acquire() else {
                     return Err(busy(Area::Entities));
                 };
-                atom::handle(&self.context, request, place).await
+                atom::handle(&self.context, self.peer, request, place).await
             }
         }
     }

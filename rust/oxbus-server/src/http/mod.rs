@@ -5,6 +5,7 @@
 //! Everything wrong is said by `refusal`, in the form that SDKs read.
 
 mod access;
+mod api_version;
 mod atom;
 mod body;
 mod connection;
@@ -12,6 +13,7 @@ mod health;
 mod messages;
 mod meters;
 mod metrics;
+mod query;
 mod refusal;
 mod route;
 
