@@ -14,6 +14,9 @@ mod server;
 mod sniff;
 mod websocket;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use budget::Budget;
 pub(crate) use connection::Peer;
 pub(crate) use context::Context;
