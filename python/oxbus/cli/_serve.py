@@ -60,8 +60,8 @@ def add_serve(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--bulk-key",
         metavar="KEY",
-        help="what clients of the bulk plane must know, at least 16 characters; others on this machine may see it here, "
-        f"but not in ${KEY_VARIABLE}, which is the default; needed unless the host is loopback",
+        help="what clients of the bulk plane must know, at least 16 characters; others on this machine may see it "
+        f"here, but not in ${KEY_VARIABLE}, which is the default; needed unless the host is loopback",
     )
     parser.add_argument("--bulk-key-name", metavar="NAME", help="the name of that key (default: bulk)")
     parser.add_argument(

@@ -254,6 +254,10 @@ pub const HTTP_HEADERS_MAX: usize = 256;
 pub const HTTP_HEAD_MS_MAX: u64 = 10_000;
 /// Milliseconds between two pieces of the body of an HTTP request. Ours.
 pub const HTTP_BODY_IDLE_MS_MAX: u64 = 30_000;
+/// Bytes that are read on of a body that was refused, so that the client reads why and the connection goes on. Ours.
+pub const HTTP_DRAIN_BYTES_MAX: usize = 2 << 20;
+/// Milliseconds for which they are read. Ours.
+pub const HTTP_DRAIN_MS_MAX: u64 = 5_000;
 /// Bytes that the bodies of unfinished HTTP requests take together. Ours.
 pub const HTTP_BODIES_BYTES_MAX: usize = 512 << 20;
 /// HTTP requests that a server works on at once, those that wait for messages included (B-045: with the 5,001st the service

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::messages::Kept;
 use super::refusal::{Area, Refusal};
 use super::route::Route;
-use super::{Answer, access, atom, health, messages, metrics};
+use super::{Answer, access, atom, body, health, messages, metrics};
 use crate::accept::until_stopped;
 use crate::front::{Context, Peer, is_websocket, switch};
 
@@ -73,7 +74,12 @@ impl Connection {
                 Refusal::bad_request("the WebSocket offers no protocol that is spoken here; offer AMQPWSB10 or amqp")
             })
         } else {
-            self.handle(request).await
+            let (parts, mut body) = request.into_parts();
+            let answer = self.handle(&parts, &mut body).await;
+            if answer.is_err() {
+                body::drain(&mut body, &parts.headers).await;
+            }
+            answer
         };
         let answer = answer.unwrap_or_else(|refusal| refusal.answer());
         self.context
@@ -82,15 +88,15 @@ impl Connection {
         answer
     }
 
-    async fn handle(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
-        match Route::of(request.method(), request.uri().path())? {
+    async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<Answer, Refusal> {
+        match Route::of(&request.method, request.uri.path())? {
             Route::Health => Ok(health::health(
                 self.context.namespace(),
                 *self.context.stopped().borrow(),
             )),
             Route::Metrics => {
                 if !self.context.is_loopback() {
-                    access::check(&self.context, request.headers(), AccessRight::Manage, "").await?;
+                    access::check(&self.context, &request.headers, AccessRight::Manage, "").await?;
                 }
                 metrics::metrics(&self.context).await
             }
@@ -98,13 +104,13 @@ impl Connection {
                 let Ok(_place) = self.context.requests().try_acquire() else {
                     return Err(busy(Area::Messages));
                 };
-                messages::handle(self, request, entity, operation).await
+                messages::handle(self, request, body, entity, operation).await
             }
             Route::Entities(place) => {
                 let Ok(_place) = self.context.requests().try_acquire() else {
                     return Err(busy(Area::Entities));
                 };
-                atom::handle(&self.context, self.peer, request, place).await
+                atom::handle(&self.context, self.peer, request, body, place).await
             }
         }
     }

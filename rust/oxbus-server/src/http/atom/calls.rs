@@ -6,7 +6,8 @@ use std::sync::Arc;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{HOST, HeaderName, IF_MATCH};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use oxbus_broker::Namespace;
 use oxbus_broker::entity::Queue;
 use oxbus_broker::namespace::Wish;
@@ -63,29 +64,24 @@ impl Place {
 pub(in crate::http) async fn handle(
     context: &Context,
     peer: Peer,
-    request: Request<Incoming>,
+    request: &Parts,
+    body: &mut Incoming,
     place: Place,
 ) -> Result<Answer, Refusal> {
-    let claims = access::check(context, request.headers(), AccessRight::Manage, &place.path()).await?;
-    let parameters = query::parse(request.uri());
+    let claims = access::check(context, &request.headers, AccessRight::Manage, &place.path()).await?;
+    let parameters = query::parse(&request.uri);
     let version = api_version::check(context.namespace(), &parameters, place.entity())?;
-    let caller = Caller::of(context, peer, request.headers());
-    match *request.method() {
+    let caller = Caller::of(context, peer, &request.headers);
+    match request.method {
         Method::GET => get(context, place, caller, parameters).await,
         Method::DELETE => delete(context, place).await,
         Method::PUT => {
-            let is_update = request.headers().contains_key(IF_MATCH);
+            let is_update = request.headers.contains_key(IF_MATCH);
             let tokens = FORWARD_TOKENS.map(|name| {
-                let value = request.headers().get(name)?;
+                let value = request.headers.get(name)?;
                 value.to_str().ok().map(str::to_owned)
             });
-            let bytes = body::read(
-                request.into_body(),
-                ATOM_BODY_BYTES_MAX,
-                context.bodies(),
-                Area::Entities,
-            )
-            .await?;
+            let bytes = body::read(body, ATOM_BODY_BYTES_MAX, context.bodies(), Area::Entities).await?;
             let root = Element::parse(&bytes)?;
             let wanted = Wanted::read(context, place, described(&root)?, is_update)?;
             if wanted.is_partitioned() {
