@@ -94,7 +94,7 @@ class AccessRules:
         return [AuthorizationRule(key_name=self.name, primary_key=self.key, rights=["Manage", "Send", "Listen"])]
 
     def replace_in(self, server: Server) -> None:
-        """Read the file again and let its rules hold; after a mistake those that hold stay, and standard error tells."""
+        """Read the file again and let its rules hold; after a mistake those that hold stay, which is told."""
         if self.file is None:
             return
         try:
