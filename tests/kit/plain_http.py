@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from signatures import token
+from signatures import KEY, KEY_NAME, token
 
 if TYPE_CHECKING:
     from oxbus.server import Server
@@ -35,9 +35,9 @@ class Answer:
 class Http:
     """One connection that stays open, with a token of the namespace."""
 
-    def __init__(self, server: Server, **credentials: str) -> None:
+    def __init__(self, server: Server, *, name: str = KEY_NAME, key: str = KEY) -> None:
         self.connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
-        self.token: str | None = token(f"sb://{server.host}", **credentials)
+        self.token: str | None = token(f"sb://{server.host}", name, key)
 
     def __call__(self, method: str, path: str, body: bytes | str = b"", **headers: str) -> Answer:
         """Ask, and read the whole answer."""

@@ -135,12 +135,17 @@ def test_keys_rotate_while_clients_go_on(namespace: Namespace, admin: ServiceBus
         assert status(made.primary_key, "other") == 201, "what was refused changed nothing"
 
 
+def of_orders(admin: ServiceBusAdministrationClient) -> list[AuthorizationRule]:
+    """The rules that the queue has."""
+    return list(admin.get_queue("orders").authorization_rules or [])
+
+
 def test_rules_of_an_entity_are_kept(admin: ServiceBusAdministrationClient) -> None:
     """B-046: an update with another list replaces them; keys that are left out are made once."""
     made = admin.create_queue(
         "orders", authorization_rules=[AuthorizationRule(key_name="app", rights=[AccessRights.SEND])]
     )
-    (rule,) = made.authorization_rules or ()
+    (rule,) = of_orders(admin)
     assert (rule.type, rule.claim_type, rule.claim_value) == (
         "SharedAccessAuthorizationRule",
         "SharedAccessKey",
@@ -148,10 +153,10 @@ def test_rules_of_an_entity_are_kept(admin: ServiceBusAdministrationClient) -> N
     )
     made.max_delivery_count = 3
     admin.update_queue(made)
-    assert (admin.get_queue("orders").authorization_rules or ())[0].primary_key == rule.primary_key
+    assert of_orders(admin)[0].primary_key == rule.primary_key
     made.authorization_rules = [AuthorizationRule(key_name="app", rights=[AccessRights.LISTEN, AccessRights.LISTEN])]
     admin.update_queue(made)
-    (changed,) = admin.get_queue("orders").authorization_rules or ()
+    (changed,) = of_orders(admin)
     assert (changed.primary_key, changed.rights) == (rule.primary_key, ["Listen"])
     made.authorization_rules = []
     admin.update_queue(made)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified administration client of azure-servicebus over https (B-456 … B-465)."""
+"""The unmodified administration client of azure-servicebus over https (B-456 … B-465).
+
+It is `Any` here: its types leave open what a server always answers.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +24,6 @@ from azure.servicebus.management import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azure.servicebus.management import ServiceBusAdministrationClient as SdkAdministrationClient
     from oxbus import ServiceBusClient
     from oxbus.management import ServiceBusAdministrationClient
 
@@ -35,7 +38,7 @@ def refused(status: int, call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def test_queue_comes_back_as_it_was_made(sdk: SdkAdministrationClient, admin: ServiceBusAdministrationClient) -> None:
+def test_queue_comes_back_as_it_was_made(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
     """B-456, B-460, B-461: every option, over the wire and in process."""
     sdk.create_queue("target")
     options: dict[str, Any] = {
@@ -60,11 +63,11 @@ def test_queue_comes_back_as_it_was_made(sdk: SdkAdministrationClient, admin: Se
     inside = admin.get_queue("a/orders")
     assert {name: getattr(inside, name) for name in options} == options
     sdk.create_queue("forwards", forward_to="target", forward_dead_lettered_messages_to="target")
-    assert sdk.get_queue("forwards").forward_to == f"{sdk._endpoint.replace('https', 'sb')}/target"  # type: ignore[attr-defined]
+    assert sdk.get_queue("forwards").forward_to == f"{sdk._endpoint.replace('https', 'sb')}/target"
     assert admin.get_queue("forwards").forward_to == "target"
 
 
-def test_defaults_are_those_in_process(sdk: SdkAdministrationClient) -> None:
+def test_defaults_are_those_in_process(sdk: Any) -> None:
     """B-022, B-460: an absent option says nothing; never is the longest duration of .NET."""
     queue = sdk.create_queue("orders")
     assert (queue.lock_duration, queue.max_delivery_count) == (timedelta(minutes=1), 10)
@@ -72,7 +75,7 @@ def test_defaults_are_those_in_process(sdk: SdkAdministrationClient) -> None:
     assert (queue.enable_partitioning, queue.max_size_in_megabytes, queue.user_metadata) == (False, 1024, "")
 
 
-def test_queue_is_changed_and_deleted(sdk: SdkAdministrationClient) -> None:
+def test_queue_is_changed_and_deleted(sdk: Any) -> None:
     """B-456: with If-Match; forwarding can be set and cleared; DELETE answers 200."""
     sdk.create_queue("target")
     queue = sdk.create_queue("orders", forward_to="target", default_message_time_to_live="PT1H")
@@ -90,7 +93,7 @@ def test_queue_is_changed_and_deleted(sdk: SdkAdministrationClient) -> None:
         sdk.get_queue("orders")
 
 
-def test_topic_subscription_and_rules(sdk: SdkAdministrationClient, admin: ServiceBusAdministrationClient) -> None:
+def test_topic_subscription_and_rules(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
     """B-456, B-457, B-462: made, read, changed, listed, deleted."""
     topic = sdk.create_topic("news", support_ordering=False, enable_partitioning=True, user_metadata="m")
     assert (topic.enable_partitioning, topic.support_ordering, topic.user_metadata) == (True, False, "m")
@@ -115,7 +118,7 @@ def test_topic_subscription_and_rules(sdk: SdkAdministrationClient, admin: Servi
     )
     assert (sql.filter.sql_expression, sql.filter.parameters) == ("a < @x AND b = @y", {"@x": 5, "@y": "<&>"})
     assert (sql.action.sql_expression, sql.action.parameters) == ("SET c = @z", {"@z": 2**40})
-    properties = {"i": 1, "s": "x", "d": 1.5, "b": True, "t": datetime(2020, 1, 1, tzinfo=UTC)}
+    properties: dict[str, Any] = {"i": 1, "s": "x", "d": 1.5, "b": True, "t": datetime(2020, 1, 1, tzinfo=UTC)}
     sdk.create_rule("news", "all", "equal", filter=CorrelationRuleFilter(label="x", to="y", properties=properties))
     equal = sdk.get_rule("news", "all", "equal").filter
     assert (equal.label, equal.to, equal.message_id, dict(equal.properties)) == ("x", "y", None, properties)
@@ -135,22 +138,19 @@ def test_topic_subscription_and_rules(sdk: SdkAdministrationClient, admin: Servi
     assert list(sdk.list_topics()) == []
 
 
-def test_lists_come_in_pages(sdk: SdkAdministrationClient, admin: ServiceBusAdministrationClient) -> None:
+def test_lists_come_in_pages(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
     """B-457: a hundred at a time, each once, names as they were given."""
     names = [f"Queue-{number:03}" for number in range(201)]
     for name in names:
         admin.create_queue(name)
     assert [queue.name for queue in sdk.list_queues()] == names
-    pages = sdk.list_queues_runtime_properties(max_page_size=60).by_page()  # type: ignore[call-arg]
+    pages = sdk.list_queues_runtime_properties(max_page_size=60).by_page()
     assert [len(list(page)) for page in pages] == [60, 60, 60, 21]
     assert list(sdk.list_topics()) == []
 
 
 def test_runtime_properties_count(
-    sdk: SdkAdministrationClient,
-    admin: ServiceBusAdministrationClient,
-    client: ServiceBusClient,
-    make_queue: Callable[..., str],
+    sdk: Any, admin: ServiceBusAdministrationClient, client: ServiceBusClient, make_queue: Callable[..., str]
 ) -> None:
     """B-389 … B-394, B-458: the same as in process, on partitioned entities too."""
     from oxbus import ServiceBusMessage  # noqa: PLC0415 -- the SDK has a class of that name
@@ -187,20 +187,20 @@ def test_runtime_properties_count(
     assert [it.name for it in sdk.list_subscriptions_runtime_properties("news")] == ["all"]
 
 
-def test_entity_that_nobody_used_was_used_in_the_year_one(sdk: SdkAdministrationClient) -> None:
+def test_entity_that_nobody_used_was_used_in_the_year_one(sdk: Any) -> None:
     """B-388."""
     sdk.create_queue("orders")
     assert sdk.get_queue_runtime_properties("orders").accessed_at_utc.year == 1
 
 
-def test_namespace_says_what_it_is(sdk: SdkAdministrationClient) -> None:
+def test_namespace_says_what_it_is(sdk: Any) -> None:
     """B-457: `$namespaceinfo`."""
     found = sdk.get_namespace_properties()
     assert (bool(found.name), found.namespace_type, found.messaging_sku) == (True, "Messaging", None)
     assert found.created_at_utc <= found.modified_at_utc
 
 
-def test_authorization_rules_travel(sdk: SdkAdministrationClient) -> None:
+def test_authorization_rules_travel(sdk: Any) -> None:
     """B-046: with their keys, on queues and topics."""
     rule = AuthorizationRule(
         type="SharedAccessAuthorizationRule",
@@ -221,7 +221,7 @@ def test_authorization_rules_travel(sdk: SdkAdministrationClient) -> None:
         assert shown.created_at_utc == shown.modified_at_utc
 
 
-def test_refusals(sdk: SdkAdministrationClient, admin: ServiceBusAdministrationClient) -> None:
+def test_refusals(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
     """B-008, B-459, B-463: what is there, what is missing, what cannot be."""
     queue = sdk.create_queue("orders", enable_partitioning=True)
     sdk.create_topic("news")
@@ -245,7 +245,7 @@ def test_refusals(sdk: SdkAdministrationClient, admin: ServiceBusAdministrationC
         with pytest.raises(ResourceNotFoundError):
             missing()
     for name in ("enable_partitioning", "requires_session", "requires_duplicate_detection"):
-        assert "SubCode=40000" in refused(400, lambda name=name: sdk.update_queue(queue, **{name: not queue[name]}))  # type: ignore[misc]
+        assert "SubCode=40000" in refused(400, partial(sdk.update_queue, queue, **{name: not queue[name]}))
     assert "lock_duration" in refused(400, lambda: sdk.create_queue("q", lock_duration=timedelta(days=1)))
     assert "destination" in refused(400, lambda: sdk.create_queue("q", forward_to="none"))
     refused(400, lambda: sdk.create_queue("has space"))
