@@ -358,7 +358,7 @@ def test_size_is_bounded_by_the_tier(open_namespace: Callable[..., Namespace], t
     with serve(namespace) as server:
         ask = Http(server)
         assert ask("POST", "/orders/messages", bytes(limit - 1000)).status == 201
-        refused = Http(server)("POST", "/orders/messages", bytes(limit + 1))
+        refused = ask("POST", "/orders/messages", bytes(limit + 1))
         assert (refused.status, b"SubCode=40300" in refused.body) == (403, True)
         ask.connection.close()
     assert admin.get_queue_runtime_properties("orders").active_message_count == 1

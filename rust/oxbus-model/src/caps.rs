@@ -271,8 +271,6 @@ pub const HTTP_WAIT_SECONDS_DEFAULT: u64 = 60;
 pub const HTTP_WAIT_SECONDS_MAX: u64 = 3_600;
 /// Entities that one HTTP connection may have caches of. Ours: a connection that receives from more starts anew with one.
 pub const HTTP_RECEIVERS_MAX: usize = 64;
-/// Messages that the cache of an HTTP connection holds beyond the one asked for. Ours (B-125 says no number).
-pub const HTTP_PREFETCH_COUNT: usize = 16;
 
 /// Bytes of a description of an entity in XML. Ours: the longest rule and all authorization rules fit several times.
 pub const ATOM_BODY_BYTES_MAX: usize = 256 << 10;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections as clients make them, and as attackers do. Time is moved by the tests, which wait for nothing.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use oxbus_broker::{Namespace, NamespaceOptions};
 use oxbus_model::caps::{
-    HTTP_BODY_IDLE_MS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, SERVER_FIRST_BYTES_MS_MAX,
-    WEBSOCKET_BYTES_MAX,
+    HTTP_BODY_IDLE_MS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX,
+    SERVER_FIRST_BYTES_MS_MAX, WEBSOCKET_BYTES_MAX,
 };
 use oxbus_model::message::AssignedId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -48,8 +47,7 @@ impl Bench {
     /// A connection: the client's end, and what serves the other one.
     fn connect(&self) -> (DuplexStream, JoinHandle<()>) {
         let (near, far) = tokio::io::duplex(64 << 10);
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let serving = tokio::spawn(handle(far, address, self.tls.clone(), self.context.clone()));
+        let serving = tokio::spawn(handle(far, self.tls.clone(), self.context.clone()));
         (near, serving)
     }
 }
@@ -202,6 +200,25 @@ async fn a_server_that_ends_lets_idle_connections_go() {
     assert!(client.read(&mut answer).await.expect("an answer") > 0);
     bench.stop.send_replace(true);
     serving.await.expect("it ended");
+}
+
+#[tokio::test]
+async fn requests_beyond_those_that_are_worked_on_are_asked_to_pause() {
+    let bench = Bench::new();
+    let all_of_them = u32::try_from(HTTP_REQUESTS_MAX).expect("few");
+    let _taken = bench
+        .context
+        .requests()
+        .acquire_many(all_of_them)
+        .await
+        .expect("places");
+    for line in ["POST /q/messages", "GET /q"] {
+        let (mut client, _serving) = bench.connect();
+        let request = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+        client.write_all(request.as_bytes()).await.expect("written");
+        let answer = all(&mut client).await;
+        assert!(answer.contains(" 503 ") && answer.contains("SubCode=50004"), "{answer}");
+    }
 }
 
 /// Asks to switch to a WebSocket; the head of the answer.

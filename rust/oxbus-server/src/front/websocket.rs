@@ -47,13 +47,7 @@ pub(crate) fn switch(mut request: Request<Incoming>, context: &Context, peer: Pe
     let accept = derive_accept_key(request.headers().get(SEC_WEBSOCKET_KEY)?.as_bytes());
     let accept = HeaderValue::from_str(&accept).ok()?;
     let upgrade = hyper::upgrade::on(&mut request);
-    let (context, peer) = (
-        context.clone(),
-        Peer {
-            is_websocket: true,
-            ..peer
-        },
-    );
+    let context = context.clone();
     tokio::spawn(async move {
         if let Ok(stream) = upgrade.await {
             carry(TokioIo::new(stream), context, peer).await;

@@ -45,10 +45,6 @@ impl Refusal {
         Self::new(status, sub_code, error.detail())
     }
 
-    pub(crate) fn status(&self) -> StatusCode {
-        self.status
-    }
-
     /// As an answer.
     pub(crate) fn answer(&self) -> Answer {
         let Self {
