@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 from azure.core.exceptions import ClientAuthenticationError
 from azure.servicebus.management import ServiceBusAdministrationClient as SdkAdministrationClient
+from oxbus import Namespace
 from oxbus.exceptions import ServiceBusQuotaExceededError
-from oxbus.management import AccessRights, AuthorizationRule
+from oxbus.management import AccessRights, AuthorizationRule, ServiceBusAdministrationClient
 from oxbus.server import authorization_rules, replace_authorization_rules, serve
 from plain_http import Http
 from signatures import KEY, KEY_NAME, token
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from oxbus import Namespace
-    from oxbus.management import ServiceBusAdministrationClient
     from oxbus.server import Server
 
 SECRET = "a secret of the tests"  # noqa: S105 (it opens nothing else)
@@ -205,3 +204,16 @@ def test_forwarding_needs_the_right_to_send_there(ask: Http, admin: ServiceBusAd
     allowed = token("sb://h/others")
     assert ask("PUT", "/orders", body, If_Match="*", ServiceBusSupplementaryAuthorization=allowed).status == 200
     assert admin.get_queue("orders").forward_to == "others"
+
+
+def test_rules_of_an_entity_survive_a_restart(tmp_path: Path) -> None:
+    """B-046: they stand in the catalog, keys included, and open the next server."""
+    rule = AuthorizationRule(key_name="app", primary_key=SECRET, rights=["Send"])
+    with Namespace(tmp_path / "bus") as namespace:
+        made = ServiceBusAdministrationClient(namespace).create_queue("orders", authorization_rules=[rule])
+    with Namespace(tmp_path / "bus") as namespace, serve(namespace) as server:
+        assert of_orders(ServiceBusAdministrationClient(namespace)) == made.authorization_rules
+        app = Http(server)
+        app.token = token("sb://h/orders", "app", SECRET)
+        assert app("POST", "/orders/messages", "x").status == 201
+        app.connection.close()

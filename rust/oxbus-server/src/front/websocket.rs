@@ -86,9 +86,9 @@ async fn pump(socket: WebSocketStream<impl Stream>, near: DuplexStream) {
                         break;
                     }
                 }
-                Message::Close(_) => break,
-                // Pings are answered by the library; text is nobody's AMQP.
-                Message::Text(_) => break,
+                // Text is nobody's AMQP.
+                Message::Close(_) | Message::Text(_) => break,
+                // Pings are answered by the library.
                 _ => {}
             }
         }

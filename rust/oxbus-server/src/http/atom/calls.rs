@@ -16,7 +16,7 @@ use oxbus_model::caps::ATOM_BODY_BYTES_MAX;
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::{Result as ModelResult, Timestamp};
 
-use super::entry::{self, Caller, Entry};
+use super::entry::{self, Caller, Entry, Feed};
 use super::options::{self, Described};
 use super::page::Page;
 use super::xml::{Element, Out};
@@ -293,8 +293,16 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
         let now = namespace.clock().now();
         let shown = |entry: Entry| Ok(entry::one(StatusCode::OK, &entry, &caller));
         let list = |title: &str, path: &str, entries: Vec<Entry>, next| {
-            let version = parameters.get("api-version");
-            Ok(entry::many(title, path, &entries, page, next, &caller, version, now))
+            let feed = Feed {
+                title,
+                path,
+                entries,
+                page,
+                next,
+                version: parameters.get("api-version"),
+                now,
+            };
+            Ok(entry::many(&feed, &caller))
         };
         let entities = |title: &str, path: &str, found: Vec<Arc<Queue>>| {
             let (found, next) = page.cut(found);
