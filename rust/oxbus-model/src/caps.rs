@@ -250,8 +250,9 @@ pub const WEBSOCKET_BYTES_MAX: usize = 1 << 20;
 pub const HTTP_HEAD_BYTES_MAX: usize = 128 << 10;
 /// Headers of an HTTP request, each user property included. Ours.
 pub const HTTP_HEADERS_MAX: usize = 256;
-/// Milliseconds for the line and the headers of an HTTP request. Ours: a slow request ends.
-pub const HTTP_HEAD_MS_MAX: u64 = 10_000;
+/// Milliseconds for the line and the headers of an HTTP request, counted from the end of the one before: a slow request
+/// ends, and so does a connection that nobody uses. Ours.
+pub const HTTP_HEAD_MS_MAX: u64 = 60_000;
 /// Milliseconds between two pieces of the body of an HTTP request. Ours.
 pub const HTTP_BODY_IDLE_MS_MAX: u64 = 30_000;
 /// Bytes that are read on of a body that was refused, so that the client reads why and the connection goes on. Ours.
