@@ -2,7 +2,7 @@
 //! An HTTP connection: what it keeps between its requests, and how a request finds its handler.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::Request;
@@ -15,6 +15,7 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX};
 use oxbus_model::{Error, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
 
 use super::messages::Kept;
 use super::refusal::{Area, Refusal};
@@ -29,6 +30,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     /// Receivers with their caches: what one request locked beyond its message, the next one gets (B-130).
     pub(super) kept: Kept,
+    /// What the connection became when it switched to a WebSocket.
+    switched: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Speaks HTTP on a stream until it ends or the server stops.
@@ -42,6 +45,7 @@ pub(crate) async fn serve_http(
         context,
         peer,
         kept: Kept::default(),
+        switched: Mutex::default(),
     });
     let service = service_fn(|request| {
         let connection = Arc::clone(&connection);
@@ -65,12 +69,26 @@ pub(crate) async fn serve_http(
         }
     }
     connection.kept.close();
+    // It has the place of this connection until it ends.
+    let switched = connection
+        .switched
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    if let Some(task) = switched {
+        let _ = task.await;
+    }
 }
 
 impl Connection {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let answer = if is_websocket(&request) {
-            switch(request, &self.context, self.peer).ok_or_else(|| {
+            let switched = switch(request, &self.context, self.peer);
+            let answer = switched.map(|(answer, task)| {
+                *self.switched.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+                answer
+            });
+            answer.ok_or_else(|| {
                 Refusal::bad_request("the WebSocket offers no protocol that is spoken here; offer AMQPWSB10 or amqp")
             })
         } else {

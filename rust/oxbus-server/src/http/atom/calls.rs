@@ -193,10 +193,6 @@ async fn check_destinations(
     Ok(())
 }
 
-fn refuse(error: oxbus_model::Error) -> Refusal {
-    Refusal::of(Area::Entities, &error)
-}
-
 async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller) -> Result<Answer, Refusal> {
     let context = context.clone();
     let status = if is_update { StatusCode::OK } else { StatusCode::CREATED };
@@ -242,7 +238,7 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
         };
         Ok(entry::one(status, &shown, &caller))
     });
-    done.await.map_err(refuse)
+    done.await.map_err(|error| Refusal::of(Area::Entities, &error))
 }
 
 /// A queue or a topic.
@@ -347,7 +343,7 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
             }
         }
     });
-    done.await.map_err(refuse)
+    done.await.map_err(|error| Refusal::of(Area::Entities, &error))
 }
 
 async fn delete(context: &Context, place: Place) -> Result<Answer, Refusal> {
@@ -370,7 +366,7 @@ async fn delete(context: &Context, place: Place) -> Result<Answer, Refusal> {
             _ => Ok(()),
         }
     });
-    done.await.map_err(refuse)?;
+    done.await.map_err(|error| Refusal::of(Area::Entities, &error))?;
     // An empty body with the status 200: clients take 204 for an error.
     Ok(Response::new(Full::new(Bytes::new())))
 }

@@ -14,7 +14,10 @@ use oxbus_model::options::{LockPolicy, ReceiveMode};
 
 /// The receivers of a connection, the one used last at the end.
 #[derive(Default, Clone)]
-pub(in crate::http) struct Kept(Arc<Mutex<Vec<(String, Arc<Receiver>)>>>);
+pub(in crate::http) struct Kept(Arc<Mutex<Vec<Entry>>>);
+
+/// An entity's name without case, and its receiver.
+type Entry = (String, Arc<Receiver>);
 
 impl Kept {
     /// The receiver of an entity in peek-lock mode.
