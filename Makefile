@@ -169,6 +169,10 @@ bench-commits: setup dev ## Run the cases under pytest-benchmark and compare wit
 bench-store: ## Measure the slot log against its mutex twin, and the journal against its disk
 	cargo bench $(CARGO_FLAGS) -p oxbus-bench
 
+.PHONY: instructions
+instructions: setup ## Count the instructions of the hot paths, and refuse what became 5 % longer (INSTRUCTIONS=--update)
+	$(BIN)/python bench/instructions.py $(INSTRUCTIONS)
+
 .PHONY: loom
 loom: ## Try every interleaving of the lock-free parts
 	RUSTFLAGS="--cfg loom" cargo test $(CARGO_FLAGS) -p oxbus-store --release --lib --target-dir $(TARGET)/loom loom

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a connection keeps of the entities that it receives from: a receiver each, with a cache as in the service.
+//!
+//! A receive on a partitioned entity asks all partitions, hands out one message and keeps the others locked for later
+//! requests of the same connection (B-125, B-130). When the connection ends they stay locked until their locks end (B-129).
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
+use oxbus_model::Result;
+use oxbus_model::caps::HTTP_RECEIVERS_MAX;
+use oxbus_model::name::EntityName;
+use oxbus_model::options::{LockPolicy, ReceiveMode};
+
+/// The receivers of a connection, the one used last at the end.
+#[derive(Default, Clone)]
+pub(in crate::http) struct Kept(Arc<Mutex<Vec<Entry>>>);
+
+/// An entity's name without case, and its receiver.
+type Entry = (String, Arc<Receiver>);
+
+impl Kept {
+    /// The receiver of an entity in peek-lock mode.
+    pub(super) fn receiver(&self, namespace: &Namespace, path: &str) -> Result<Arc<Receiver>> {
+        let key = EntityName::key_of(path);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|(name, _)| *name == key).map(|at| kept.remove(at));
+        // An entity that was deleted and created again is another one.
+        let alive = found.filter(|(_, receiver)| !receiver.is_closed() && receiver.queue().check_alive().is_ok());
+        let entry = match alive {
+            Some(entry) => entry,
+            None => (key, Arc::new(open(namespace, path, ReceiveMode::PeekLock)?)),
+        };
+        if kept.len() >= HTTP_RECEIVERS_MAX {
+            kept.remove(0);
+        }
+        let receiver = Arc::clone(&entry.1);
+        kept.push(entry);
+        Ok(receiver)
+    }
+
+    /// Ends all of them.
+    pub(in crate::http) fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A receiver of a path, which may name a dead-letter queue.
+pub(super) fn open(namespace: &Namespace, path: &str, mode: ReceiveMode) -> Result<Receiver> {
+    let (path, sub_queue) = EntityName::split_sub_queue(path);
+    let options = ReceiverOptions {
+        sub_queue,
+        mode,
+        lock_policy: Some(match mode {
+            ReceiveMode::PeekLock => LockPolicy::Faithful,
+            // What is received and deleted is never kept: it would be lost with the connection.
+            ReceiveMode::ReceiveAndDelete => LockPolicy::Fresh,
+        }),
+        ..ReceiverOptions::default()
+    };
+    namespace.receiver(path, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, PoisonError};
+
+    use oxbus_broker::{Namespace, NamespaceOptions};
+    use oxbus_model::caps::HTTP_RECEIVERS_MAX;
+
+    use super::Kept;
+
+    #[test]
+    fn a_connection_keeps_a_bounded_number_of_receivers() {
+        // A client that asks each entity once must not fill the memory with caches.
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let kept = Kept::default();
+        for number in 0..HTTP_RECEIVERS_MAX + 2 {
+            namespace
+                .create_queue_with(&format!("q{number}"), Vec::new())
+                .expect("a queue");
+            kept.receiver(&namespace, &format!("q{number}")).expect("a receiver");
+            kept.receiver(&namespace, "Q0").expect("a receiver");
+        }
+        let names = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.len(), HTTP_RECEIVERS_MAX);
+        assert_eq!(
+            (names[0], names[names.len() - 1]),
+            ("q3", "q0"),
+            "the one used last stays longest"
+        );
+    }
+
+    #[test]
+    fn an_entity_that_was_made_again_has_another_receiver() {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let kept = Kept::default();
+        namespace.create_queue_with("q", Vec::new()).expect("a queue");
+        let first = kept.receiver(&namespace, "q").expect("a receiver");
+        assert!(Arc::ptr_eq(
+            &first,
+            &kept.receiver(&namespace, "q").expect("a receiver")
+        ));
+        namespace.delete_queue("q").expect("deleted");
+        namespace.create_queue_with("q", Vec::new()).expect("a queue");
+        assert!(!Arc::ptr_eq(
+            &first,
+            &kept.receiver(&namespace, "q").expect("a receiver")
+        ));
+    }
+}
