@@ -10,7 +10,9 @@
 //! Source: OASIS AMQP 1.0, parts 1 to 5.
 
 pub mod codec;
+pub mod engine;
 pub mod message;
 pub mod performative;
 
 pub use bytestring::ByteString;
+pub use engine::{Engine, Event};

@@ -9,7 +9,7 @@ use super::{
 use crate::codec::{DecodeError, Field, Reader, descriptor_code};
 
 /// Bytes of the head of a frame.
-pub(crate) const FRAME_HEAD_BYTES: usize = 8;
+const FRAME_HEAD_BYTES: usize = 8;
 
 /// What a frame is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! A message on its way, or a part of one. Written by hand: of all frames most are these.
 
 use bytes::{BufMut, BytesMut};
+use oxbus_model::caps::AMQP_TAG_BYTES_MAX;
 
 use super::{DeliveryState, ReceiverSettleMode};
 use crate::codec::{Tag, code, composite};
@@ -40,31 +41,56 @@ pub struct TransferHead<'a> {
     /// The link.
     pub handle: u32,
     /// Its number in the session.
-    pub delivery_id: u32,
+    pub delivery_id: Option<u32>,
     /// Its name.
-    pub tag: &'a Tag,
+    pub tag: Option<&'a Tag>,
     /// How the message is to be read.
-    pub message_format: u32,
+    pub message_format: Option<u32>,
     /// Whether it is settled already.
     pub settled: bool,
     /// Whether another part follows.
     pub more: bool,
 }
 
-/// Writes the eleven fields of a transfer in the short form: they take at most 70 bytes.
+impl TransferHead<'static> {
+    /// The head of a part behind the first one: it is known which delivery it belongs to.
+    pub fn following(handle: u32) -> Self {
+        Self {
+            handle,
+            delivery_id: None,
+            tag: None,
+            message_format: None,
+            settled: false,
+            more: false,
+        }
+    }
+}
+
+/// Bytes that the fields of a transfer take at most: three numbers, a tag, seven others.
+const FIELDS_BYTES_MAX: usize = 3 * 5 + 2 + AMQP_TAG_BYTES_MAX + 7;
+
+/// Writes the eleven fields of a transfer in the short form. Its length does not depend on its flags.
 pub fn put_transfer(out: &mut BytesMut, head: &TransferHead<'_>) {
-    let mut list = [0; 80];
+    let mut list = [0; FIELDS_BYTES_MAX];
     let mut writer = &mut list[..];
-    put_uint(&mut writer, head.handle);
+    put_uint(&mut writer, Some(head.handle));
     put_uint(&mut writer, head.delivery_id);
-    let tag = head.tag.as_bytes();
-    writer.put_u8(code::BINARY_8);
-    writer.put_u8(tag.len() as u8);
-    writer.put_slice(tag);
+    match head.tag {
+        Some(tag) => {
+            writer.put_slice(&[code::BINARY_8, tag.as_bytes().len() as u8]);
+            writer.put_slice(tag.as_bytes());
+        }
+        None => writer.put_u8(code::NULL),
+    }
     put_uint(&mut writer, head.message_format);
     let flag = |value| if value { code::TRUE } else { code::FALSE };
     writer.put_slice(&[
-        flag(head.settled),
+        // Of a part behind the first one it is known.
+        if head.delivery_id.is_some() {
+            flag(head.settled)
+        } else {
+            code::NULL
+        },
         flag(head.more),
         code::NULL,
         code::NULL,
@@ -72,7 +98,7 @@ pub fn put_transfer(out: &mut BytesMut, head: &TransferHead<'_>) {
         code::FALSE,
         code::FALSE,
     ]);
-    let length = 80 - writer.len();
+    let length = FIELDS_BYTES_MAX - writer.len();
     out.put_slice(&[
         code::DESCRIBED,
         code::ULONG_SMALL,
@@ -84,7 +110,11 @@ pub fn put_transfer(out: &mut BytesMut, head: &TransferHead<'_>) {
     out.put_slice(&list[..length]);
 }
 
-fn put_uint(out: &mut &mut [u8], value: u32) {
+fn put_uint(out: &mut impl BufMut, value: Option<u32>) {
+    let Some(value) = value else {
+        out.put_u8(code::NULL);
+        return;
+    };
     match u8::try_from(value) {
         Ok(0) => out.put_u8(code::UINT_0),
         Ok(small) => out.put_slice(&[code::UINT_SMALL, small]),
