@@ -8,26 +8,19 @@ use crate::performative::{Flow, Role, put_frame};
 impl Engine {
     /// How many messages may be sent on a link now: its credit, or none while the session's window, the deliveries that are
     /// not settled or the output stand in the way.
-    pub fn sendable(&mut self, link: LinkId) -> u32 {
-        if self.is_backed_up() {
-            return 0;
-        }
-        let Some(session) = self.session(link.session) else {
-            return 0;
-        };
-        if !session.can_send() {
-            return 0;
-        }
-        session
-            .link(link)
-            .filter(|link| link.is_live() && link.role == Role::Sender)
+    pub fn sendable(&self, link: LinkId) -> u32 {
+        let session = self
+            .session_ref(link.session)
+            .filter(|session| session.can_send() && !self.is_backed_up());
+        let link = session.and_then(|session| session.link_ref(link));
+        link.filter(|link| link.is_live() && link.role == Role::Sender)
             .map_or(0, |link| link.credit)
     }
 
     /// Messages that a link's receiver takes, or that the client may still send.
-    pub fn credit(&mut self, link: LinkId) -> u32 {
-        self.session(link.session)
-            .and_then(|session| session.link(link))
+    pub fn credit(&self, link: LinkId) -> u32 {
+        self.session_ref(link.session)
+            .and_then(|session| session.link_ref(link))
             .map_or(0, |link| link.credit)
     }
 

@@ -188,6 +188,11 @@ impl Engine {
         (session.id == id).then_some(session)
     }
 
+    fn session_ref(&self, id: SessionId) -> Option<&Session> {
+        let session = self.sessions.get(usize::from(id.channel))?.as_deref()?;
+        (session.id == id).then_some(session)
+    }
+
     fn next_turn(&mut self) -> u32 {
         self.turn = self.turn.wrapping_add(1);
         self.turn

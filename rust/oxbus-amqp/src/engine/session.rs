@@ -13,7 +13,7 @@ use crate::performative::{Begin, Flow, Role, put_frame};
 
 /// The first number of a delivery to the client. Clients in use count their own from zero, and match an outcome by its number
 /// alone.
-pub(super) const FIRST_DELIVERY: u64 = 1 << 20;
+const FIRST_DELIVERY: u64 = 1 << 20;
 
 /// The number of the first transfer to the client.
 pub(super) const FIRST_TRANSFER: u32 = 1;
@@ -72,6 +72,11 @@ impl Session {
         (link.id == id).then_some(link)
     }
 
+    pub(super) fn link_ref(&self, id: LinkId) -> Option<&Link> {
+        let link = self.links.get(id.handle as usize)?.as_deref()?;
+        (link.id == id).then_some(link)
+    }
+
     pub(super) fn link_at(&mut self, handle: u32) -> Option<&mut Link> {
         self.links.get_mut(handle as usize)?.as_deref_mut()
     }
@@ -99,7 +104,7 @@ impl Session {
             handle: Some(link.id.handle),
             delivery_count: Some(link.delivery_count),
             link_credit: Some(link.credit),
-            available: Some(0),
+            available: (link.role == Role::Sender).then_some(0),
             drain: link.drain,
             ..self.flow()
         }

@@ -3,7 +3,6 @@
 
 use bytes::BytesMut;
 
-use super::session::FIRST_DELIVERY;
 use super::{DeliveryId, Engine, Event, IncomingId, LinkId, SessionId, Settle};
 use crate::codec::Tag;
 use crate::performative::{DeliveryState, Disposition, Fault, Role, condition, put_frame};
@@ -116,8 +115,8 @@ impl Engine {
     }
 
     /// Deliveries to the client in a session that nobody has settled.
-    pub fn unsettled(&mut self, session: SessionId) -> usize {
-        self.session(session).map_or(0, |session| session.unsettled.len())
+    pub fn unsettled(&self, session: SessionId) -> usize {
+        self.session_ref(session).map_or(0, |session| session.unsettled.len())
     }
 
     /// Takes up what the client says of deliveries.
@@ -131,28 +130,30 @@ impl Engine {
         }
         let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
         let length = last.wrapping_sub(first);
-        // Numbers wrap: one is taken for the nearest to the next number.
+        if (length as i32) < 0 {
+            // Ends before it begins, as numbers that wrap are ordered.
+            return;
+        }
+        // A number is taken for the nearest to the next number.
         let behind = (session.next_delivery as u32).wrapping_sub(first) as i32;
         let start = session.next_delivery as i64 - i64::from(behind);
-        let end = start + i64::from(length);
-        if length as i32 >= 0 || start < FIRST_DELIVERY as i64 {
-            let (start, end) = (start.max(0) as u64, end.max(0) as u64);
-            if session.unsettled.range(start..=end).next().is_some() {
-                self.walk = Some(Walk {
-                    session: session.id,
-                    next: start,
-                    last: end,
-                    state: disposition.state,
-                    settled: disposition.settled,
-                });
-            } else {
-                let is_late = session.forgotten.range(start..=end).next().is_some();
-                if !disposition.settled && !is_late {
-                    // The client waits for an answer, and there is nothing to ask the application about.
-                    let fault = Fault::new(condition::NOT_FOUND, "no such delivery, or it was settled before");
-                    put_settled(&mut self.output, channel, Role::Sender, first..=last, fault.into());
-                }
-            }
+        let end = (start + i64::from(length)).max(0) as u64;
+        let start = start.max(0) as u64;
+        if session.unsettled.range(start..=end).next().is_some() {
+            self.walk = Some(Walk {
+                session: session.id,
+                next: start,
+                last: end,
+                state: disposition.state,
+                settled: disposition.settled,
+            });
+            return;
+        }
+        let is_late = session.forgotten.range(start..=end).next().is_some();
+        if !disposition.settled && !is_late {
+            // The client waits for an answer, and there is nothing to ask the application about.
+            let fault = Fault::new(condition::NOT_FOUND, "no such delivery, or it was settled before");
+            put_settled(&mut self.output, channel, Role::Sender, first..=last, fault.into());
         }
     }
 

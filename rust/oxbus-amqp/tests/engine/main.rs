@@ -2,7 +2,7 @@
 //! The engine, driven by a client that is played by the test. Scenes follow what clients in use do and need.
 
 #[path = "../support/application.rs"]
-mod application;
+pub mod application;
 #[path = "../support/client.rs"]
 mod client;
 

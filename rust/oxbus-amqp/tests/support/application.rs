@@ -11,7 +11,6 @@ use oxbus_amqp::{Engine, Event};
 const BURST: u32 = 8;
 
 /// Drives an engine with the bytes of a client, piece by piece: the events, what it wrote, and whether all was said.
-#[allow(unreachable_pub, reason = "fuzz targets use it too")]
 pub fn run(pieces: impl IntoIterator<Item = Bytes>, settings: Settings) -> (Vec<String>, Bytes, bool) {
     let mut engine = Engine::new(settings, 0);
     let mut events = Vec::new();
