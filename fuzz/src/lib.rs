@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the targets check: the same functions that `cargo test` runs on seeded inputs.
 
+#[path = "../../rust/oxbus-amqp/tests/support/application.rs"]
+pub mod application;
 #[path = "../../rust/oxbus-store/tests/support/recovery.rs"]
 pub mod recovery;
 #[path = "../../rust/oxbus-broker/tests/support/rules.rs"]
 pub mod rules;
+#[path = "../../rust/oxbus-amqp/tests/support/strangers.rs"]
+pub mod strangers;

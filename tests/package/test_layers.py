@@ -25,10 +25,19 @@ MAY_KNOW = {
     "oxbus-broker": {"oxbus-model", "oxbus-store"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-wire": {"oxbus-model"},
-    "oxbus-server": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire"},
-    "oxbus-python": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire", "oxbus-server"},
+    "oxbus-amqp": {"oxbus-model"},
+    "oxbus-server": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire", "oxbus-amqp"},
+    "oxbus-python": {
+        "oxbus-model",
+        "oxbus-store",
+        "oxbus-broker",
+        "oxbus-arrow",
+        "oxbus-wire",
+        "oxbus-amqp",
+        "oxbus-server",
+    },
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
-    "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-broker"},
+    "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-amqp"},
 }
 
 BROKER_PARTS_ABOVE = {

@@ -16,7 +16,7 @@ use oxbus_model::message::{Fields, PropertiesBuilder, Value};
 use oxbus_model::rules::{ActionSettings, FilterSettings, OwnedValue, RuleSettings};
 
 /// Checks all of it for one input.
-pub(crate) fn rules(input: &[u8]) {
+pub fn rules(input: &[u8]) {
     let (text, rest) = match input.iter().position(|&byte| byte == 0) {
         Some(end) => (&input[..end], &input[end + 1..]),
         None => (input, &[][..]),

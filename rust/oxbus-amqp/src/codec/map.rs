@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pairs of key and value, in their order.
+
+use bytes::{Bytes, BytesMut};
+
+use super::writer::Compound;
+use super::{DecodeError, Field, Reader, Symbol, Value, code};
+
+/// Pairs of key and value, in their order. Maps on the wire are small, so a look-up walks them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Map(Vec<(Value, Value)>);
+
+impl Map {
+    /// No pairs.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The value under a symbol or a string; clients use either for the same key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0
+            .iter()
+            .find(|(known, _)| is_key(known, key))
+            .map(|(_, value)| value)
+    }
+
+    /// Adds a pair behind the others, without a look at their keys.
+    pub fn push(&mut self, key: impl Into<Value>, value: impl Into<Value>) {
+        self.0.push((key.into(), value.into()));
+    }
+
+    /// Adds a pair under a symbol that is known when the program is built.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+        self.push(Symbol::from(key), value);
+        self
+    }
+
+    /// Keeps the pairs for which `keep` holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Value, &Value) -> bool) {
+        self.0.retain(|(key, value)| keep(key, value));
+    }
+
+    /// The pairs in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &(Value, Value)> {
+        self.0.iter()
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn decode_body(reader: &mut Reader<'_>, is_wide: bool) -> Result<Self, DecodeError> {
+        let opened = reader.open(is_wide)?;
+        if opened.count % 2 == 1 {
+            return Err(DecodeError::BadSize);
+        }
+        reader.count(opened.count)?;
+        let mut pairs = Vec::new();
+        for _ in 0..opened.count / 2 {
+            pairs.push((Value::decode(reader)?, Value::decode(reader)?));
+        }
+        reader.close(opened)?;
+        Ok(Self(pairs))
+    }
+}
+
+fn is_key(known: &Value, key: &str) -> bool {
+    match known {
+        Value::Symbol(symbol) => symbol == key,
+        Value::String(text) => *text == *key,
+        _ => false,
+    }
+}
+
+impl FromIterator<(Value, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (Value, Value)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Value, Value);
+    type IntoIter = std::vec::IntoIter<(Value, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Field for Map {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            wide @ (code::MAP_8 | code::MAP_32) => Self::decode_body(reader, wide == code::MAP_32),
+            code => Err(DecodeError::WrongType { wanted: "map", code }),
+        }
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        let map = Compound::begin(out, code::MAP_32);
+        for (key, value) in &self.0 {
+            key.encode(out);
+            value.encode(out);
+        }
+        map.end(out, self.0.len() * 2);
+    }
+}
+
+/// The pairs of an encoded map one by one, with no memory for the map itself.
+#[derive(Debug)]
+pub struct Entries<'a> {
+    reader: Reader<'a>,
+    left: u32,
+}
+
+impl<'a> Entries<'a> {
+    /// The pairs of the map that begins at `at`.
+    pub fn new(bytes: &'a Bytes, at: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::within(bytes, at, bytes.len());
+        let is_wide = match reader.u8()? {
+            code::MAP_8 => false,
+            code::MAP_32 => true,
+            code => return Err(DecodeError::WrongType { wanted: "map", code }),
+        };
+        let opened = reader.open(is_wide)?;
+        if opened.count % 2 == 1 {
+            return Err(DecodeError::BadSize);
+        }
+        Ok(Self {
+            reader,
+            left: opened.count / 2,
+        })
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<(Value, Value), DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let key = Value::decode(&mut self.reader);
+        let pair = key.and_then(|key| Ok((key, Value::decode(&mut self.reader)?)));
+        if pair.is_err() {
+            self.left = 0;
+        }
+        Some(pair)
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What happened on a connection, and what the application answers.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::{DeliveryId, IncomingId, LinkId, SessionId};
+use crate::codec::{Map, Symbol, Tag};
+use crate::performative::{Attach, DeliveryState, Fault, Open, SaslInit, Source, Target};
+
+/// What happened on a connection.
+#[derive(Debug, PartialEq)]
+pub enum Event {
+    /// The client says who it is. Answer with `sasl_outcome`; nothing else happens before.
+    SaslInit(Box<SaslInit>),
+    /// The connection is open on both sides.
+    Open(Box<Open>),
+    /// A session is open on both sides.
+    Begin {
+        /// The session.
+        session: SessionId,
+    },
+    /// The client wants a link. Answer with `accept` or `detach`, now or later.
+    Attach(Box<AttachRequest>),
+    /// How many messages the client wants on a link that it receives from, after a change or a drain.
+    Credit {
+        /// The link.
+        link: LinkId,
+        /// Messages that it takes now.
+        credit: u32,
+        /// Send what is there, then call `drained`.
+        drain: bool,
+    },
+    /// A message came. Answer with `answer` if it has an `id`.
+    Incoming(Box<Incoming>),
+    /// The client says what became of a message that was sent to it.
+    Settle(Box<Settle>),
+    /// The client detaches a link. Answer with `detach`; nothing is sent on the link any more.
+    Detach {
+        /// The link.
+        link: LinkId,
+        /// Whether it is gone for good.
+        closed: bool,
+        /// Why.
+        error: Option<Fault>,
+    },
+    /// The engine has detached a link, because the client broke a limit. There is nothing to answer.
+    LinkLost {
+        /// The link.
+        link: LinkId,
+        /// Why.
+        fault: Fault,
+    },
+    /// The client ends a session, and all links in it. Answer with `end`.
+    End {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        error: Option<Fault>,
+    },
+    /// The engine has ended a session, and all links in it. There is nothing to answer.
+    SessionLost {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        fault: Fault,
+    },
+    /// The client closes the connection, and all sessions in it. Answer with `close`.
+    Close {
+        /// Why.
+        error: Option<Fault>,
+    },
+    /// The engine has closed the connection. There is nothing to answer.
+    Failed(Fault),
+}
+
+/// A link that the client wants.
+#[derive(Debug, PartialEq)]
+pub struct AttachRequest {
+    /// The link.
+    pub link: LinkId,
+    /// What the client wrote; its `role` is the client's end.
+    pub attach: Attach,
+}
+
+/// How a link is accepted. Name, modes and numbers are those of the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accept {
+    /// Where messages come from.
+    pub source: Source,
+    /// Where messages go.
+    pub target: Target,
+    /// Bytes of a message that the server takes; zero means any.
+    pub max_message_size: u64,
+    /// On a link that the client sends on: messages that may wait for their answer; kept up as they are answered.
+    pub credit: u32,
+    /// What the server can.
+    pub offered_capabilities: Vec<Symbol>,
+    /// More about it.
+    pub properties: Map,
+}
+
+impl Accept {
+    /// Accepts what was asked for as it was asked for; nothing when an end is missing.
+    pub fn as_asked(attach: &Attach) -> Option<Self> {
+        Some(Self {
+            source: (**attach.source.as_ref()?).clone(),
+            target: (**attach.target.as_ref()?).clone(),
+            max_message_size: 0,
+            credit: 0,
+            offered_capabilities: Vec::new(),
+            properties: Map::new(),
+        })
+    }
+}
+
+/// A message from the client.
+#[derive(Debug, PartialEq)]
+pub struct Incoming {
+    /// The link it came over.
+    pub link: LinkId,
+    /// What an answer names; nothing when the client has settled it, and expects none.
+    pub id: Option<IncomingId>,
+    /// Its name.
+    pub tag: Tag,
+    /// How it is to be read.
+    pub message_format: u32,
+    /// The transaction that it is part of.
+    pub state: Option<DeliveryState>,
+    /// The message. Shares the buffer it was read into: copy what is kept for long.
+    pub message: Bytes,
+}
+
+/// What the client says of a message that was sent to it.
+#[derive(Debug, PartialEq)]
+pub struct Settle {
+    /// The link it went over.
+    pub link: LinkId,
+    /// The message.
+    pub delivery: DeliveryId,
+    /// The name it was given.
+    pub tag: Tag,
+    /// What became of it; nothing when the client has just forgotten it.
+    pub state: Option<DeliveryState>,
+    /// Whether the client has forgotten it. If not, answer with `settle`.
+    pub settled: bool,
+}
+
+/// What a command names is no longer there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+impl fmt::Display for Gone {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "the link is gone")
+    }
+}
+
+impl std::error::Error for Gone {}

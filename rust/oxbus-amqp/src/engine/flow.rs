@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How much may be sent: windows of sessions, credit of links, drain and echo.
+
+use super::session::FIRST_TRANSFER;
+use super::{Engine, Event, LinkId, Trouble};
+use crate::performative::{Flow, Role, put_frame};
+
+impl Engine {
+    /// How many messages may be sent on a link now: its credit, or none while the session's window, the deliveries that are
+    /// not settled or the output stand in the way.
+    pub fn sendable(&self, link: LinkId) -> u32 {
+        let session = self
+            .session_ref(link.session)
+            .filter(|session| session.can_send() && !self.is_backed_up());
+        let link = session.and_then(|session| session.link_ref(link));
+        link.filter(|link| link.is_live() && link.role == Role::Sender)
+            .map_or(0, |link| link.credit)
+    }
+
+    /// Messages that a link's receiver takes, or that the client may still send.
+    pub fn credit(&self, link: LinkId) -> u32 {
+        self.session_ref(link.session)
+            .and_then(|session| session.link_ref(link))
+            .map_or(0, |link| link.credit)
+    }
+
+    /// Uses up the credit of a link that the client drains, with nothing.
+    pub fn drained(&mut self, link: LinkId) {
+        let Some(session) = self.session(link.session) else {
+            return;
+        };
+        let Some(found) = session
+            .link(link)
+            .filter(|link| link.is_live() && link.role == Role::Sender)
+        else {
+            return;
+        };
+        if !found.drain {
+            return;
+        }
+        found.delivery_count = found.delivery_count.wrapping_add(found.credit);
+        found.credit = 0;
+        self.put_link_flow(link);
+        if let Some(found) = self.session(link.session).and_then(|session| session.link(link)) {
+            found.drain = false;
+        }
+    }
+
+    /// Lets `credit` messages from the client wait for their answer; the engine keeps that up as they are answered.
+    pub fn set_credit(&mut self, link: LinkId, credit: u32) {
+        let Some(found) = self.session(link.session).and_then(|session| session.link(link)) else {
+            return;
+        };
+        if found.is_live() && found.role == Role::Receiver {
+            found.credit_target = credit;
+            found.credit = credit.saturating_sub(found.unanswered);
+            self.put_link_flow(link);
+        }
+    }
+
+    /// Tells the client of credit that came back, once it is half of it.
+    pub(super) fn keep_credit_up(&mut self, id: LinkId) {
+        let Some(link) = self.session(id.session).and_then(|session| session.link(id)) else {
+            return;
+        };
+        let credit = link.credit_target.saturating_sub(link.unanswered);
+        if link.is_live() && link.role == Role::Receiver && credit.saturating_sub(link.credit) > link.credit_target / 2
+        {
+            link.credit = credit;
+            self.put_link_flow(id);
+        }
+    }
+
+    fn put_link_flow(&mut self, id: LinkId) {
+        let Some(Some(session)) = self.sessions.get(usize::from(id.session.channel)) else {
+            return;
+        };
+        if let Some(Some(link)) = session.links.get(id.handle as usize) {
+            put_frame(&mut self.output, id.session.channel, &session.link_flow(link));
+        }
+    }
+
+    /// Takes up what the client says of windows and credit.
+    pub(super) fn take_flow(&mut self, channel: u16, flow: &Flow) -> Result<(), Trouble> {
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
+            return Ok(());
+        };
+        let was_shut = !session.can_send();
+        let expected = flow.next_incoming_id.unwrap_or(FIRST_TRANSFER);
+        let window = expected
+            .wrapping_add(flow.incoming_window)
+            .wrapping_sub(session.next_outgoing_id);
+        session.remote_incoming_window = if window as i32 >= 0 { window } else { 0 };
+        session.send_held(&mut self.output, self.peer.max_frame_size);
+        let is_reopened = was_shut && session.can_send();
+        let Some(handle) = flow.handle else {
+            if flow.echo {
+                put_frame(&mut self.output, channel, &session.flow());
+            }
+            self.tell_credit(channel, is_reopened, None);
+            return Ok(());
+        };
+        let Some(link) = session.link_at(handle).filter(|link| link.peer_detached.is_none()) else {
+            return Err(Trouble::unattached(handle));
+        };
+        if link.is_detach_sent {
+            return Ok(());
+        }
+        let id = link.id;
+        let mut is_news = false;
+        if link.role == Role::Sender {
+            let credit = flow.link_credit.map_or(link.credit, |credit| {
+                // Counts wrap; less than was sent already means none.
+                let limit = flow.delivery_count.unwrap_or(0).wrapping_add(credit);
+                let left = limit.wrapping_sub(link.delivery_count);
+                if left as i32 >= 0 { left } else { 0 }
+            });
+            is_news = credit != link.credit || flow.drain;
+            link.credit = credit;
+            link.drain = flow.drain;
+        } else if let Some(count) = flow.delivery_count {
+            let skipped = count.wrapping_sub(link.delivery_count);
+            if skipped as i32 > 0 {
+                link.delivery_count = count;
+                link.credit = link.credit.saturating_sub(skipped);
+            }
+        }
+        let is_answered = link.asked.is_none();
+        let is_draining = link.drain;
+        if is_answered {
+            // A drain is answered by the application.
+            if flow.echo && !is_draining {
+                self.put_link_flow(id);
+            }
+            self.tell_credit(channel, is_reopened, is_news.then_some(id));
+        }
+        Ok(())
+    }
+
+    /// Tells the application of the credit of one link, or of all links of a session that may send again.
+    fn tell_credit(&mut self, channel: u16, all: bool, one: Option<LinkId>) {
+        let Some(Some(session)) = self.sessions.get(usize::from(channel)) else {
+            return;
+        };
+        for link in session.links.iter().flatten() {
+            let is_one = one == Some(link.id);
+            if link.is_live() && link.role == Role::Sender && (is_one || (all && link.credit > 0)) {
+                self.events.push_back(Event::Credit {
+                    link: link.id,
+                    credit: link.credit,
+                    drain: link.drain,
+                });
+            }
+        }
+    }
+}

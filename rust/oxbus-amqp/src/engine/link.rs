@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One link, as the server sees it.
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Incoming, LinkId};
+use crate::codec::{Map, Tag};
+use crate::performative::{Attach, DeliveryState, Detach, Fault, Role, SenderSettleMode};
+
+/// One link, as the server sees it. It is there until both sides have detached it.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) id: LinkId,
+    /// The server's end.
+    pub(super) role: Role,
+    pub(super) snd_settle_mode: SenderSettleMode,
+    /// What the client asked for, until it is answered.
+    pub(super) asked: Option<Box<Attach>>,
+    /// Whether the client has detached it, and whether for good.
+    pub(super) peer_detached: Option<bool>,
+    pub(super) is_detach_sent: bool,
+    pub(super) delivery_count: u32,
+    /// Messages that may follow: to the client, or from it.
+    pub(super) credit: u32,
+    pub(super) drain: bool,
+    /// Messages from the client that may wait for an answer.
+    pub(super) credit_target: u32,
+    pub(super) unanswered: u32,
+    pub(super) max_message_size: u64,
+    /// A message from the client of which parts are missing.
+    pub(super) partial: Option<Partial>,
+    /// Messages that came before the attach was answered.
+    pub(super) early: Vec<Incoming>,
+    pub(super) early_bytes: usize,
+}
+
+/// A message of which parts are missing.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) delivery_id: u32,
+    pub(super) tag: Tag,
+    pub(super) message_format: u32,
+    pub(super) settled: bool,
+    pub(super) state: Option<DeliveryState>,
+    pub(super) bytes: BytesMut,
+}
+
+impl Link {
+    pub(super) fn new(id: LinkId, attach: &Attach) -> Self {
+        Self {
+            id,
+            role: attach.role.inverted(),
+            snd_settle_mode: attach.snd_settle_mode,
+            asked: None,
+            peer_detached: None,
+            is_detach_sent: false,
+            delivery_count: attach
+                .initial_delivery_count
+                .filter(|_| attach.role == Role::Sender)
+                .unwrap_or(0),
+            credit: 0,
+            drain: false,
+            credit_target: 0,
+            unanswered: 0,
+            max_message_size: 0,
+            partial: None,
+            early: Vec::new(),
+            early_bytes: 0,
+        }
+    }
+
+    /// Whether both sides have attached it and neither has detached it.
+    pub(super) fn is_live(&self) -> bool {
+        self.asked.is_none() && self.peer_detached.is_none() && !self.is_detach_sent
+    }
+
+    /// The answer to an attach; without ends it is a refusal.
+    pub(super) fn answer(&self, asked: &Attach) -> Attach {
+        Attach {
+            name: asked.name.clone(),
+            handle: self.id.handle,
+            role: self.role,
+            snd_settle_mode: asked.snd_settle_mode,
+            rcv_settle_mode: asked.rcv_settle_mode,
+            source: None,
+            target: None,
+            unsettled: None,
+            incomplete_unsettled: false,
+            initial_delivery_count: (self.role == Role::Sender).then_some(self.delivery_count),
+            max_message_size: None,
+            offered_capabilities: Vec::new(),
+            desired_capabilities: Vec::new(),
+            properties: Some(Map::new()),
+        }
+    }
+
+    pub(super) fn detach(&self, error: Option<Fault>) -> Detach {
+        Detach {
+            handle: self.id.handle,
+            closed: error.is_some() || self.peer_detached.unwrap_or(true),
+            error,
+        }
+    }
+}
+
+/// What is left of a message to the client that did not fit the session's window.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) handle: u32,
+    pub(super) rest: Bytes,
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A server's half of a connection: bytes in, events out, commands in, bytes out.
+//!
+//! Has no socket, no task and no clock: whoever drives it reads into `input`, takes events with `next_event` until there is
+//! none, answers them with commands, then calls `flush` and writes `output`. Time is passed in, in milliseconds that never
+//! go back.
+//!
+//! Holds always
+//! - frames are worked on one at a time, in their order, only as fast as events are taken: what a client sends faster
+//!   stays in its socket;
+//! - nothing that the application has to decide is answered here: attach, detach, end, close, outcomes, drains;
+//! - local numbers of sessions and links are the client's own; one that still waits for the application's answer keeps its
+//!   number, and a frame that uses the number anew waits with it;
+//! - ids of sessions, links and deliveries are never used again, and commands with one that is gone do nothing;
+//! - what a client can make the engine keep is limited by the names `AMQP_…` in `oxbus_model::caps`.
+//!
+//! Source: AMQP 1.0, parts 2 and 5; docs/behaviour.md, section 21.
+
+mod attaching;
+mod connection;
+mod event;
+mod flow;
+mod frames;
+mod handshake;
+mod id;
+mod incoming;
+mod link;
+mod outgoing;
+mod session;
+mod settings;
+mod settlement;
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use oxbus_model::caps::{AMQP_FRAME_BYTES_MIN, AMQP_OUTPUT_BYTES_MAX, AMQP_UNANSWERED_MAX};
+
+pub use event::{Accept, AttachRequest, Event, Gone, Incoming, Settle};
+pub use id::{DeliveryId, IncomingId, LinkId, SessionId};
+pub use outgoing::{Outgoing, SendRefused};
+pub use settings::Settings;
+
+use crate::performative::{Fault, Frame};
+use connection::Phase;
+use session::Session;
+use settlement::Walk;
+
+/// A server's half of a connection.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    phase: Phase,
+    clocks: Clocks,
+    peer: Peer,
+    loads: Loads,
+    input: BytesMut,
+    output: BytesMut,
+    events: VecDeque<Event>,
+    /// A range of deliveries whose settlement is being told event by event.
+    walk: Option<Walk>,
+    /// A frame that waits until the application has answered one before it.
+    waiting: Option<(u16, Frame)>,
+    /// By channel.
+    sessions: Vec<Option<Box<Session>>>,
+    turn: u32,
+}
+
+/// When something last happened, in the caller's milliseconds.
+#[derive(Debug)]
+struct Clocks {
+    started: u64,
+    input: u64,
+    output: u64,
+    closing: u64,
+}
+
+/// What the client said of itself.
+#[derive(Debug)]
+struct Peer {
+    max_frame_size: usize,
+    channel_max: u16,
+    idle_ms: Option<u32>,
+}
+
+/// What the client makes the engine keep.
+#[derive(Debug, Default)]
+struct Loads {
+    links: usize,
+    unanswered: u32,
+    partial_bytes: usize,
+    early_bytes: usize,
+}
+
+/// What is wrong with a frame, and what it ends.
+#[derive(Debug)]
+enum Trouble {
+    Session(Fault),
+    Connection(Fault),
+}
+
+impl Engine {
+    /// A connection that was accepted at `now`.
+    pub fn new(settings: Settings, now: u64) -> Self {
+        Self {
+            settings,
+            phase: Phase::Header,
+            clocks: Clocks {
+                started: now,
+                input: now,
+                output: now,
+                closing: now,
+            },
+            peer: Peer {
+                max_frame_size: AMQP_FRAME_BYTES_MIN as usize,
+                channel_max: 0,
+                idle_ms: None,
+            },
+            loads: Loads::default(),
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            events: VecDeque::new(),
+            walk: None,
+            waiting: None,
+            sessions: Vec::new(),
+            turn: 0,
+        }
+    }
+
+    /// Where bytes of the client go, behind those that are there.
+    pub fn input(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// Whether more bytes would be worked on now. If not, write `output` or answer what was asked first, and leave what the
+    /// client sends in its socket.
+    pub fn wants_input(&self) -> bool {
+        let is_deciding = matches!(self.phase, Phase::SaslDecision | Phase::PeerClosed | Phase::Finished);
+        !is_deciding && self.waiting.is_none() && !self.is_paused()
+    }
+
+    /// The next thing that happened; nothing means: flush, write, read.
+    pub fn next_event(&mut self, now: u64) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            if let Some(event) = self.walk_on() {
+                return Some(event);
+            }
+            if self.is_paused() || !self.work_on_next(now) {
+                // What the last frame made happen, if it did.
+                return self.events.pop_front();
+            }
+        }
+    }
+
+    /// Writes what was kept back to go together. Call it before `output` is written.
+    pub fn flush(&mut self, now: u64) {
+        for session in self.sessions.iter_mut().flatten() {
+            session.flush(&mut self.output);
+        }
+        if !self.output.is_empty() {
+            self.clocks.output = now;
+        }
+    }
+
+    /// What is to be written to the client; take away what was written.
+    pub fn output(&mut self) -> &mut BytesMut {
+        &mut self.output
+    }
+
+    /// Whether the client reads too slowly: nothing more is sent or worked on until `output` is shorter.
+    pub fn is_backed_up(&self) -> bool {
+        self.output.len() >= AMQP_OUTPUT_BYTES_MAX
+    }
+
+    /// Whether all is said: write `output`, then shut the socket.
+    pub fn is_finished(&self) -> bool {
+        self.phase == Phase::Finished && self.events.is_empty()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_backed_up() || self.loads.unanswered >= AMQP_UNANSWERED_MAX
+    }
+
+    fn session(&mut self, id: SessionId) -> Option<&mut Session> {
+        let session = self.sessions.get_mut(usize::from(id.channel))?.as_deref_mut()?;
+        (session.id == id).then_some(session)
+    }
+
+    fn session_ref(&self, id: SessionId) -> Option<&Session> {
+        let session = self.sessions.get(usize::from(id.channel))?.as_deref()?;
+        (session.id == id).then_some(session)
+    }
+
+    fn next_turn(&mut self) -> u32 {
+        self.turn = self.turn.wrapping_add(1);
+        self.turn
+    }
+}

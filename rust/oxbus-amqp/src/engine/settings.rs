@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a server says of itself.
+
+use bytestring::ByteString;
+use oxbus_model::caps::{AMQP_CHANNEL_MAX, AMQP_FRAME_BYTES_MAX, AMQP_HANDLE_MAX, AMQP_IDLE_MS};
+
+use crate::codec::{Map, Symbol};
+use crate::performative::mechanism;
+
+/// What a server says of itself.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its name.
+    pub container_id: ByteString,
+    /// How clients may show who they are, best first.
+    pub mechanisms: Vec<Symbol>,
+    /// Whether they must.
+    pub is_sasl_required: bool,
+    /// Bytes of a frame that it takes.
+    pub max_frame_size: u32,
+    /// Largest channel number.
+    pub channel_max: u16,
+    /// Largest handle.
+    pub handle_max: u32,
+    /// Milliseconds without a frame that it announces; twice as long is the end.
+    pub idle_ms: u32,
+    /// Product, version, platform.
+    pub properties: Map,
+    /// What it can.
+    pub offered_capabilities: Vec<Symbol>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            container_id: ByteString::from_static("oxbus"),
+            mechanisms: [
+                mechanism::MSSBCBS,
+                mechanism::PLAIN,
+                mechanism::ANONYMOUS,
+                mechanism::EXTERNAL,
+            ]
+            .map(Symbol::from_static)
+            .to_vec(),
+            is_sasl_required: true,
+            max_frame_size: AMQP_FRAME_BYTES_MAX,
+            channel_max: AMQP_CHANNEL_MAX,
+            handle_max: AMQP_HANDLE_MAX,
+            idle_ms: AMQP_IDLE_MS,
+            properties: Map::new(),
+            offered_capabilities: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What becomes of deliveries, in both directions.
+
+use bytes::BytesMut;
+
+use super::{DeliveryId, Engine, Event, IncomingId, LinkId, SessionId, Settle};
+use crate::codec::Tag;
+use crate::performative::{DeliveryState, Disposition, Fault, Role, condition, put_frame};
+
+/// A message to the client that is not settled.
+#[derive(Debug)]
+pub(super) struct Unsettled {
+    pub(super) link: LinkId,
+    pub(super) tag: Tag,
+    /// Whether the client has said what is to become of it, and waits for the answer.
+    pub(super) is_asked: bool,
+}
+
+/// A range of deliveries whose settlement is being told: from one that is there to the next one that is.
+#[derive(Debug)]
+pub(super) struct Walk {
+    session: SessionId,
+    next: u64,
+    last: u64,
+    state: Option<DeliveryState>,
+    settled: bool,
+}
+
+/// Answers that are kept back until the output is flushed, so that neighbours go in one frame.
+#[derive(Debug)]
+pub(super) struct Answers {
+    role: Role,
+    waiting: Vec<(u32, DeliveryState)>,
+}
+
+impl Answers {
+    pub(super) fn new(role: Role) -> Self {
+        Self {
+            role,
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, number: u32, state: DeliveryState) {
+        self.waiting.push((number, state));
+    }
+
+    pub(super) fn flush(&mut self, out: &mut BytesMut, channel: u16) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.waiting.sort_by_key(|(number, _)| *number);
+        let mut answers = self.waiting.drain(..);
+        let mut next = answers.next();
+        while let Some((first, state)) = next {
+            let mut last = first;
+            next = answers.next();
+            while let Some((number, other)) = &next
+                && *number == last.wrapping_add(1)
+                && *other == state
+            {
+                last = *number;
+                next = answers.next();
+            }
+            put_settled(out, channel, self.role, first..=last, state);
+        }
+    }
+}
+
+fn put_settled(
+    out: &mut BytesMut,
+    channel: u16,
+    role: Role,
+    numbers: std::ops::RangeInclusive<u32>,
+    state: DeliveryState,
+) {
+    let disposition = Disposition {
+        role,
+        first: *numbers.start(),
+        last: Some(*numbers.end()),
+        settled: true,
+        state: Some(state),
+        batchable: false,
+    };
+    put_frame(out, channel, &disposition);
+}
+
+impl Engine {
+    /// Answers a message from the client: it is settled with this state.
+    #[expect(clippy::needless_pass_by_value, reason = "there is one answer to a message")]
+    pub fn answer(&mut self, incoming: IncomingId, state: DeliveryState) {
+        let IncomingId { link: id, number } = incoming;
+        let Some(session) = self.session(id.session) else {
+            return;
+        };
+        let Some(link) = session.link(id).filter(|link| !link.is_detach_sent) else {
+            return;
+        };
+        link.unanswered -= 1;
+        // Also after the client's detach: it may have sent a message and closed at once.
+        session.outcomes.push(number, state);
+        self.loads.unanswered -= 1;
+        self.keep_credit_up(id);
+    }
+
+    /// Says what became of a message that was sent to the client, mostly after the client has asked for it.
+    ///
+    /// Echo the type of the state that was asked for, or reject with an error: clients in use take anything else as a failure.
+    pub fn settle(&mut self, delivery: DeliveryId, state: DeliveryState) {
+        if let Some(session) = self.session(delivery.session)
+            && session.unsettled.remove(&delivery.number).is_some()
+        {
+            session.settlements.push(delivery.number as u32, state);
+        }
+    }
+
+    /// Deliveries to the client in a session that nobody has settled.
+    pub fn unsettled(&self, session: SessionId) -> usize {
+        self.session_ref(session).map_or(0, |session| session.unsettled.len())
+    }
+
+    /// Takes up what the client says of deliveries.
+    pub(super) fn take_disposition(&mut self, channel: u16, disposition: Disposition) {
+        // What the client says of its own deliveries needs no work: they are settled by their answers.
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
+            return;
+        };
+        if disposition.role == Role::Sender {
+            return;
+        }
+        let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
+        let length = last.wrapping_sub(first);
+        if (length as i32) < 0 {
+            // Ends before it begins, as numbers that wrap are ordered.
+            return;
+        }
+        // A number is taken for the nearest to the next number.
+        let behind = (session.next_delivery as u32).wrapping_sub(first) as i32;
+        let start = session.next_delivery as i64 - i64::from(behind);
+        let end = (start + i64::from(length)).max(0) as u64;
+        let start = start.max(0) as u64;
+        if session.unsettled.range(start..=end).next().is_some() {
+            self.walk = Some(Walk {
+                session: session.id,
+                next: start,
+                last: end,
+                state: disposition.state,
+                settled: disposition.settled,
+            });
+            return;
+        }
+        let is_late = session.forgotten.range(start..=end).next().is_some();
+        if !disposition.settled && !is_late {
+            // The client waits for an answer, and there is nothing to ask the application about.
+            let fault = Fault::new(condition::NOT_FOUND, "no such delivery, or it was settled before");
+            put_settled(&mut self.output, channel, Role::Sender, first..=last, fault.into());
+        }
+    }
+
+    /// The next delivery of a range whose settlement is being told.
+    pub(super) fn walk_on(&mut self) -> Option<Event> {
+        loop {
+            let walk = self.walk.as_mut()?;
+            let session = self
+                .sessions
+                .get_mut(usize::from(walk.session.channel))
+                .and_then(Option::as_deref_mut);
+            let found = session
+                .filter(|session| session.id == walk.session)
+                .and_then(|session| {
+                    let (number, unsettled) = session.unsettled.range_mut(walk.next..=walk.last).next()?;
+                    let number = *number;
+                    let is_news = walk.settled || (!unsettled.is_asked && is_outcome(walk.state.as_ref()));
+                    unsettled.is_asked |= is_news;
+                    let (link, tag) = (unsettled.link, unsettled.tag);
+                    if walk.settled {
+                        session.unsettled.remove(&number);
+                    }
+                    Some((number, link, tag, is_news))
+                });
+            let Some((number, link, tag, is_news)) = found else {
+                self.walk = None;
+                return None;
+            };
+            let (state, settled) = (walk.state.clone(), walk.settled);
+            walk.next = number + 1;
+            if walk.next > walk.last {
+                self.walk = None;
+            }
+            if is_news {
+                let delivery = DeliveryId {
+                    session: link.session,
+                    number,
+                };
+                return Some(Event::Settle(Box::new(Settle {
+                    link,
+                    delivery,
+                    tag,
+                    state,
+                    settled,
+                })));
+            }
+        }
+    }
+}
+
+fn is_outcome(state: Option<&DeliveryState>) -> bool {
+    state.is_some_and(DeliveryState::is_outcome)
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bodies that a server reads and writes itself: values of requests and answers, and the messages within a batch.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{BodyKind, Sections, section};
+use crate::codec::{DecodeError, Field, Reader, Value, code, descriptor_code};
+
+/// The binaries of a body of data sections, one by one and without a copy: the messages of a batch.
+pub fn data<'a>(message: &'a Bytes, sections: &Sections) -> impl Iterator<Item = Result<Bytes, DecodeError>> + use<'a> {
+    let end = if sections.body_kind == BodyKind::Data {
+        sections.body.end
+    } else {
+        sections.body.start
+    };
+    let mut reader = Reader::within(message, sections.body.start, end);
+    std::iter::from_fn(move || {
+        if reader.is_at_end() {
+            return None;
+        }
+        let read = descriptor_code(&mut reader).and_then(|_| reader.field("data"));
+        if read.is_err() {
+            reader = Reader::within(message, end, end);
+        }
+        Some(read)
+    })
+}
+
+/// The value of a body that is one.
+pub fn read_value_body(message: &Bytes, sections: &Sections) -> Result<Value, DecodeError> {
+    if sections.body_kind != BodyKind::Value {
+        return Err(DecodeError::MissingField("amqp-value"));
+    }
+    let mut reader = value_body(message, sections)?;
+    reader.field("amqp-value")
+}
+
+/// A place at the value of a body that is one, behind the descriptor of the section.
+pub fn value_body<'a>(message: &'a Bytes, sections: &Sections) -> Result<Reader<'a>, DecodeError> {
+    let mut reader = Reader::within(message, sections.body.start, sections.body.end);
+    descriptor_code(&mut reader)?;
+    Ok(reader)
+}
+
+/// Writes a body that is a value.
+pub fn put_value_body(out: &mut BytesMut, value: &Value) {
+    out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::VALUE]);
+    value.encode(out);
+}
+
+/// Writes a section of a body of data.
+pub fn put_data(out: &mut BytesMut, bytes: &Bytes) {
+    out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::DATA]);
+    bytes.encode(out);
+}

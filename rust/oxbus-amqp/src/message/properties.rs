@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The properties of a message.
+
+use bytes::Bytes;
+use bytestring::ByteString;
+
+use super::MessageId;
+use crate::codec::{Symbol, Timestamp, Value, composite};
+
+composite! {
+    /// What the sender says about a message; brokers never change it.
+    Properties = 0x73 "properties" {
+        /// Its name.
+        message_id: Option<MessageId>,
+        /// Who sent it.
+        user_id: Option<Bytes>,
+        /// Where it goes; mostly a string.
+        to: Option<Value>,
+        /// What it is about.
+        subject: Option<ByteString>,
+        /// Where answers go; mostly a string.
+        reply_to: Option<Value>,
+        /// What it belongs to.
+        correlation_id: Option<MessageId>,
+        /// The type of its body.
+        content_type: Option<Symbol>,
+        /// How its body is packed.
+        content_encoding: Option<Symbol>,
+        /// When it expires.
+        absolute_expiry_time: Option<Timestamp>,
+        /// When it was made.
+        creation_time: Option<Timestamp>,
+        /// Its session.
+        group_id: Option<ByteString>,
+        /// Its place in the session.
+        group_sequence: Option<u32>,
+        /// The session of answers.
+        reply_to_group_id: Option<ByteString>,
+    }
+}
+
+impl Properties {
+    /// No property set.
+    pub const NONE: Self = Self {
+        message_id: None,
+        user_id: None,
+        to: None,
+        subject: None,
+        reply_to: None,
+        correlation_id: None,
+        content_type: None,
+        content_encoding: None,
+        absolute_expiry_time: None,
+        creation_time: None,
+        group_id: None,
+        group_sequence: None,
+        reply_to_group_id: None,
+    };
+}

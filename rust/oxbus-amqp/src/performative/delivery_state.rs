@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What became of a delivery (AMQP 1.0, part 3, 3.4; part 4, 4.5.5 and 4.5.8).
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::Fault;
+use crate::codec::{DecodeError, Field, Fields, Map, Reader, Value, code, composite, descriptor_code};
+
+/// What became of a delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DeliveryState {
+    /// Some of it has come; not an outcome.
+    Received {
+        /// The section that is not complete.
+        section_number: u32,
+        /// Bytes of it that have come.
+        section_offset: u64,
+    },
+    /// It was worked on.
+    Accepted,
+    /// It is not fit to be worked on.
+    Rejected(Option<Box<Fault>>),
+    /// It was not worked on.
+    Released,
+    /// It was not worked on, and is to be changed.
+    Modified(Box<Modified>),
+    /// A transaction has begun.
+    Declared {
+        /// Its id.
+        transaction_id: Bytes,
+    },
+    /// It is part of a transaction.
+    Transactional {
+        /// The transaction.
+        transaction_id: Bytes,
+        /// What becomes of the delivery when the transaction commits.
+        outcome: Option<Box<DeliveryState>>,
+    },
+}
+
+composite! {
+    /// How a message is to be changed that was not worked on.
+    Modified = 0x27 "modified" {
+        /// Whether it counts as a failed delivery.
+        delivery_failed: bool,
+        /// Whether the receiver does not want it again.
+        undeliverable_here: bool,
+        /// What is to be added to its annotations.
+        message_annotations: Option<Map>,
+    }
+}
+
+impl DeliveryState {
+    /// Whether nothing can follow it.
+    pub fn is_outcome(&self) -> bool {
+        match self {
+            Self::Received { .. } => false,
+            Self::Transactional { outcome, .. } => outcome.is_some(),
+            _ => true,
+        }
+    }
+}
+
+/// Modified, as clients write an abandon and a deferral.
+impl From<Modified> for DeliveryState {
+    fn from(modified: Modified) -> Self {
+        Self::Modified(Box::new(modified))
+    }
+}
+
+impl Field for DeliveryState {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.go_down()?;
+        let state = match descriptor_code(reader)? {
+            Some(0x23) => {
+                let mut fields = Fields::open(reader)?;
+                let state = Self::Received {
+                    section_number: fields.next("section_number")?,
+                    section_offset: fields.next("section_offset")?,
+                };
+                fields.close();
+                state
+            }
+            Some(0x24) => {
+                Fields::open(reader)?.close();
+                Self::Accepted
+            }
+            Some(0x25) => {
+                let mut fields = Fields::open(reader)?;
+                let fault = fields.next("error")?;
+                fields.close();
+                Self::Rejected(fault)
+            }
+            Some(0x26) => {
+                Fields::open(reader)?.close();
+                Self::Released
+            }
+            Some(0x27) => Modified::decode_list(reader)?.into(),
+            Some(0x33) => {
+                let mut fields = Fields::open(reader)?;
+                let transaction_id = fields.next("txn_id")?;
+                fields.close();
+                Self::Declared { transaction_id }
+            }
+            Some(0x34) => {
+                let mut fields = Fields::open(reader)?;
+                let transaction_id = fields.next("txn_id")?;
+                let outcome = fields.next("outcome")?;
+                fields.close();
+                Self::Transactional {
+                    transaction_id,
+                    outcome,
+                }
+            }
+            descriptor => {
+                return Err(DecodeError::WrongDescriptor {
+                    wanted: "delivery state",
+                    descriptor,
+                });
+            }
+        };
+        reader.go_up();
+        Ok(state)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Received {
+                section_number,
+                section_offset,
+            } => {
+                let fields = [Value::Uint(*section_number), Value::Ulong(*section_offset)];
+                put_list(out, 0x23, &fields);
+            }
+            Self::Accepted => out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, 0x24, code::LIST_0]),
+            Self::Rejected(fault) => put_list(out, 0x25, std::slice::from_ref(fault)),
+            Self::Released => out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, 0x26, code::LIST_0]),
+            Self::Modified(modified) => modified.encode(out),
+            Self::Declared { transaction_id } => put_list(out, 0x33, std::slice::from_ref(transaction_id)),
+            Self::Transactional {
+                transaction_id,
+                outcome,
+            } => {
+                out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, 0x34]);
+                let list = crate::codec::Compound::begin(out, code::LIST_32);
+                transaction_id.encode(out);
+                outcome.encode(out);
+                list.end(out, 2);
+            }
+        }
+    }
+}
+
+fn put_list<T: Field>(out: &mut BytesMut, descriptor: u8, fields: &[T]) {
+    out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, descriptor]);
+    let list = crate::codec::Compound::begin(out, code::LIST_32);
+    for field in fields {
+        field.encode(out);
+    }
+    list.end(out, fields.len());
+}

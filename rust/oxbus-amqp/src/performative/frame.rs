@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Frames: a head of eight bytes, what is said, and the bytes of a message (AMQP 1.0, part 2, 2.3).
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{
+    Attach, Begin, Close, Detach, Disposition, End, Flow, Open, SaslInit, SaslMechanisms, SaslOutcome, Transfer,
+};
+use crate::codec::{DecodeError, Field, Reader, descriptor_code};
+
+/// Bytes of the head of a frame.
+const FRAME_HEAD_BYTES: usize = 8;
+
+/// What a frame is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameKind {
+    /// A connection.
+    Amqp,
+    /// Who is there.
+    Sasl,
+}
+
+/// The head of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameHead {
+    /// Bytes of the frame, these eight included.
+    pub size: u32,
+    /// Bytes before what is said.
+    pub body_at: usize,
+    /// What it is about.
+    pub kind: FrameKind,
+    /// The channel; zero when it is about who is there.
+    pub channel: u16,
+}
+
+impl FrameHead {
+    /// Reads a head; nothing when less than one is there.
+    pub fn read(bytes: &[u8], size_max: u32) -> Result<Option<Self>, DecodeError> {
+        let Some(head) = bytes.first_chunk::<FRAME_HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let size = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
+        if size < FRAME_HEAD_BYTES as u32 || size > size_max {
+            return Err(DecodeError::FrameSize(size));
+        }
+        let body_at = usize::from(head[4]) * 4;
+        if body_at < FRAME_HEAD_BYTES || body_at > size as usize {
+            return Err(DecodeError::FrameOffset(head[4]));
+        }
+        let kind = match head[5] {
+            0 => FrameKind::Amqp,
+            1 => FrameKind::Sasl,
+            kind => return Err(DecodeError::FrameType(kind)),
+        };
+        Ok(Some(Self {
+            size,
+            body_at,
+            kind,
+            channel: u16::from_be_bytes([head[6], head[7]]),
+        }))
+    }
+}
+
+/// What a frame of a connection says.
+#[expect(missing_docs, reason = "each name is that of the specification")]
+#[derive(Debug, Clone, PartialEq)]
+pub enum Performative {
+    Open(Box<Open>),
+    Begin(Box<Begin>),
+    Attach(Box<Attach>),
+    Flow(Box<Flow>),
+    Transfer(Transfer),
+    Disposition(Disposition),
+    Detach(Box<Detach>),
+    End(Box<End>),
+    Close(Box<Close>),
+}
+
+/// A frame of a connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// What it says.
+    pub performative: Performative,
+    /// What stands behind it: bytes of a message.
+    pub payload: Bytes,
+}
+
+impl Frame {
+    /// Reads what stands behind the head of a frame; nothing when there is nothing.
+    pub fn read(body: &Bytes) -> Result<Option<Self>, DecodeError> {
+        if body.is_empty() {
+            return Ok(None);
+        }
+        let mut reader = Reader::new(body);
+        let reader = &mut reader;
+        let performative = match descriptor_code(reader)? {
+            Some(0x10) => Performative::Open(Open::decode_list(reader)?.into()),
+            Some(0x11) => Performative::Begin(Begin::decode_list(reader)?.into()),
+            Some(0x12) => Performative::Attach(Attach::decode_list(reader)?.into()),
+            Some(0x13) => Performative::Flow(Flow::decode_list(reader)?.into()),
+            Some(0x14) => Performative::Transfer(Transfer::decode_list(reader)?),
+            Some(0x15) => Performative::Disposition(Disposition::decode_list(reader)?),
+            Some(0x16) => Performative::Detach(Detach::decode_list(reader)?.into()),
+            Some(0x17) => Performative::End(End::decode_list(reader)?.into()),
+            Some(0x18) => Performative::Close(Close::decode_list(reader)?.into()),
+            descriptor => {
+                return Err(DecodeError::WrongDescriptor {
+                    wanted: "performative",
+                    descriptor,
+                });
+            }
+        };
+        Ok(Some(Self {
+            performative,
+            payload: reader.rest(),
+        }))
+    }
+}
+
+/// What a SASL frame says that a client or a server in use writes; challenges are not supported.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SaslFrame {
+    /// From the server: what it offers.
+    Mechanisms(SaslMechanisms),
+    /// From the client: what it chose.
+    Init(Box<SaslInit>),
+    /// From the server: how it ended.
+    Outcome(SaslOutcome),
+}
+
+impl SaslFrame {
+    /// Reads what stands behind the head of a frame.
+    pub fn read(body: &Bytes) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(body);
+        let reader = &mut reader;
+        match descriptor_code(reader)? {
+            Some(0x40) => SaslMechanisms::decode_list(reader).map(Self::Mechanisms),
+            Some(0x41) => SaslInit::decode_list(reader).map(|init| Self::Init(init.into())),
+            Some(0x44) => SaslOutcome::decode_list(reader).map(Self::Outcome),
+            descriptor => Err(DecodeError::WrongDescriptor {
+                wanted: "SASL frame",
+                descriptor,
+            }),
+        }
+    }
+}
+
+/// Writes a frame of a connection.
+pub fn put_frame(out: &mut BytesMut, channel: u16, performative: &impl Field) {
+    let start = begin_frame(out, 0, channel);
+    performative.encode(out);
+    end_frame(out, start);
+}
+
+/// Writes a frame about who is there.
+pub fn put_sasl_frame(out: &mut BytesMut, body: &impl Field) {
+    let start = begin_frame(out, 1, 0);
+    body.encode(out);
+    end_frame(out, start);
+}
+
+/// Writes a frame that says nothing, so that the other side knows that this one is there.
+pub fn put_empty_frame(out: &mut BytesMut) {
+    let start = begin_frame(out, 0, 0);
+    end_frame(out, start);
+}
+
+/// Writes the head of a frame, whose size `end_frame` fills in.
+pub(crate) fn begin_frame(out: &mut BytesMut, kind: u8, channel: u16) -> usize {
+    let start = out.len();
+    out.put_u32(0);
+    out.put_slice(&[2, kind]);
+    out.put_u16(channel);
+    start
+}
+
+pub(crate) fn end_frame(out: &mut BytesMut, start: usize) {
+    let size = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&size.to_be_bytes());
+}

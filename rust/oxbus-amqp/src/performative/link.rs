@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Attach and detach.
+
+use bytes::BytesMut;
+use bytestring::ByteString;
+
+use super::{Fault, Source, Target};
+use crate::codec::{DecodeError, Field, Map, Reader, Symbol, composite};
+
+/// Which end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The end that sends messages.
+    Sender,
+    /// The end that receives them.
+    Receiver,
+}
+
+impl Role {
+    /// The end on the other side.
+    #[must_use]
+    pub fn inverted(self) -> Self {
+        match self {
+            Self::Sender => Self::Receiver,
+            Self::Receiver => Self::Sender,
+        }
+    }
+}
+
+impl Field for Role {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(if bool::decode(reader)? {
+            Self::Receiver
+        } else {
+            Self::Sender
+        })
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        (*self == Self::Receiver).encode(out);
+    }
+}
+
+/// A number that stands for a choice, with what its absence means.
+macro_rules! choice {
+    ($(#[$about:meta])* $name:ident $field:literal { $($(#[$choice_about:meta])* $choice:ident = $number:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub enum $name {
+            $($(#[$choice_about])* $choice,)*
+        }
+
+        impl Field for $name {
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                match u8::decode(reader)? {
+                    $($number => Ok(Self::$choice),)*
+                    value => Err(DecodeError::UnknownChoice { field: $field, value: value.into() }),
+                }
+            }
+
+            fn absent(_: &'static str) -> Result<Self, DecodeError> {
+                Ok(Self::default())
+            }
+
+            fn encode(&self, out: &mut BytesMut) {
+                match self {
+                    $(Self::$choice => $number,)*
+                }
+                .encode(out);
+            }
+        }
+    };
+}
+
+choice! {
+    /// Whether a sender settles when it sends.
+    SenderSettleMode "snd-settle-mode" {
+        /// It waits for an outcome.
+        Unsettled = 0u8,
+        /// It settles when it sends.
+        Settled = 1u8,
+        /// Either.
+        #[default]
+        Mixed = 2u8,
+    }
+}
+
+choice! {
+    /// Whether a receiver settles at once.
+    ReceiverSettleMode "rcv-settle-mode" {
+        /// It settles when it knows the outcome.
+        #[default]
+        First = 0u8,
+        /// It settles when the sender has settled.
+        Second = 1u8,
+    }
+}
+
+composite! {
+    /// Attaches a link.
+    Attach = 0x12 "attach" {
+        /// Its name, the same on both sides.
+        name: ByteString,
+        /// Its number on the side that writes this.
+        handle: u32,
+        /// Which end writes this.
+        role: Role,
+        /// Whether the sender settles when it sends.
+        snd_settle_mode: SenderSettleMode,
+        /// Whether the receiver settles at once.
+        rcv_settle_mode: ReceiverSettleMode,
+        /// Where messages come from; absent in an answer to a receiver means refused.
+        source: Option<Box<Source>>,
+        /// Where messages go; absent in an answer to a sender means refused.
+        target: Option<Box<Target>>,
+        /// Deliveries that a link that is taken up again has open. Never taken up here (B-412).
+        unsettled: Option<Map>,
+        /// Whether `unsettled` is cut short.
+        incomplete_unsettled: bool,
+        /// What a sender begins to count at.
+        initial_delivery_count: Option<u32>,
+        /// Bytes of a message that this side takes; absent or zero means any.
+        max_message_size: Option<u64>,
+        /// What it can.
+        offered_capabilities: Vec<Symbol>,
+        /// What it would like the other side to do.
+        desired_capabilities: Vec<Symbol>,
+        /// More about it.
+        properties: Option<Map>,
+    }
+}
+
+composite! {
+    /// Detaches a link.
+    Detach = 0x16 "detach" {
+        /// Its number on the side that writes this.
+        handle: u32,
+        /// Whether it is gone for good.
+        closed: bool,
+        /// Why, when something went wrong.
+        error: Option<Fault>,
+    }
+}

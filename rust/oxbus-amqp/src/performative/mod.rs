@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What frames say (AMQP 1.0, part 2, 2.7; part 4; part 5, 5.3.3).
+//!
+//! Everything is written with all its fields and a one-byte descriptor: clients in use read fields by their place.
+
+mod connection;
+mod delivery_state;
+mod fault;
+mod frame;
+mod link;
+mod sasl;
+mod session;
+mod terminus;
+mod transaction;
+mod transfer;
+
+pub use connection::{Close, Open};
+pub use delivery_state::{DeliveryState, Modified};
+pub use fault::{Fault, condition};
+pub use frame::{Frame, FrameHead, FrameKind, Performative, SaslFrame, put_empty_frame, put_frame, put_sasl_frame};
+pub(crate) use frame::{begin_frame, end_frame};
+pub use link::{Attach, Detach, ReceiverSettleMode, Role, SenderSettleMode};
+pub use sasl::{PlainCredentials, SaslCode, SaslInit, SaslMechanisms, SaslOutcome, mechanism};
+pub use session::{Begin, Disposition, End, Flow};
+pub use terminus::{Coordinator, Source, Target, Terminus};
+pub use transaction::{Declare, Discharge, TransactionRequest};
+pub use transfer::{Transfer, TransferHead, put_transfer};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a client writes to the coordinator (AMQP 1.0, part 4, 4.5.6 and 4.5.7).
+
+use bytes::Bytes;
+
+use crate::codec::{DecodeError, Reader, Value, composite, descriptor_code};
+
+composite! {
+    /// A transaction is to begin.
+    Declare = 0x31 "declare" {
+        /// A transaction over several coordinators. Never used here.
+        global_id: Value,
+    }
+}
+
+composite! {
+    /// A transaction is to end.
+    Discharge = 0x32 "discharge" {
+        /// The transaction.
+        txn_id: Bytes,
+        /// Whether nothing of it is to happen.
+        fail: bool,
+    }
+}
+
+/// What a client wants of a coordinator.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TransactionRequest {
+    /// A transaction is to begin.
+    Declare(Declare),
+    /// A transaction is to end.
+    Discharge(Discharge),
+}
+
+impl TransactionRequest {
+    /// Reads the value in the body of a message: `body` begins behind the descriptor of the section.
+    pub fn read(body: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match descriptor_code(body)? {
+            Some(0x31) => Declare::decode_list(body).map(Self::Declare),
+            Some(0x32) => Discharge::decode_list(body).map(Self::Discharge),
+            descriptor => Err(DecodeError::WrongDescriptor {
+                wanted: "declare or discharge",
+                descriptor,
+            }),
+        }
+    }
+}

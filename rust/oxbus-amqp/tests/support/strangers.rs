@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What must hold whatever a stranger sends. The fuzz targets run these functions on inputs they invent,
+//! `tests/strangers.rs` on seeded ones.
+//!
+//! - no bytes make the codec, the scan of a message or the engine panic;
+//! - what is read of bytes is the same after it was written and read again;
+//! - however bytes are cut, the engine makes the same events and writes the same bytes, and what it writes can be read.
+
+use bytes::{Bytes, BytesMut};
+use oxbus_amqp::codec::{Field, Reader, Value};
+use oxbus_amqp::engine::Settings;
+use oxbus_amqp::message::{Header, Properties, Sections, data, entries, read_map, read_value_body, value_body};
+use oxbus_amqp::performative::{Frame, FrameHead, Performative, SaslFrame, TransactionRequest};
+
+use super::application::run;
+
+/// The start of a connection as a client in use writes it: headers, SASL, open, begin, and a link in each direction.
+const START: &[u8] = include_bytes!("../golden/start.bin");
+
+/// Reads one input as everything that bytes can be.
+pub fn codec(input: &[u8]) {
+    let bytes = Bytes::copy_from_slice(input);
+    if let Ok(value) = Value::from_bytes(&bytes) {
+        again(&value, "value");
+    }
+    let mut reader = Reader::new(&bytes);
+    while !reader.is_at_end() && reader.skip().is_ok() {}
+    if let Ok(sections) = Sections::scan(&bytes) {
+        message(&bytes, &sections);
+    }
+    if let Ok(Some(frame)) = Frame::read(&bytes) {
+        performative(frame.performative);
+    }
+    match SaslFrame::read(&bytes) {
+        Ok(SaslFrame::Init(init)) => again(&*init, "sasl-init"),
+        Ok(SaslFrame::Mechanisms(mechanisms)) => again(&mechanisms, "sasl-mechanisms"),
+        Ok(SaslFrame::Outcome(outcome)) => again(&outcome, "sasl-outcome"),
+        Err(_) => {}
+    }
+    let _ = TransactionRequest::read(&mut Reader::new(&bytes));
+}
+
+fn message(bytes: &Bytes, sections: &Sections) {
+    assert!(sections.bare().end <= bytes.len());
+    for range in [
+        &sections.delivery_annotations,
+        &sections.message_annotations,
+        &sections.application_properties,
+    ] {
+        let whole = read_map(bytes, range).map(|map| map.len());
+        if let (Ok(pairs), Ok(Some(entries))) = (whole, entries(bytes, range)) {
+            assert_eq!(entries.filter(Result::is_ok).count(), pairs);
+        }
+    }
+    if let Ok(header) = Header::decode(&mut Reader::within(bytes, sections.header.start, sections.header.end)) {
+        again(&header, "header");
+    }
+    let mut reader = Reader::within(bytes, sections.properties.start, sections.properties.end);
+    if let Ok(properties) = Properties::decode(&mut reader) {
+        again(&properties, "properties");
+    }
+    let _ = data(bytes, sections).count();
+    let _ = read_value_body(bytes, sections);
+    let _ = value_body(bytes, sections);
+}
+
+fn performative(performative: Performative) {
+    match performative {
+        Performative::Open(open) => again(&*open, "open"),
+        Performative::Begin(begin) => again(&*begin, "begin"),
+        Performative::Attach(attach) => again(&*attach, "attach"),
+        Performative::Flow(flow) => again(&*flow, "flow"),
+        Performative::Transfer(transfer) => again(&transfer, "transfer"),
+        Performative::Disposition(disposition) => again(&disposition, "disposition"),
+        Performative::Detach(detach) => again(&*detach, "detach"),
+        Performative::End(end) => again(&*end, "end"),
+        Performative::Close(close) => again(&*close, "close"),
+    }
+}
+
+/// Written, read and written again it is the same bytes. Not compared as values: not-a-number is unlike itself, and an empty
+/// array is written as an empty list.
+fn again<T: Field>(value: &T, name: &'static str) {
+    let mut first = BytesMut::new();
+    value.encode(&mut first);
+    let first = first.freeze();
+    let read: T = Reader::new(&first).field(name).expect("what was written can be read");
+    let mut second = BytesMut::new();
+    read.encode(&mut second);
+    assert_eq!(first, second);
+}
+
+/// Gives one input to the engine. Its first byte says from where on a stranger speaks, and how large the pieces are.
+pub fn engine(input: &[u8]) {
+    let Some((&choice, rest)) = input.split_first() else {
+        return;
+    };
+    let mut whole = BytesMut::new();
+    if choice & 1 == 1 {
+        whole.extend_from_slice(START);
+    }
+    whole.extend_from_slice(rest);
+    let whole = whole.freeze();
+    let size = usize::from(choice >> 1) + 1;
+    let pieces: Vec<_> = (0..whole.len())
+        .step_by(size)
+        .map(|at| whole.slice(at..whole.len().min(at + size)))
+        .collect();
+    let (events, output, is_finished) = run([whole.clone()], Settings::default());
+    assert_eq!(run(pieces, Settings::default()), (events, output.clone(), is_finished));
+    readable(output);
+}
+
+fn readable(mut output: Bytes) {
+    while !output.is_empty() {
+        if output.starts_with(b"AMQP") {
+            let _ = output.split_to(8);
+            continue;
+        }
+        let head = FrameHead::read(&output, u32::MAX)
+            .expect("a frame")
+            .expect("a whole head");
+        let body = output.split_to(head.size as usize).slice(head.body_at..);
+        assert!(Frame::read(&body).is_ok() || SaslFrame::read(&body).is_ok(), "{body:?}");
+    }
+}
