@@ -168,6 +168,65 @@ class BulkServer:
     ) -> None: ...
 
 @final
+class Server:
+    """A server of a namespace for SDKs. Made by `oxbus.server.serve`; usable as a context manager.
+
+    Source: docs/server.md.
+    """
+
+    @property
+    def host(self) -> str:
+        """The host that it was asked to listen on."""
+
+    @property
+    def port(self) -> int:
+        """The first of its ports: that of the connection string."""
+
+    @property
+    def amqp_port(self) -> int | None:
+        """What stands for 5672 in the service; None when it was left out."""
+
+    @property
+    def amqps_port(self) -> int | None:
+        """What stands for 5671 in the service; None when it was left out."""
+
+    @property
+    def http_port(self) -> int | None:
+        """What stands for 5300 in the emulator; None when it was left out."""
+
+    @property
+    def https_port(self) -> int | None:
+        """What stands for 443 in the service; None when it was left out."""
+
+    @property
+    def connection_string(self) -> str:
+        """What an SDK needs, with a key in clear: that of the first rule that may manage, or of the first one."""
+
+    @property
+    def certificate(self) -> str | None:
+        """In PEM, what clients have to trust; None when the certificate is the caller's."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+
+    def close(self) -> None:
+        """Accept no more connections, let requests under way finish, and free the ports; closing twice is harmless.
+
+        Receives that wait end at once, without messages.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
+    def _rules(self) -> list[dict[str, Any]]: ...
+    def _replace_rules(self, rules: list[dict[str, Any]]) -> None: ...
+
+@final
 class BulkClient:
     """A client of a bulk server: rows as Arrow tables, reservations, staged sends.
 
@@ -649,6 +708,18 @@ class Namespace:
         """Return counters of the whole namespace, each named with its unit."""
 
     def _close_as_it_is(self) -> None: ...
+    def _serve(
+        self,
+        host: str,
+        amqp_port: int | None,
+        amqps_port: int | None,
+        http_port: int | None,
+        https_port: int | None,
+        rules: list[dict[str, Any]],
+        certificate: str | PathLike[str] | None,
+        private_key: str | PathLike[str] | None,
+        certificate_out: str | PathLike[str] | None,
+    ) -> Server: ...
     def _create_queue(self, name: str, options: dict[str, Any]) -> dict[str, Any]: ...
     def _get_queue(self, name: str) -> dict[str, Any]: ...
     def _update_queue(self, name: str, options: dict[str, Any]) -> None: ...

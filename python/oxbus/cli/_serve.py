@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from oxbus import server
 from oxbus._oxbus import Namespace
 from oxbus.cli import _values
+from oxbus.cli._access_rules import HUNG_UP, AccessRules, add_access_rules
 from oxbus.cli._outcomes import DONE, INTERRUPTED, UsageError
 from oxbus.cli._output import print_json
 from oxbus.cli._place import DATA_VARIABLE, Bus, add_rules, open_place, rules
@@ -20,6 +23,14 @@ if TYPE_CHECKING:
     from argparse import Namespace as Options
 
 KEY_VARIABLE: Final = "OXBUS_BULK_KEY"
+
+_PORTS: Final = {
+    "amqp": (5672, "AMQP"),
+    "amqps": (5671, "AMQP in TLS"),
+    "http": (5300, "HTTP"),
+    "https": (None, "HTTPS"),
+}
+"""The ports of the service and of its emulator."""
 
 
 def add_serve(parser: ArgumentParser) -> None:
@@ -32,22 +43,34 @@ def add_serve(parser: ArgumentParser) -> None:
         "--config", metavar="FILE", help="a config.json of the Service Bus emulator; missing entities are created"
     )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
-    parser.add_argument(
-        "--bulk-port",
-        type=_values.amount,
-        required=True,
-        metavar="PORT",
-        help="the port of the bulk plane; 0 for any that is free",
+    ports = parser.add_argument_group(
+        "ports",
+        "Each speaks AMQP, HTTP and TLS. Without any of these options those of the service are opened; "
+        "with some, those and no others. 0 is any that is free.",
     )
+    for name, (usual, what) in _PORTS.items():
+        ports.add_argument(
+            f"--{name}-port",
+            type=_values.amount,
+            metavar="PORT",
+            help=f"where clients expect {what} ({f'usually {usual}' if usual else 'no port by default'})",
+        )
+    ports.add_argument("--bulk-port", type=_values.amount, metavar="PORT", help="the port of the bulk plane")
+    add_access_rules(parser)
     parser.add_argument(
         "--bulk-key",
         metavar="KEY",
-        help="what clients must know, at least 16 characters; others on this machine may see it here, "
+        help="what clients of the bulk plane must know, at least 16 characters; others on this machine may see it here, "
         f"but not in ${KEY_VARIABLE}, which is the default; needed unless the host is loopback",
     )
-    parser.add_argument("--bulk-key-name", metavar="NAME", help="the name of the key (default: bulk)")
-    parser.add_argument("--certificate", type=Path, metavar="FILE", help="the server's certificate, PEM, for https")
+    parser.add_argument("--bulk-key-name", metavar="NAME", help="the name of that key (default: bulk)")
+    parser.add_argument(
+        "--certificate", type=Path, metavar="FILE", help="the server's certificate, PEM (default: made for development)"
+    )
     parser.add_argument("--private-key", type=Path, metavar="FILE", help="its private key, PEM")
+    parser.add_argument(
+        "--tls-cert-out", type=Path, metavar="FILE", help="where to write what clients trust when a certificate is made"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_rules(parser)
 
@@ -61,23 +84,56 @@ def _serve(options: Options) -> int:
         ended.set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    access = AccessRules.of(options)
     try:
-        with _open(options) as bus:
-            server = bus.namespace.serve_bulk(
-                options.host,
-                options.bulk_port,
-                key=options.bulk_key or os.environ.get(KEY_VARIABLE) or None,
-                key_name=options.bulk_key_name,
-                certificate=options.certificate,
-                private_key=options.private_key,
-            )
-            with server:
-                _tell(server.endpoint, server.port, as_json=options.json)
-                ended.wait()
+        with _open(options) as bus, ExitStack() as servers:
+            told: dict[str, object] = {}
+            ports = _ports(options)
+            if ports:
+                serving = servers.enter_context(_start(bus, options, access, ports))
+                before[HUNG_UP] = signal.signal(HUNG_UP, lambda *_: access.replace_in(serving))
+                told |= {"connection_string": serving.connection_string}
+                told |= {f"{name}_port": port for name in _PORTS if (port := getattr(serving, f"{name}_port"))}
+            if options.bulk_port is not None:
+                bulk = servers.enter_context(_start_bulk(bus, options))
+                told |= {"bulk_endpoint": bulk.endpoint, "bulk_port": bulk.port}
+            _tell(told, options)
+            ended.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return INTERRUPTED if signals[0] == signal.SIGINT else DONE
+
+
+def _ports(options: Options) -> dict[str, int]:
+    """Return the ports to open for SDKs: those that are named, or the usual ones when none is."""
+    named = {name: port for name in _PORTS if (port := getattr(options, f"{name}_port")) is not None}
+    if named or options.bulk_port is not None:
+        return named
+    return {name: usual for name, (usual, _) in _PORTS.items() if usual is not None}
+
+
+def _start(bus: Bus, options: Options, access: AccessRules, ports: dict[str, int]) -> server.Server:
+    return server.serve(
+        bus.namespace,
+        host=options.host,
+        rules=access.read(),
+        certificate=options.certificate,
+        private_key=options.private_key,
+        certificate_out=options.tls_cert_out,
+        **{f"{name}_port": ports.get(name) for name in _PORTS},
+    )
+
+
+def _start_bulk(bus: Bus, options: Options) -> Any:
+    return bus.namespace.serve_bulk(
+        options.host,
+        options.bulk_port,
+        key=options.bulk_key or os.environ.get(KEY_VARIABLE) or None,
+        key_name=options.bulk_key_name,
+        certificate=options.certificate,
+        private_key=options.private_key,
+    )
 
 
 def _open(options: Options) -> Bus:
@@ -88,9 +144,18 @@ def _open(options: Options) -> Bus:
     return open_place(options, config=options.config)
 
 
-def _tell(endpoint: str, port: int, *, as_json: bool) -> None:
+def _tell(told: dict[str, object], options: Options) -> None:
     """Say where it listens, at once: whoever started it waits for that."""
-    if as_json:
-        print_json({"bulk_endpoint": endpoint, "bulk_port": port})
-    else:
-        print(f"The bulk plane is at {endpoint}; Ctrl-C or SIGTERM ends it.", flush=True)
+    if options.json:
+        print_json(told)
+        return
+    if "connection_string" in told:
+        shown = [f"{name} {told[f'{name}_port']}" for name in _PORTS if f"{name}_port" in told]
+        print(f"Serving on {options.host}: {', '.join(shown)}.")
+        if AccessRules.of(options).is_development:
+            print(f"Connection string: {told['connection_string']}")
+        else:
+            print("Connection strings need a key of the authorization rules.")
+    if "bulk_endpoint" in told:
+        print(f"The bulk plane is at {told['bulk_endpoint']}.")
+    print("Ctrl-C or SIGTERM ends it.", flush=True)

@@ -56,7 +56,8 @@ class QueueCalls:
 
         Args:
             queue_name: Up to 260 letters, digits and ``. - _ /``; letter case is kept, and ignored when comparing.
-            authorization_rules: Refused: access rights are not in this version.
+            authorization_rules: Who else may do what with this queue through a server; in process nobody is asked.
+                A key that is left out is made.
             auto_delete_on_idle: The queue is deleted with its messages after this long without use, at least five
                 minutes; never when missing.
             dead_lettering_on_message_expiration: Keep expired messages in the dead-letter queue. Default False.

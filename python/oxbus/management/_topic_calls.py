@@ -60,7 +60,8 @@ class TopicCalls:
             enable_batched_operations: Kept and shown. Default True.
             size_in_bytes: Without effect: it is counted.
             filtering_messages_before_publishing: Refuse a message that no rule selects. Default False.
-            authorization_rules: Refused: access rights are not in this version.
+            authorization_rules: Who else may do what with this topic through a server; in process nobody is asked.
+                A key that is left out is made.
             support_ordering: Messages reach the subscriptions in the order in which they were sent.
             auto_delete_on_idle: The topic is deleted with its messages after this long without use, at least five
                 minutes; never when missing.

@@ -55,8 +55,15 @@ def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
     values["status"] = EntityStatus(values["status"])
     values["availability_status"] = EntityAvailabilityStatus(values["availability_status"])
     if "authorization_rules" in values:
-        values["authorization_rules"] = [AuthorizationRule(**rule) for rule in values["authorization_rules"] or ()]
+        values["authorization_rules"] = [shown_authorization_rule(rule) for rule in values["authorization_rules"] or ()]
     return values
+
+
+def shown_authorization_rule(native: Mapping[str, Any]) -> AuthorizationRule:
+    """Turn an authorization rule of the broker into what the user sees."""
+    values = dict(native)
+    created, modified = values.pop("created_at_ms"), values.pop("modified_at_ms")
+    return AuthorizationRule(**values, created_at_utc=utc(created), modified_at_utc=utc(modified))
 
 
 def runtime_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:

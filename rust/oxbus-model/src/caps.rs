@@ -264,3 +264,58 @@ pub const AMQP_PARTIAL_BYTES_MAX: usize = 2 * MESSAGE_SIZE_BYTES_MAX;
 pub const AMQP_EARLY_BYTES_MAX: usize = 4 << 20;
 /// Deliveries of detached links that a session remembers, so that a late settlement of one is not an error. Ours.
 pub const AMQP_FORGOTTEN_MAX: usize = 4_096;
+
+/// Authorization rules of a namespace, and of an entity (B-046).
+pub const AUTHORIZATION_RULES_MAX: usize = 12;
+/// Characters of the name of an authorization rule. Azure's own limit of such names.
+pub const ACCESS_KEY_NAME_CHARS_MAX: usize = 256;
+/// Shortest key of an authorization rule, in bytes: the development key of the emulator is no shorter. Ours.
+pub const ACCESS_KEY_BYTES_MIN: usize = 13;
+/// Longest key of an authorization rule, in bytes. Azure's own limit.
+pub const ACCESS_KEY_BYTES_MAX: usize = 256;
+/// Bytes of a shared access signature. Ours: several times what the longest entity path and key name need.
+pub const SAS_TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// Connections to a server at once, of all protocols; further ones wait to be accepted (B-044).
+pub const SERVER_CONNECTIONS_MAX: usize = 5_000;
+/// Threads of a server that may wait for a store. Ours.
+pub const SERVER_BLOCKING_THREADS_MAX: usize = 64;
+/// Milliseconds for the first bytes of a connection, and for a TLS handshake: a connection that is half open ends. Ours.
+pub const SERVER_FIRST_BYTES_MS_MAX: u64 = 10_000;
+/// Milliseconds that a server waits for connections when it closes. Ours.
+pub const SERVER_CLOSE_MS_MAX: u64 = 30_000;
+/// Bytes of a WebSocket message, and of what a WebSocket may have in its buffers each way. Ours: the largest AMQP frame.
+pub const WEBSOCKET_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of the line and the headers of an HTTP request. Ours: 64 KiB of user properties (B-048), and as much beside them.
+pub const HTTP_HEAD_BYTES_MAX: usize = 128 << 10;
+/// Headers of an HTTP request, each user property included. Ours.
+pub const HTTP_HEADERS_MAX: usize = 256;
+/// Milliseconds for the line and the headers of an HTTP request. Ours: a slow request ends.
+pub const HTTP_HEAD_MS_MAX: u64 = 10_000;
+/// Milliseconds between two pieces of the body of an HTTP request. Ours.
+pub const HTTP_BODY_IDLE_MS_MAX: u64 = 30_000;
+/// Bytes that the bodies of unfinished HTTP requests take together. Ours.
+pub const HTTP_BODIES_BYTES_MAX: usize = 512 << 20;
+/// HTTP requests that a server works on at once, those that wait for messages included (B-045: with the 5,001st the service
+/// is busy, too).
+pub const HTTP_REQUESTS_MAX: usize = 5_000;
+/// Bytes of a message, and of a batch, over HTTP on Premium (B-454).
+pub const HTTP_MESSAGE_BYTES_MAX_PREMIUM: usize = 1 << 20;
+/// Seconds that a receive over HTTP waits when it names no `timeout` (the service's own default).
+pub const HTTP_WAIT_SECONDS_DEFAULT: u64 = 60;
+/// Longest wait of a receive over HTTP, in seconds. Ours.
+pub const HTTP_WAIT_SECONDS_MAX: u64 = 3_600;
+/// Entities that one HTTP connection may have caches of. Ours: a connection that receives from more starts anew with one.
+pub const HTTP_RECEIVERS_MAX: usize = 64;
+/// Messages that the cache of an HTTP connection holds beyond the one asked for. Ours (B-125 says no number).
+pub const HTTP_PREFETCH_COUNT: usize = 16;
+
+/// Bytes of a description of an entity in XML. Ours: the longest rule and all authorization rules fit several times.
+pub const ATOM_BODY_BYTES_MAX: usize = 256 << 10;
+/// Levels of elements in a description. Ours: a rule has ten.
+pub const ATOM_DEPTH_MAX: usize = 32;
+/// Elements of a description. Ours: a rule with hundreds of parameters fits.
+pub const ATOM_ELEMENTS_MAX: usize = 4_096;
+/// Entities in a page of a list (B-457).
+pub const ATOM_PAGE_MAX: usize = 100;

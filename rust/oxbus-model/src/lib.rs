@@ -4,6 +4,7 @@
 //! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
 //! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `identity`, `options`, `rules`, `caps`, `lock`, `error`, `varint`.
 
+pub mod authorization;
 pub mod caps;
 pub mod error;
 pub mod hash;

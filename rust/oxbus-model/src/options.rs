@@ -9,6 +9,7 @@ use crate::caps::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::authorization::AuthorizationRule;
 use crate::{Error, ErrorKind, Result};
 
 /// What a status lets through (B-396).
@@ -140,6 +141,9 @@ pub struct QueueSettings {
     /// One expired message of a session that is received from expires all of them (B-209).
     #[serde(default)]
     pub expire_whole_sessions: bool,
+    /// Who else than those who have a key of the namespace may do what here. Servers ask (B-046).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authorization_rules: Vec<AuthorizationRule>,
 }
 
 fn duplicate_window_default() -> u64 {
@@ -167,6 +171,7 @@ impl Default for QueueSettings {
             auto_delete_on_idle_ms: None,
             requires_session: false,
             expire_whole_sessions: false,
+            authorization_rules: Vec::new(),
         }
     }
 }
@@ -225,6 +230,7 @@ impl QueueSettings {
                 "ms",
             )?;
         }
+        AuthorizationRule::check_all(&self.authorization_rules)?;
         if self.requires_session && self.forward_to.is_some() {
             let detail = "an entity that requires sessions cannot forward its messages; leave forward_to or requires_session out";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));

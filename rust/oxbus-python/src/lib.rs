@@ -33,6 +33,7 @@ mod receiver;
 mod reservations;
 mod salvage;
 mod sender;
+mod server;
 mod session;
 mod settle;
 mod stages;
@@ -79,6 +80,8 @@ mod _oxbus {
     use super::salvage::_salvage;
     #[pymodule_export]
     use super::sender::ServiceBusSender;
+    #[pymodule_export]
+    use super::server::Server;
     #[pymodule_export]
     use super::session::ServiceBusSession;
     #[pymodule_export]

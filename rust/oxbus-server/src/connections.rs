@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connections: how many, for how long, and their end.
+//! Connections to a bulk server: how many, for how long, and their end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -9,59 +8,32 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use oxbus_model::caps::{BULK_CONNECTIONS_MAX, BULK_HEAD_BYTES_MAX, BULK_HEAD_MS_MAX, BULK_HEADERS_MAX};
-use rustix::net::{Shutdown, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+use crate::accept::{Places, accept, until_stopped};
+
 const HEAD_TIMEOUT: Duration = Duration::from_millis(BULK_HEAD_MS_MAX);
-/// After the system refused a connection for want of files or memory.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until `stopped`, then waits for those that there are.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     routes: Router,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(BULK_CONNECTIONS_MAX));
-    loop {
-        let accepted = async {
-            // Who comes when all places are taken waits in the system's queue.
-            let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
-            (listener.accept().await, place)
-        };
-        let (socket, place) = tokio::select! {
-            () = until_stopped(&mut stopped) => break,
-            accepted = accepted => accepted,
-        };
-        let Ok((socket, _)) = socket else {
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let (tls, routes, stopped) = (tls.clone(), routes.clone(), stopped.clone());
-        tokio::spawn(async move {
-            handle(socket, tls, routes, stopped).await;
-            drop(place);
-        });
-    }
-    // A forked child may have the same socket still; this ends it for all.
-    let _ = shutdown(&listener, Shutdown::Both);
-    drop(listener);
-    let all = u32::try_from(BULK_CONNECTIONS_MAX).expect("few");
-    let _ended = places.acquire_many(all).await;
-}
-
-/// Returns when the server is to end.
-pub(crate) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
-    // An error says that the server is gone, which is an end too.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+    let places = Places::new(BULK_CONNECTIONS_MAX);
+    let ends = stopped.clone();
+    accept(listener, places.clone(), stopped, move |socket, _| {
+        handle(socket, tls.clone(), routes.clone(), ends.clone())
+    })
+    .await;
+    places.until_empty().await;
 }
 
 async fn handle(socket: TcpStream, tls: Option<TlsAcceptor>, routes: Router, stopped: watch::Receiver<bool>) {
-    let _ = socket.set_nodelay(true);
     let Some(tls) = tls else {
         return answer(socket, routes, stopped).await;
     };

@@ -34,22 +34,67 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// A listener, unless everybody on the network could use it.
     pub(crate) fn listen(&self) -> Result<TcpListener> {
-        let place = format!("host=`{}` port={}", self.host, self.port);
-        let cannot = |error: std::io::Error| {
-            let detail = format!("the server cannot listen there; choose another host or port: {place}: {error}");
-            Error::new(ErrorKind::Storage, detail)
-        };
-        let addresses: Vec<SocketAddr> = (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .map_err(cannot)?
-            .collect();
-        if self.key.is_none() && !addresses.iter().all(|address| address.ip().is_loopback()) {
-            let detail =
-                format!("a server that others can reach needs a key; pass key=..., or listen on 127.0.0.1: {place}");
+        let listener = Wanted::new(&self.host, self.port)?;
+        if self.key.is_none() && !listener.is_loopback() {
+            let detail = format!(
+                "a server that others can reach needs a key; pass key=..., or listen on 127.0.0.1: {}",
+                listener.place()
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        let listener = TcpListener::bind(&addresses[..]).map_err(cannot)?;
-        listener.set_nonblocking(true).map_err(cannot)?;
+        listener.bind()
+    }
+}
+
+/// A place to listen at, looked up and not yet bound.
+pub(crate) struct Wanted<'a> {
+    host: &'a str,
+    port: u16,
+    addresses: Vec<SocketAddr>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(crate) fn new(host: &'a str, port: u16) -> Result<Self> {
+        let mut wanted = Self {
+            host,
+            port,
+            addresses: Vec::new(),
+        };
+        let found = (host, port).to_socket_addrs().map_err(|error| wanted.cannot(&error))?;
+        wanted.addresses = found.collect();
+        Ok(wanted)
+    }
+
+    /// True when only programs of this machine reach it.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.addresses.iter().all(|address| address.ip().is_loopback())
+    }
+
+    /// How a refusal names it.
+    pub(crate) fn place(&self) -> String {
+        format!("host=`{}` port={}", self.host, self.port)
+    }
+
+    pub(crate) fn bind(&self) -> Result<TcpListener> {
+        let listener = TcpListener::bind(&self.addresses[..]).map_err(|error| self.cannot(&error))?;
+        listener.set_nonblocking(true).map_err(|error| self.cannot(&error))?;
         Ok(listener)
+    }
+
+    fn cannot(&self, error: &std::io::Error) -> Error {
+        let detail = format!(
+            "the server cannot listen there; choose another host or port: {}: {error}",
+            self.place()
+        );
+        Error::new(ErrorKind::Storage, detail)
+    }
+}
+
+/// Host and port as they stand in a link.
+pub(crate) fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }

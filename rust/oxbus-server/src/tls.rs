@@ -21,17 +21,24 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
         );
         Error::new(ErrorKind::InvalidArgument, detail)
     };
-    let chain: Vec<CertificateDer<'_>> = CertificateDer::pem_file_iter(&files.certificate)
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect)
         .map_err(|error| unreadable("certificate", &files.certificate, &error))?;
     let key = PrivateKeyDer::from_pem_file(&files.private_key)
         .map_err(|error| unreadable("private_key", &files.private_key, &error))?;
+    acceptor_of(chain, key).map_err(|error| unreadable("certificate or private_key", &files.certificate, &error))
+}
+
+/// The same of a certificate with its issuers, and its key.
+pub(crate) fn acceptor_of(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> std::result::Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("ring has cipher suites for these versions")
         .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|error| unreadable("certificate or private_key", &files.certificate, &error))?;
+        .with_single_cert(chain, key)?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -9,6 +9,7 @@ mod entities;
 mod health;
 mod inner;
 mod topics;
+mod wishes;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
 use self::inner::Inner;
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
+pub use self::wishes::{RuleWish, Wish};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, Transaction, Wanted};
 use crate::clock::ManualClock;
 use crate::durable::{Recovery, StoreOptions, Stores};

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use oxbus_broker::entity::{PartitionCounts, Queue, QueueDescription};
+use oxbus_model::authorization::AuthorizationRule;
 use oxbus_model::caps::MESSAGE_SIZE_KILOBYTES_MAX;
 use oxbus_model::options::EntityStatus;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
@@ -62,8 +63,33 @@ pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<
     let idle = settings.auto_delete_on_idle_ms.map_or(NEVER, |ms| ms as i64);
     dict.set_item("auto_delete_on_idle", idle)?;
     dict.set_item("user_metadata", &settings.user_metadata)?;
-    dict.set_item("authorization_rules", PyList::empty(py))?;
+    let rules = settings
+        .authorization_rules
+        .iter()
+        .map(|rule| authorization_rule(py, rule));
+    dict.set_item(
+        "authorization_rules",
+        PyList::new(py, rules.collect::<PyResult<Vec<_>>>()?)?,
+    )?;
     dict.set_item("availability_status", availability(queue.available))?;
+    Ok(dict)
+}
+
+/// The dict of an authorization rule, with its keys.
+pub(crate) fn authorization_rule<'py>(py: Python<'py>, rule: &AuthorizationRule) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("type", AuthorizationRule::TYPE)?;
+    dict.set_item("claim_type", AuthorizationRule::CLAIM_TYPE)?;
+    dict.set_item("claim_value", AuthorizationRule::CLAIM_VALUE)?;
+    dict.set_item(
+        "rights",
+        rule.rights.iter().map(|right| right.name()).collect::<Vec<_>>(),
+    )?;
+    dict.set_item("created_at_ms", rule.created_at_ms)?;
+    dict.set_item("modified_at_ms", rule.modified_at_ms)?;
+    dict.set_item("key_name", &rule.key_name)?;
+    dict.set_item("primary_key", &rule.primary_key)?;
+    dict.set_item("secondary_key", &rule.secondary_key)?;
     Ok(dict)
 }
 

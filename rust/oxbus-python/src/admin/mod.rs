@@ -10,7 +10,9 @@ mod wishes;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use self::wishes::{Draft, QUEUE, Wishes};
+pub(crate) use self::describe::authorization_rule;
+use self::wishes::QUEUE;
+pub(crate) use self::wishes::authorization_rules;
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::{blocking, waiting};
@@ -23,15 +25,10 @@ impl Namespace {
         name: &str,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let mut draft = Draft::default();
-        Wishes::read(options, &QUEUE)?.apply(&mut draft);
+        let wishes = wishes::read(options, &QUEUE)?;
         let namespace = self.namespace.get()?;
-        let mut settings = draft.settings;
-        settings.enable_partitioning = namespace
-            .plan()
-            .is_partitioned(draft.partitioned, namespace.partitions());
         let created = blocking::run(py, namespace.stores().is_some(), || {
-            namespace.create_queue(name, settings)
+            namespace.create_queue_with(name, wishes)
         })?;
         describe::queue(py, &created.or_raise()?)
     }
@@ -41,18 +38,9 @@ impl Namespace {
     }
 
     fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        let wishes = Wishes::read(options, &QUEUE)?;
+        let wishes = wishes::read(options, &QUEUE)?;
         let namespace = self.namespace.get()?;
-        let update = || {
-            namespace.update_queue(name, |settings| {
-                let mut draft = Draft {
-                    settings: settings.clone(),
-                    ..Draft::default()
-                };
-                wishes.apply(&mut draft);
-                *settings = draft.settings;
-            })
-        };
+        let update = || namespace.update_queue_with(name, wishes);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics and subscriptions as dicts.
 
-use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
 use oxbus_model::tier::Tier;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::wishes::{Draft, SUBSCRIPTION, TOPIC, Wishes};
-use super::{describe, rules};
+use super::wishes::{SUBSCRIPTION, TOPIC};
+use super::{describe, rules, wishes};
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::{blocking, waiting};
@@ -20,18 +19,10 @@ impl Namespace {
         name: &str,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let mut draft = Draft::default();
-        Wishes::read(options, &TOPIC)?.apply(&mut draft);
+        let wishes = wishes::read(options, &TOPIC)?;
         let namespace = self.namespace.get()?;
         let created = blocking::run(py, namespace.stores().is_some(), || {
-            let Draft {
-                mut settings,
-                support_ordering,
-                partitioned,
-                ..
-            } = draft;
-            settings.enable_partitioning = namespace.plan().is_partitioned(partitioned, namespace.partitions());
-            namespace.create_topic(name, settings, TopicOptions { support_ordering })
+            namespace.create_topic_with(name, wishes)
         })?;
         describe::topic(py, &*created.or_raise()?)
     }
@@ -41,20 +32,9 @@ impl Namespace {
     }
 
     fn _update_topic(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        let wishes = Wishes::read(options, &TOPIC)?;
+        let wishes = wishes::read(options, &TOPIC)?;
         let namespace = self.namespace.get()?;
-        let update = || {
-            namespace.update_topic(name, |settings, options| {
-                let mut draft = Draft {
-                    settings: settings.clone(),
-                    support_ordering: options.support_ordering,
-                    ..Draft::default()
-                };
-                wishes.apply(&mut draft);
-                *settings = draft.settings;
-                options.support_ordering = draft.support_ordering;
-            })
-        };
+        let update = || namespace.update_topic_with(name, wishes);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
@@ -81,16 +61,12 @@ impl Namespace {
         options: &Bound<'py, PyDict>,
         rule: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let mut draft = Draft::default();
-        Wishes::read(options, &SUBSCRIPTION)?.apply(&mut draft);
+        let wishes = wishes::read(options, &SUBSCRIPTION)?;
         let namespace = self.namespace.get()?;
         let now = namespace.clock().now();
         let rule = rule.map(|rule| rules::read(rule, now)).transpose()?;
         let created = blocking::run(py, namespace.stores().is_some(), || {
-            let Draft {
-                settings, bury_failed, ..
-            } = draft;
-            namespace.create_subscription(topic, name, settings, SubscriptionOptions { bury_failed }, rule)
+            namespace.create_subscription_with(topic, name, wishes, rule)
         })?;
         describe::subscription(py, &*created.or_raise()?)
     }
@@ -100,20 +76,9 @@ impl Namespace {
     }
 
     fn _update_subscription(&self, topic: &str, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        let wishes = Wishes::read(options, &SUBSCRIPTION)?;
+        let wishes = wishes::read(options, &SUBSCRIPTION)?;
         let namespace = self.namespace.get()?;
-        let update = || {
-            namespace.update_subscription(topic, name, |settings, options| {
-                let mut draft = Draft {
-                    settings: settings.clone(),
-                    bury_failed: options.bury_failed,
-                    ..Draft::default()
-                };
-                wishes.apply(&mut draft);
-                *settings = draft.settings;
-                options.bury_failed = draft.bury_failed;
-            })
-        };
+        let update = || namespace.update_subscription_with(topic, name, wishes);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The options of an entity, from a dict to settings.
+//! The options of an entity, from a dict to what the broker is asked for.
 
-use oxbus_model::caps::DURATION_MS_NEVER;
-use oxbus_model::options::{EntityStatus, QueueSettings};
+use oxbus_broker::namespace::{RuleWish, Wish};
+use oxbus_model::authorization::AccessRight;
+use oxbus_model::options::EntityStatus;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
@@ -53,26 +54,6 @@ fn status(value: &str) -> PyResult<EntityStatus> {
         _ => Err(PyValueError::new_err(format!(
             "status cannot be set to this; use Active, Disabled, SendDisabled or ReceiveDisabled: `{value}`"
         ))),
-    }
-}
-
-/// The settings of an entity while they are made.
-pub(super) struct Draft {
-    pub(super) settings: QueueSettings,
-    pub(super) support_ordering: bool,
-    pub(super) bury_failed: bool,
-    /// What was said about partitioning, if anything.
-    pub(super) partitioned: Option<bool>,
-}
-
-impl Default for Draft {
-    fn default() -> Self {
-        Self {
-            settings: QueueSettings::default(),
-            support_ordering: true,
-            bury_failed: true,
-            partitioned: None,
-        }
     }
 }
 
@@ -154,19 +135,46 @@ pub(super) const SUBSCRIPTION: Kind = Kind {
     ],
 };
 
-/// What a caller asks for, read before anything is changed.
-pub(super) struct Wishes(Vec<Wish>);
-
-type Wish = Box<dyn FnOnce(&mut Draft) + Send>;
-
-fn flag(name: &str, value: &Bound<'_, PyAny>, set: fn(&mut Draft, bool)) -> PyResult<Option<Wish>> {
-    let on = boolean(name, value)?;
-    Ok(Some(Box::new(move |it| set(it, on))))
+fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
+    let Some(given) = option(rule, "rights")? else {
+        return Ok(Vec::new());
+    };
+    let mut rights = Vec::new();
+    for right in given.try_iter()? {
+        let right = right?;
+        let name = text("rights", &right)?;
+        let right = AccessRight::named(name).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "rights has a name that is none; use Manage, Send or Listen: `{name}`"
+            ))
+        })?;
+        if !rights.contains(&right) {
+            rights.push(right);
+        }
+    }
+    Ok(rights)
 }
 
-fn amount(name: &str, value: &Bound<'_, PyAny>, set: fn(&mut Draft, u64)) -> PyResult<Option<Wish>> {
-    let amount = number(name, value)?;
-    Ok(Some(Box::new(move |it| set(it, amount))))
+/// Authorization rules of a list of dicts.
+pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<RuleWish>> {
+    rules
+        .try_iter()?
+        .map(|rule| {
+            let rule = rule?;
+            let rule = rule.cast::<PyDict>().map_err(PyErr::from)?;
+            let optional = |name: &str| -> PyResult<Option<String>> {
+                option(rule, name)?
+                    .map(|value| Ok(text(name, &value)?.to_owned()))
+                    .transpose()
+            };
+            Ok(RuleWish {
+                key_name: optional("key_name")?.unwrap_or_default(),
+                primary_key: optional("primary_key")?,
+                secondary_key: optional("secondary_key")?,
+                rights: rights(rule)?,
+            })
+        })
+        .collect()
 }
 
 /// Refuses an option of a later version unless it says "off".
@@ -179,86 +187,50 @@ fn refuse(name: &str, is_on: bool) -> PyResult<Option<Wish>> {
 
 /// What one option asks for; `None` for one that is shown and no setting.
 fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Wish>> {
-    match name {
-        "lock_duration" => amount(name, value, |it, ms| it.settings.lock_duration_ms = ms),
-        "max_delivery_count" => amount(name, value, |it, count| {
-            it.settings.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX);
-        }),
-        // The largest time span of .NET, or more, means never.
-        "default_message_time_to_live" => amount(name, value, |it, ms| {
-            it.settings.default_time_to_live_ms = (ms < DURATION_MS_NEVER).then_some(ms);
-        }),
-        "max_size_in_megabytes" => amount(name, value, |it, megabytes| {
-            let it = &mut it.settings;
-            // What get_queue shows for a queue without a size comes back from an update: it stays without.
-            if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
-                it.max_size_megabytes = Some(megabytes);
-            }
-        }),
-        "max_message_size_in_kilobytes" => amount(name, value, |it, kilobytes| {
-            it.settings.max_message_size_kilobytes = Some(kilobytes);
-        }),
-        "duplicate_detection_history_time_window" => amount(name, value, |it, ms| it.settings.duplicate_window_ms = ms),
-        "enable_partitioning" => flag(name, value, |it, on| {
-            it.settings.enable_partitioning = on;
-            it.partitioned = Some(on);
-        }),
-        "dead_lettering_on_message_expiration" => flag(name, value, |it, on| {
-            it.settings.dead_lettering_on_message_expiration = on;
-        }),
-        "enable_batched_operations" => flag(name, value, |it, on| it.settings.enable_batched_operations = on),
-        "enable_express" => flag(name, value, |it, on| it.settings.enable_express = on),
-        "requires_duplicate_detection" => flag(name, value, |it, on| it.settings.requires_duplicate_detection = on),
-        "requires_session" => flag(name, value, |it, on| it.settings.requires_session = on),
-        "expire_whole_sessions" => flag(name, value, |it, on| it.settings.expire_whole_sessions = on),
-        "support_ordering" => flag(name, value, |it, on| it.support_ordering = on),
-        "dead_lettering_on_filter_evaluation_exceptions" => flag(name, value, |it, on| it.bury_failed = on),
-        "status" => {
-            let status = status(text(name, value)?)?;
-            Ok(Some(Box::new(move |it| it.settings.status = status)))
-        }
-        "user_metadata" => {
-            let metadata = text(name, value)?.to_owned();
-            Ok(Some(Box::new(move |it| it.settings.user_metadata = metadata)))
-        }
-        // An empty text clears it.
-        "forward_to" => {
-            let path = Some(text(name, value)?.to_owned()).filter(|path| !path.is_empty());
-            Ok(Some(Box::new(move |it| it.settings.forward_to = path)))
-        }
-        "forward_dead_lettered_messages_to" => {
-            let path = Some(text(name, value)?.to_owned()).filter(|path| !path.is_empty());
-            Ok(Some(Box::new(move |it| it.settings.forward_dead_letters_to = path)))
-        }
-        "auto_delete_on_idle" => amount(name, value, |it, ms| {
-            it.settings.auto_delete_on_idle_ms = (ms < DURATION_MS_NEVER).then_some(ms);
-        }),
-        "authorization_rules" => refuse(name, value.len()? > 0),
-        "filtering_messages_before_publishing" => refuse(name, boolean(name, value)?),
-        _ => Ok(None),
-    }
+    let amount = |wish: fn(u64) -> Wish| number(name, value).map(wish);
+    let flag = |wish: fn(bool) -> Wish| boolean(name, value).map(wish);
+    let words = |wish: fn(String) -> Wish| Ok::<_, PyErr>(wish(text(name, value)?.to_owned()));
+    let wish = match name {
+        "lock_duration" => amount(Wish::LockDuration),
+        "max_delivery_count" => amount(Wish::MaxDeliveryCount),
+        "default_message_time_to_live" => amount(Wish::DefaultTimeToLive),
+        "max_size_in_megabytes" => amount(Wish::MaxSizeMegabytes),
+        "max_message_size_in_kilobytes" => amount(Wish::MaxMessageSizeKilobytes),
+        "duplicate_detection_history_time_window" => amount(Wish::DuplicateWindow),
+        "auto_delete_on_idle" => amount(Wish::AutoDeleteOnIdle),
+        "enable_partitioning" => flag(Wish::EnablePartitioning),
+        "dead_lettering_on_message_expiration" => flag(Wish::BuryExpired),
+        "dead_lettering_on_filter_evaluation_exceptions" => flag(Wish::BuryFailed),
+        "enable_batched_operations" => flag(Wish::EnableBatchedOperations),
+        "enable_express" => flag(Wish::EnableExpress),
+        "requires_duplicate_detection" => flag(Wish::RequiresDuplicateDetection),
+        "requires_session" => flag(Wish::RequiresSession),
+        "expire_whole_sessions" => flag(Wish::ExpireWholeSessions),
+        "support_ordering" => flag(Wish::SupportOrdering),
+        "status" => Ok(Wish::Status(status(text(name, value)?)?)),
+        "user_metadata" => words(Wish::UserMetadata),
+        "forward_to" => words(Wish::ForwardTo),
+        "forward_dead_lettered_messages_to" => words(Wish::ForwardDeadLettersTo),
+        "authorization_rules" => Ok(Wish::AuthorizationRules(authorization_rules(value)?)),
+        "filtering_messages_before_publishing" => return refuse(name, boolean(name, value)?),
+        _ => return Ok(None),
+    };
+    wish.map(Some)
 }
 
-impl Wishes {
-    /// Reads the options that are given.
-    pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Self> {
-        let mut wishes: Vec<Wish> = Vec::new();
-        for (name, _) in options.iter() {
-            let name: String = name.extract()?;
-            if !kind.options.contains(&name.as_str()) {
-                return Err(PyTypeError::new_err(format!(
-                    "{} has no such option: `{name}`",
-                    kind.name
-                )));
-            }
-            let Some(value) = option(options, &name)? else { continue };
-            wishes.extend(wish(&name, &value)?);
+/// What a caller asks for, read before anything is changed.
+pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Vec<Wish>> {
+    let mut wishes: Vec<Wish> = Vec::new();
+    for (name, _) in options.iter() {
+        let name: String = name.extract()?;
+        if !kind.options.contains(&name.as_str()) {
+            return Err(PyTypeError::new_err(format!(
+                "{} has no such option: `{name}`",
+                kind.name
+            )));
         }
-        Ok(Self(wishes))
+        let Some(value) = option(options, &name)? else { continue };
+        wishes.extend(wish(&name, &value)?);
     }
-
-    /// Applies them to settings.
-    pub(super) fn apply(self, draft: &mut Draft) {
-        self.0.into_iter().for_each(|wish| wish(draft));
-    }
+    Ok(wishes)
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `POST /receive`: messages as an Arrow stream, each with its lock.
 //!
-//! Waiting takes no thread. What could not be sent to the end goes back at once, nothing charged: nobody can settle what did
-//! not arrive.
+//! What could not be sent to the end goes back (`taken`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,20 +14,18 @@ use bytes::Bytes;
 use futures_util::Stream;
 use oxbus_arrow::TableBuilder;
 use oxbus_arrow::stream::Encoder;
-use oxbus_broker::Receiver;
-use oxbus_broker::client::{Deliveries, SettleKey};
+use oxbus_broker::client::Deliveries;
 use oxbus_model::caps::{BULK_PIECE_BYTES, BULK_WAIT_MS_MAX};
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::parameters::Parameters;
 use super::rows::{pieces, response};
 use super::{Plane, entity};
-use crate::connections::until_stopped;
 use crate::status::Refusal;
+use crate::taken::{Taken, wait};
 use crate::work::on_thread;
 
 #[derive(Deserialize)]
@@ -42,28 +39,23 @@ pub(super) struct Wish {
 
 /// Received messages on their way to who asked for them.
 struct Parcel {
-    receiver: Arc<Receiver>,
-    deliveries: Deliveries,
+    taken: Taken,
     next: usize,
     encoder: Option<Encoder>,
-    /// All of it was handed to the connection.
-    is_sent: bool,
 }
 
 impl Parcel {
-    fn new(receiver: &Arc<Receiver>, deliveries: Deliveries) -> Self {
+    fn new(taken: Taken) -> Self {
         Self {
-            receiver: Arc::clone(receiver),
-            deliveries,
+            taken,
             next: 0,
             encoder: None,
-            is_sent: false,
         }
     }
 
     /// The bytes of the next messages, and those of the end behind the last ones.
     fn pack(mut self) -> Result<(Self, Vec<Bytes>)> {
-        let rest = &self.deliveries[self.next..];
+        let rest = &self.taken.deliveries()[self.next..];
         let (mut count, mut bytes) = (0, 0);
         while count < rest.len() && bytes < BULK_PIECE_BYTES {
             bytes += rest[count].claimed.record.len();
@@ -71,7 +63,7 @@ impl Parcel {
         }
         let mut builder = TableBuilder::new(count, bytes);
         for delivery in &rest[..count] {
-            builder.push_delivery(&self.receiver, delivery)?;
+            builder.push_delivery(self.taken.receiver(), delivery)?;
         }
         let batch = builder.finish()?;
         let mut encoder = match self.encoder.take() {
@@ -89,29 +81,7 @@ impl Parcel {
     }
 
     fn is_packed(&self) -> bool {
-        self.next >= self.deliveries.len()
-    }
-}
-
-impl Drop for Parcel {
-    fn drop(&mut self) {
-        if self.is_sent || self.deliveries.is_empty() || self.receiver.mode() != ReceiveMode::PeekLock {
-            return;
-        }
-        let held: Vec<SettleKey> = self
-            .deliveries
-            .iter()
-            .map(|delivery| SettleKey {
-                index: delivery.index,
-                key: delivery.claimed.key,
-            })
-            .collect();
-        let receiver = Arc::clone(&self.receiver);
-        let give_back = move || receiver.release(&held);
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(give_back)),
-            Err(_) => give_back(),
-        }
+        self.next >= self.taken.deliveries().len()
     }
 }
 
@@ -138,7 +108,8 @@ pub(super) async fn receive(
         Arc::new(receiver.await?)
     };
     let deadline = Instant::now() + Duration::from_millis(wish.max_wait_time_ms);
-    let parcel = wait(&plane, &receiver, wish.max_message_count, deadline).await?;
+    let taken = wait(&receiver, wish.max_message_count, deadline, plane.stopped()).await?;
+    let parcel = Parcel::new(taken.unwrap_or_else(|| Taken::new(&receiver, Deliveries::new())));
     let (parcel, first) = on_thread(|| parcel.pack()).await?;
     Ok(response(Body::from_stream(stream(parcel, first))))
 }
@@ -151,50 +122,11 @@ fn stream(parcel: Parcel, first: Vec<Bytes>) -> impl Stream<Item = Result<Bytes>
                 return Ok(Some((bytes, (parcel, ready))));
             }
             if parcel.is_packed() {
-                parcel.is_sent = true;
+                parcel.taken.keep();
                 return Ok(None);
             }
             let (same, next) = on_thread(|| parcel.pack()).await?;
             (parcel, ready) = (same, next.into());
         }
     })
-}
-
-/// Takes messages; waits for the first until the deadline, or until the server is to end.
-async fn wait(plane: &Plane, receiver: &Arc<Receiver>, max: usize, deadline: Instant) -> Result<Parcel> {
-    let mut stopped = plane.stopped();
-    loop {
-        if let Some(parcel) = look(receiver, max).await? {
-            return Ok(parcel);
-        }
-        let nothing = || Parcel::new(receiver, Deliveries::new());
-        if Instant::now() >= deadline || *stopped.borrow() {
-            return Ok(nothing());
-        }
-        let rung = Arc::new(Notify::new());
-        let bell = Arc::clone(&rung);
-        let mut ticket = receiver.register(Arc::new(move || bell.notify_one()));
-        // Registered first, looked again second: what arrived in between is found here or rings.
-        if let Some(parcel) = look(receiver, max).await? {
-            return Ok(parcel);
-        }
-        let again = receiver
-            .look_again_after()
-            .map_or(deadline, |wait| Instant::now() + wait);
-        tokio::select! {
-            () = rung.notified() => {}
-            () = tokio::time::sleep_until(again.min(deadline)) => {}
-            () = until_stopped(&mut stopped) => {}
-        }
-        ticket.take_ring();
-    }
-}
-
-async fn look(receiver: &Arc<Receiver>, max: usize) -> Result<Option<Parcel>> {
-    let receiver = Arc::clone(receiver);
-    on_thread(move || {
-        let found = receiver.receive_now(max)?;
-        Ok(found.map(|deliveries| Parcel::new(&receiver, deliveries)))
-    })
-    .await
 }

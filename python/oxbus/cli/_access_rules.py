@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what with a server: authorization rules from a file, or one key from the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from oxbus.cli._outcomes import CommandError, UsageError
+from oxbus.exceptions import ServiceBusError
+from oxbus.management import AuthorizationRule
+from oxbus.server import Server, replace_authorization_rules
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from argparse import Namespace as Options
+
+SAS_KEY_VARIABLE: Final = "OXBUS_SAS_KEY"
+HUNG_UP: Final = signal.SIGHUP
+"""The signal after which the file is read again."""
+
+_NAME: Final = "RootManageSharedAccessKey"
+_KEYS: Final = ("key_name", "primary_key", "secondary_key", "rights")
+
+
+def add_access_rules(parser: ArgumentParser) -> None:
+    """Add the options that say who may do what."""
+    group = parser.add_argument_group(
+        "access", "Without these the development key of the emulator may do everything, on loopback only."
+    )
+    group.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="authorization rules: a JSON list of objects with key_name, primary_key, secondary_key and rights "
+        "(Send, Listen, Manage); read again after SIGHUP",
+    )
+    group.add_argument(
+        "--sas-key",
+        metavar="KEY",
+        help="a key that may do everything; others on this machine may see it here, "
+        f"but not in ${SAS_KEY_VARIABLE}, which is the default",
+    )
+    group.add_argument("--sas-key-name", metavar="NAME", help=f"the name of that key (default: {_NAME})")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """Where the rules of a server come from.
+
+    Attributes:
+        file: The file with all of them.
+        name: The name of the one key that there is otherwise.
+        key: That key; None for the development key.
+    """
+
+    file: Path | None
+    name: str
+    key: str | None
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """Take them from the options and the environment.
+
+        Raises:
+            UsageError: Both a file and a key are named.
+        """
+        key = options.sas_key or os.environ.get(SAS_KEY_VARIABLE) or None
+        if options.rules is not None and options.sas_key:
+            raise UsageError("--rules and --sas-key exclude each other: put the key into the file")
+        return cls(options.rules, options.sas_key_name or _NAME, key)
+
+    @property
+    def is_development(self) -> bool:
+        """Whether everybody knows the key."""
+        return self.file is None and self.key is None
+
+    def read(self) -> list[AuthorizationRule]:
+        """Return the rules; none for the development key.
+
+        Raises:
+            CommandError: The file is no such list.
+            OSError: The file cannot be read.
+        """
+        if self.file is not None:
+            return _read(self.file)
+        if self.key is None:
+            return []
+        return [AuthorizationRule(key_name=self.name, primary_key=self.key, rights=["Manage", "Send", "Listen"])]
+
+    def replace_in(self, server: Server) -> None:
+        """Read the file again and let its rules hold; on a mistake in it those that hold stay, and standard error tells."""
+        if self.file is None:
+            return
+        try:
+            replace_authorization_rules(server, _read(self.file))
+        except (CommandError, ServiceBusError, OSError, ValueError) as error:
+            print(f"oxbus: the rules stay as they were: {error}", file=sys.stderr, flush=True)
+
+
+def _read(file: Path) -> list[AuthorizationRule]:
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise CommandError(f"`{file}` is no JSON: {error}") from error
+    if not isinstance(found, list) or not found:
+        raise CommandError(f"`{file}` must be a list of authorization rules, with one at least")
+    return [_rule(file, place, rule) for place, rule in enumerate(found)]
+
+
+def _rule(file: Path, place: int, found: object) -> AuthorizationRule:
+    where = f"`{file}`: rule {place}"
+    if not isinstance(found, dict):
+        raise CommandError(f"{where} must be an object with {', '.join(_KEYS)}")
+    if unknown := sorted(found.keys() - set(_KEYS)):
+        raise CommandError(f"{where} has an unknown key; use {', '.join(_KEYS)}: `{unknown[0]}`")
+    if not isinstance(found.get("rights"), list) or not all(isinstance(right, str) for right in found["rights"]):
+        raise CommandError(f"{where} must have rights: a list of Send, Listen and Manage")
+    for key in _KEYS[:3]:
+        if key in found and not isinstance(found[key], str):
+            raise CommandError(f"{where}: {key} must be a text")
+    if "key_name" not in found or "primary_key" not in found:
+        raise CommandError(f"{where} must have key_name and primary_key")
+    return AuthorizationRule(**found)

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entities made and changed by what management says of them, option by option: the administration client in process and
+//! the one over HTTP say the same.
+
+use std::sync::Arc;
+
+use oxbus_model::authorization::{AccessRight, AuthorizationRule};
+use oxbus_model::caps::DURATION_MS_NEVER;
+use oxbus_model::options::{EntityStatus, QueueSettings};
+use oxbus_model::rules::RuleSettings;
+use oxbus_model::{Result, Timestamp};
+
+use super::Namespace;
+use super::topics::{SubscriptionOptions, TopicOptions};
+use crate::clock::random_bytes;
+use crate::durable::EntityRole;
+use crate::entity::{Queue, QueueDescription};
+
+/// One option. Durations are milliseconds; the longest of .NET, or more, means never.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// `lock_duration`.
+    LockDuration(u64),
+    /// `max_delivery_count`.
+    MaxDeliveryCount(u64),
+    /// `default_message_time_to_live`.
+    DefaultTimeToLive(u64),
+    /// `max_size_in_megabytes`.
+    MaxSizeMegabytes(u64),
+    /// `max_message_size_in_kilobytes`.
+    MaxMessageSizeKilobytes(u64),
+    /// `duplicate_detection_history_time_window`.
+    DuplicateWindow(u64),
+    /// `auto_delete_on_idle`.
+    AutoDeleteOnIdle(u64),
+    /// `enable_partitioning`.
+    EnablePartitioning(bool),
+    /// `dead_lettering_on_message_expiration`.
+    BuryExpired(bool),
+    /// `dead_lettering_on_filter_evaluation_exceptions`.
+    BuryFailed(bool),
+    /// `enable_batched_operations`.
+    EnableBatchedOperations(bool),
+    /// `enable_express`.
+    EnableExpress(bool),
+    /// `requires_duplicate_detection`.
+    RequiresDuplicateDetection(bool),
+    /// `requires_session`.
+    RequiresSession(bool),
+    /// `expire_whole_sessions`.
+    ExpireWholeSessions(bool),
+    /// `support_ordering`.
+    SupportOrdering(bool),
+    /// `status`.
+    Status(EntityStatus),
+    /// `user_metadata`.
+    UserMetadata(String),
+    /// `forward_to`; an empty text clears it.
+    ForwardTo(String),
+    /// `forward_dead_lettered_messages_to`; an empty text clears it.
+    ForwardDeadLettersTo(String),
+    /// `authorization_rules`: all that are to hold.
+    AuthorizationRules(Vec<RuleWish>),
+}
+
+/// An authorization rule as it is asked for. A key that is left out stays as it is, or is made.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RuleWish {
+    /// The name of its keys.
+    pub key_name: String,
+    /// One key.
+    pub primary_key: Option<String>,
+    /// Another one.
+    pub secondary_key: Option<String>,
+    /// What its bearers may do.
+    pub rights: Vec<AccessRight>,
+}
+
+impl std::fmt::Debug for RuleWish {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RuleWish(key_name={:?}, rights={:?})", self.key_name, self.rights)
+    }
+}
+
+/// The settings of an entity while they are made.
+struct Draft {
+    settings: QueueSettings,
+    support_ordering: bool,
+    bury_failed: bool,
+    /// What was said about partitioning, if anything.
+    partitioned: Option<bool>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            settings: QueueSettings::default(),
+            support_ordering: true,
+            bury_failed: true,
+            partitioned: None,
+        }
+    }
+}
+
+impl Draft {
+    fn apply(&mut self, wish: Wish, now: Timestamp) -> Result<()> {
+        let it = &mut self.settings;
+        let unless_never = |ms: u64| (ms < DURATION_MS_NEVER).then_some(ms);
+        let unless_empty = |path: String| Some(path).filter(|path| !path.is_empty());
+        match wish {
+            Wish::LockDuration(ms) => it.lock_duration_ms = ms,
+            Wish::MaxDeliveryCount(count) => it.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX),
+            Wish::DefaultTimeToLive(ms) => it.default_time_to_live_ms = unless_never(ms),
+            Wish::MaxSizeMegabytes(megabytes) => {
+                // What is shown for a queue without a size comes back from an update: it stays without.
+                if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
+                    it.max_size_megabytes = Some(megabytes);
+                }
+            }
+            Wish::MaxMessageSizeKilobytes(kilobytes) => it.max_message_size_kilobytes = Some(kilobytes),
+            Wish::DuplicateWindow(ms) => it.duplicate_window_ms = ms,
+            Wish::AutoDeleteOnIdle(ms) => it.auto_delete_on_idle_ms = unless_never(ms),
+            Wish::EnablePartitioning(on) => {
+                it.enable_partitioning = on;
+                self.partitioned = Some(on);
+            }
+            Wish::BuryExpired(on) => it.dead_lettering_on_message_expiration = on,
+            Wish::BuryFailed(on) => self.bury_failed = on,
+            Wish::EnableBatchedOperations(on) => it.enable_batched_operations = on,
+            Wish::EnableExpress(on) => it.enable_express = on,
+            Wish::RequiresDuplicateDetection(on) => it.requires_duplicate_detection = on,
+            Wish::RequiresSession(on) => it.requires_session = on,
+            Wish::ExpireWholeSessions(on) => it.expire_whole_sessions = on,
+            Wish::SupportOrdering(on) => self.support_ordering = on,
+            Wish::Status(status) => it.status = status,
+            Wish::UserMetadata(metadata) => it.user_metadata = metadata,
+            Wish::ForwardTo(path) => it.forward_to = unless_empty(path),
+            Wish::ForwardDeadLettersTo(path) => it.forward_dead_letters_to = unless_empty(path),
+            Wish::AuthorizationRules(rules) => {
+                let rules = rules.into_iter().map(|rule| rule.grant(&it.authorization_rules, now));
+                it.authorization_rules = rules.collect::<Result<_>>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_all(&mut self, wishes: Vec<Wish>, now: Timestamp) -> Result<()> {
+        wishes.into_iter().try_for_each(|wish| self.apply(wish, now))
+    }
+}
+
+impl RuleWish {
+    /// The rule that the wish makes of the one of its name, if there is one.
+    pub fn grant(self, held: &[AuthorizationRule], now: Timestamp) -> Result<AuthorizationRule> {
+        let held = held.iter().find(|rule| rule.key_name == self.key_name);
+        let key = |given: Option<String>, held: Option<&str>| match (given, held) {
+            (Some(key), _) => Ok(key),
+            (None, Some(key)) => Ok(key.to_owned()),
+            (None, None) => new_key(),
+        };
+        let rule = AuthorizationRule {
+            primary_key: key(self.primary_key, held.map(|rule| rule.primary_key.as_str()))?,
+            secondary_key: Some(key(
+                self.secondary_key,
+                held.and_then(|rule| rule.secondary_key.as_deref()),
+            )?),
+            key_name: self.key_name,
+            rights: self.rights,
+            created_at_ms: held.map_or(now.0, |rule| rule.created_at_ms),
+            modified_at_ms: held.map_or(now.0, |rule| rule.modified_at_ms),
+        };
+        Ok(match held {
+            Some(held) if *held != rule => AuthorizationRule {
+                modified_at_ms: now.0,
+                ..rule
+            },
+            _ => rule,
+        })
+    }
+}
+
+/// A key that nobody can guess.
+fn new_key() -> Result<String> {
+    use std::fmt::Write as _;
+    let bytes: [u8; 32] = random_bytes()?;
+    let mut text = String::with_capacity(64);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("text takes everything");
+    }
+    Ok(text)
+}
+
+impl Namespace {
+    fn draft(&self, wishes: Vec<Wish>) -> Result<Draft> {
+        let mut draft = Draft::default();
+        draft.apply_all(wishes, self.clock().now())?;
+        Ok(draft)
+    }
+
+    /// Creates a queue with these options.
+    pub fn create_queue_with(&self, name: &str, wishes: Vec<Wish>) -> Result<QueueDescription> {
+        let Draft {
+            mut settings,
+            partitioned,
+            ..
+        } = self.draft(wishes)?;
+        settings.enable_partitioning = self.plan().is_partitioned(partitioned, self.partitions());
+        self.create_queue(name, settings)
+    }
+
+    /// Changes these options of a queue.
+    pub fn update_queue_with(&self, name: &str, wishes: Vec<Wish>) -> Result<()> {
+        self.update_with(&self.queue(name)?, wishes)
+    }
+
+    /// Creates a topic with these options.
+    pub fn create_topic_with(&self, name: &str, wishes: Vec<Wish>) -> Result<Arc<Queue>> {
+        let Draft {
+            mut settings,
+            partitioned,
+            support_ordering,
+            ..
+        } = self.draft(wishes)?;
+        settings.enable_partitioning = self.plan().is_partitioned(partitioned, self.partitions());
+        self.create_topic(name, settings, TopicOptions { support_ordering })
+    }
+
+    /// Changes these options of a topic.
+    pub fn update_topic_with(&self, name: &str, wishes: Vec<Wish>) -> Result<()> {
+        self.update_with(&self.topic(name)?, wishes)
+    }
+
+    /// Creates a subscription with these options, and one rule.
+    pub fn create_subscription_with(
+        &self,
+        topic: &str,
+        name: &str,
+        wishes: Vec<Wish>,
+        rule: Option<RuleSettings>,
+    ) -> Result<Arc<Queue>> {
+        let Draft {
+            settings, bury_failed, ..
+        } = self.draft(wishes)?;
+        self.create_subscription(topic, name, settings, SubscriptionOptions { bury_failed }, rule)
+    }
+
+    /// Changes these options of a subscription.
+    pub fn update_subscription_with(&self, topic: &str, name: &str, wishes: Vec<Wish>) -> Result<()> {
+        self.update_with(&self.subscription(topic, name)?, wishes)
+    }
+
+    fn update_with(&self, entity: &Arc<Queue>, wishes: Vec<Wish>) -> Result<()> {
+        let now = self.clock().now();
+        self.update(entity, |settings, role| {
+            let mut draft = Draft {
+                settings: std::mem::take(settings),
+                ..Draft::default()
+            };
+            match role {
+                EntityRole::Topic { support_ordering } => draft.support_ordering = *support_ordering,
+                EntityRole::Subscription { bury_failed, .. } => draft.bury_failed = *bury_failed,
+                EntityRole::Queue => {}
+            }
+            draft.apply_all(wishes, now)?;
+            match role {
+                EntityRole::Topic { support_ordering } => *support_ordering = draft.support_ordering,
+                EntityRole::Subscription { bury_failed, .. } => *bury_failed = draft.bury_failed,
+                EntityRole::Queue => {}
+            }
+            *settings = draft.settings;
+            Ok(())
+        })
+    }
+}

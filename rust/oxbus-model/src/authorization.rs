@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules that say who may do what: a named pair of keys with rights, on a namespace or on one entity (B-046, B-416).
+//!
+//! In process nobody asks for them: a program that has the namespace may do everything. A server asks each client.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::caps::{ACCESS_KEY_BYTES_MAX, ACCESS_KEY_BYTES_MIN, ACCESS_KEY_NAME_CHARS_MAX, AUTHORIZATION_RULES_MAX};
+use crate::{Error, ErrorKind, Result};
+
+/// What the bearer of a key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessRight {
+    /// Send.
+    Send,
+    /// Receive, settle, browse.
+    Listen,
+    /// Everything; management needs it.
+    Manage,
+}
+
+impl AccessRight {
+    /// Every right.
+    pub const ALL: [Self; 3] = [Self::Manage, Self::Send, Self::Listen];
+
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Send => "Send",
+            Self::Listen => "Listen",
+            Self::Manage => "Manage",
+        }
+    }
+
+    /// The right of a name; case does not matter.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|right| right.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// A rule: whoever shows that he knows one of its keys has its rights. Shows no key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuthorizationRule {
+    /// The name of its keys, one of its kind in its place.
+    pub key_name: String,
+    /// One key.
+    pub primary_key: String,
+    /// Another one, so that the first can be replaced while clients go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secondary_key: Option<String>,
+    /// What its bearers may do.
+    pub rights: Vec<AccessRight>,
+    /// When it was made, in milliseconds since 1970 in UTC.
+    pub created_at_ms: u64,
+    /// When it was changed last, in milliseconds since 1970 in UTC.
+    pub modified_at_ms: u64,
+}
+
+impl AuthorizationRule {
+    /// The only kind of rule there is, as management shows it.
+    pub const TYPE: &str = "SharedAccessAuthorizationRule";
+    /// What such a rule claims.
+    pub const CLAIM_TYPE: &str = "SharedAccessKey";
+    /// And of what value.
+    pub const CLAIM_VALUE: &str = "None";
+
+    /// Its keys.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.primary_key.as_str()).chain(self.secondary_key.as_deref())
+    }
+
+    /// True when its bearers may do that; who manages may do everything.
+    pub fn allows(&self, right: AccessRight) -> bool {
+        self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage)
+    }
+
+    /// Refuses a rule that gives nothing, or whose keys could be guessed.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |why: String| {
+            let detail = format!("the authorization rule {why}: key_name=`{}`", self.key_name);
+            Err(Error::new(ErrorKind::InvalidArgument, detail))
+        };
+        let chars = self.key_name.chars().count();
+        if !(1..=ACCESS_KEY_NAME_CHARS_MAX).contains(&chars) || self.key_name.contains([';', '&', '=']) {
+            return wrong(format!(
+                "needs a key name of 1 to {ACCESS_KEY_NAME_CHARS_MAX} characters, none of them ; & or ="
+            ));
+        }
+        for key in self.keys() {
+            if !(ACCESS_KEY_BYTES_MIN..=ACCESS_KEY_BYTES_MAX).contains(&key.len()) {
+                return wrong(format!(
+                    "needs keys of {ACCESS_KEY_BYTES_MIN} to {ACCESS_KEY_BYTES_MAX} characters, for example of \
+                     secrets.token_urlsafe(32)"
+                ));
+            }
+        }
+        if self.rights.is_empty() {
+            return wrong("gives no right; use Send, Listen or Manage".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Refuses rules of one place that are too many, share a name, or are wrong by themselves.
+    pub fn check_all(rules: &[Self]) -> Result<()> {
+        if rules.len() > AUTHORIZATION_RULES_MAX {
+            let detail = format!(
+                "too many authorization rules; keep {AUTHORIZATION_RULES_MAX} at most: {}",
+                rules.len()
+            );
+            return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+        }
+        for (at, rule) in rules.iter().enumerate() {
+            rule.check()?;
+            if rules[..at].iter().any(|other| other.key_name == rule.key_name) {
+                let detail = format!(
+                    "two authorization rules have the same key name; rename one: key_name=`{}`",
+                    rule.key_name
+                );
+                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for AuthorizationRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "AuthorizationRule(key_name={:?}, rights={:?})",
+            self.key_name, self.rights
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AccessRight, AuthorizationRule};
+    use crate::ErrorKind;
+    use crate::caps::AUTHORIZATION_RULES_MAX;
+
+    fn rule(name: &str, key: &str) -> AuthorizationRule {
+        AuthorizationRule {
+            key_name: name.to_owned(),
+            primary_key: key.to_owned(),
+            secondary_key: None,
+            rights: vec![AccessRight::Listen],
+            created_at_ms: 0,
+            modified_at_ms: 0,
+        }
+    }
+
+    #[test]
+    fn whoever_manages_may_do_everything() {
+        let mut it = rule("root", "0123456789abcdef");
+        assert!(it.allows(AccessRight::Listen) && !it.allows(AccessRight::Send));
+        it.rights = vec![AccessRight::Manage];
+        assert!(AccessRight::ALL.into_iter().all(|right| it.allows(right)));
+    }
+
+    #[test]
+    fn a_rule_that_could_be_guessed_or_gives_nothing_is_refused() {
+        assert!(rule("root", "0123456789abcdef").check().is_ok());
+        assert!(rule("root", "short").check().is_err());
+        assert!(rule("", "0123456789abcdef").check().is_err());
+        assert!(rule("a;b", "0123456789abcdef").check().is_err());
+        let mut nothing = rule("root", "0123456789abcdef");
+        nothing.rights.clear();
+        assert!(nothing.check().is_err());
+    }
+
+    #[test]
+    fn a_place_has_twelve_rules_of_different_names() {
+        // B-046.
+        let mut rules: Vec<_> = (0..AUTHORIZATION_RULES_MAX)
+            .map(|at| rule(&format!("r{at}"), "0123456789abcdef"))
+            .collect();
+        assert!(AuthorizationRule::check_all(&rules).is_ok());
+        rules.push(rule("more", "0123456789abcdef"));
+        let refused = AuthorizationRule::check_all(&rules).expect_err("thirteen");
+        assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+        rules.truncate(1);
+        rules.push(rules[0].clone());
+        assert!(AuthorizationRule::check_all(&rules).is_err());
+    }
+
+    #[test]
+    fn a_rule_shows_no_key() {
+        assert!(!format!("{:?}", rule("root", "0123456789abcdef")).contains("0123"));
+    }
+}

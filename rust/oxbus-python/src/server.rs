@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `Server`: a namespace that SDKs reach over the network.
+
+use std::path::PathBuf;
+
+use oxbus_broker::clock::SystemClock;
+use oxbus_model::Clock;
+use oxbus_model::authorization::AuthorizationRule;
+use oxbus_server::{BusOptions, BusServer, BusTls, Ports, TlsFiles};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::admin::{authorization_rule, authorization_rules};
+use crate::error::OrRaise;
+use crate::fork::Owned;
+use crate::ids;
+use crate::namespace::Namespace;
+
+/// A server of a namespace.
+#[pyclass(frozen, module = "oxbus.server", weakref)]
+pub(crate) struct Server {
+    server: Owned<BusServer>,
+}
+
+fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
+    port.map(|port| {
+        u16::try_from(port).map_err(|_| {
+            PyValueError::new_err(format!(
+                "{name} is out of range; use 0 to 65535, 0 for any that is free: {port}"
+            ))
+        })
+    })
+    .transpose()
+}
+
+fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
+    let now = SystemClock::new().now();
+    let wishes = authorization_rules(list)?;
+    let granted: oxbus_model::Result<Vec<_>> = wishes.into_iter().map(|wish| wish.grant(held, now)).collect();
+    granted.or_raise()
+}
+
+#[pymethods]
+impl Namespace {
+    /// Serves the namespace for SDKs; `oxbus.server.serve` calls it.
+    #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
+    fn _serve(
+        &self,
+        py: Python<'_>,
+        host: String,
+        amqp_port: Option<i64>,
+        amqps_port: Option<i64>,
+        http_port: Option<i64>,
+        https_port: Option<i64>,
+        rules: &Bound<'_, PyAny>,
+        certificate: Option<PathBuf>,
+        private_key: Option<PathBuf>,
+        certificate_out: Option<PathBuf>,
+    ) -> PyResult<Server> {
+        let tls = match (certificate, private_key) {
+            (None, None) => BusTls::Development {
+                issuer_out: certificate_out,
+            },
+            (Some(certificate), Some(private_key)) if certificate_out.is_none() => BusTls::Files(TlsFiles {
+                certificate,
+                private_key,
+            }),
+            (Some(_), Some(_)) => {
+                return Err(PyValueError::new_err(
+                    "certificate_out is for the certificate that is made without one; leave it out, or certificate and \
+                     private_key",
+                ));
+            }
+            _ => {
+                return Err(PyValueError::new_err(
+                    "certificate and private_key belong together; pass both, or neither",
+                ));
+            }
+        };
+        let options = BusOptions {
+            host,
+            ports: Ports {
+                amqp: port("amqp_port", amqp_port)?,
+                amqps: port("amqps_port", amqps_port)?,
+                http: port("http_port", http_port)?,
+                https: port("https_port", https_port)?,
+            },
+            rules: self::rules(rules, &[])?,
+            tls,
+            new_id: ids::next,
+        };
+        let shared = self.namespace.get()?.clone();
+        let server = py.detach(|| BusServer::start(shared, options)).or_raise()?;
+        Ok(Server {
+            server: self.namespace.sibling(server),
+        })
+    }
+}
+
+#[pymethods]
+impl Server {
+    #[getter]
+    fn host(&self) -> PyResult<String> {
+        Ok(self.server.get()?.host().to_owned())
+    }
+
+    #[getter]
+    fn amqp_port(&self) -> PyResult<Option<u16>> {
+        Ok(self.server.get()?.ports().amqp)
+    }
+
+    #[getter]
+    fn amqps_port(&self) -> PyResult<Option<u16>> {
+        Ok(self.server.get()?.ports().amqps)
+    }
+
+    #[getter]
+    fn http_port(&self) -> PyResult<Option<u16>> {
+        Ok(self.server.get()?.ports().http)
+    }
+
+    #[getter]
+    fn https_port(&self) -> PyResult<Option<u16>> {
+        Ok(self.server.get()?.ports().https)
+    }
+
+    #[getter]
+    fn port(&self) -> PyResult<u16> {
+        Ok(self.server.get()?.ports().first())
+    }
+
+    #[getter]
+    fn certificate(&self) -> PyResult<Option<String>> {
+        Ok(self.server.get()?.issuer().map(str::to_owned))
+    }
+
+    #[getter]
+    fn connection_string(&self) -> PyResult<String> {
+        Ok(self.server.get()?.connection_string())
+    }
+
+    /// The rules of the namespace, as dicts.
+    fn _rules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let rules = self.server.get()?.rules();
+        let dicts = rules.iter().map(|rule| authorization_rule(py, rule));
+        PyList::new(py, dicts.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Puts other rules in place of those that hold.
+    fn _replace_rules(&self, rules: &Bound<'_, PyAny>) -> PyResult<()> {
+        let server = self.server.get()?;
+        let rules = self::rules(rules, &server.rules())?;
+        server.replace_rules(rules).or_raise()
+    }
+
+    #[getter]
+    fn closed(&self) -> PyResult<bool> {
+        Ok(!self.server.get()?.is_open())
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let server = self.server.get()?;
+        py.detach(|| server.close());
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Option<Py<PyAny>>,
+        exc_value: Option<Py<PyAny>>,
+        traceback: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let server = self.server.get()?;
+        Ok(format!(
+            "Server(host={:?}, port={}, closed={})",
+            server.host(),
+            server.ports().first(),
+            !server.is_open()
+        ))
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bytes that unfinished requests hold together, so that many large ones do not take all memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use oxbus_model::{Error, ErrorKind, Result};
+
+/// Bytes that may be held, and that are.
+#[derive(Clone)]
+pub(crate) struct Budget {
+    held: Arc<AtomicUsize>,
+    max: usize,
+}
+
+/// Bytes of one request; given back when it is dropped.
+pub(crate) struct Share {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            held: Arc::default(),
+            max,
+        }
+    }
+
+    pub(crate) fn share(&self) -> Share {
+        Share {
+            budget: self.clone(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Share {
+    /// Takes so many more, or asks the caller to come back.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
+        let before = self.budget.held.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        if before + bytes > self.budget.max {
+            let detail = "the server has too much of unfinished requests in memory; wait, then try again";
+            return Err(Error::new(ErrorKind::ServerBusy, detail));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

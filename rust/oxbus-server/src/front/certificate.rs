@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A certificate for development: made at the start, by an issuer that exists for it alone and whose key nobody keeps.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use oxbus_broker::SystemClock;
+use oxbus_model::{Clock, Error, ErrorKind, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use time::{Duration, OffsetDateTime};
+use tokio_rustls::TlsAcceptor;
+
+use crate::tls;
+
+/// A year, so that systems that refuse long-lived certificates accept it.
+const VALID: Duration = Duration::days(365);
+/// Clocks of clients may be behind.
+const BEFORE: Duration = Duration::days(1);
+/// What a client on this machine may call it.
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// A certificate with its key.
+pub(super) struct Made {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    /// The issuer's certificate, in PEM.
+    pub(super) issuer: String,
+}
+
+/// Makes one for this machine and the host.
+pub(super) fn make(host: &str) -> Result<Made> {
+    let failed = |error: rcgen::Error| {
+        let detail =
+            format!("the development certificate cannot be made; pass a certificate and a private key: {error}");
+        Error::new(ErrorKind::InvalidArgument, detail)
+    };
+    let now = OffsetDateTime::UNIX_EPOCH + Duration::milliseconds(SystemClock::new().now().0 as i64);
+    let dated = |mut params: CertificateParams, name: &str| {
+        params.not_before = now - BEFORE;
+        params.not_after = now + VALID;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.use_authority_key_identifier_extension = true;
+        params
+    };
+    let mut params = dated(CertificateParams::default(), "oxbus development issuer");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let issuer_key = KeyPair::generate().map_err(failed)?;
+    let issuer = params.self_signed(&issuer_key).map_err(failed)?;
+    let mut names: Vec<String> = LOCAL_NAMES.map(str::to_owned).to_vec();
+    let is_everything = host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+    if !is_everything && !names.iter().any(|name| name == host) {
+        names.push(host.to_owned());
+    }
+    let mut leaf = dated(CertificateParams::new(names).map_err(failed)?, "oxbus");
+    leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate().map_err(failed)?;
+    let leaf = leaf.signed_by(&key, &Issuer::new(params, issuer_key)).map_err(failed)?;
+    Ok(Made {
+        chain: vec![leaf.der().clone(), issuer.der().clone()],
+        key: PrivateKeyDer::try_from(key.serialize_der()).map_err(|error| {
+            let detail = format!("the development certificate cannot be used; pass a certificate: {error}");
+            Error::new(ErrorKind::InvalidArgument, detail)
+        })?,
+        issuer: issuer.pem(),
+    })
+}
+
+impl Made {
+    /// What shakes hands with clients.
+    pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
+        tls::acceptor_of(self.chain.clone(), self.key.clone_key()).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("the development certificate is none: {error}"),
+            )
+        })
+    }
+
+    /// Writes what clients have to trust.
+    pub(super) fn write_issuer(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, &self.issuer).map_err(|error| {
+            let detail = format!(
+                "the certificate cannot be written; name a file in a directory that is there: `{}`: {error}",
+                path.display()
+            );
+            Error::new(ErrorKind::Storage, detail)
+        })
+    }
+}

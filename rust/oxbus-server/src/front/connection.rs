@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A connection, from its first byte to whoever understands it.
+//!
+//! Each port speaks everything: TLS with anything inside it, AMQP, HTTP, and AMQP in a WebSocket.
+//! A client that says nothing, or does not finish a handshake, is cut off.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use oxbus_model::caps::SERVER_FIRST_BYTES_MS_MAX;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+
+use super::context::Context;
+use super::rewound::Rewound;
+use super::sniff::{First, Protocol, sniff};
+use crate::amqp::serve_amqp;
+use crate::http::serve_http;
+
+const FIRST_BYTES: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
+
+/// Who is at the other end, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    /// Its address.
+    pub(crate) address: SocketAddr,
+    /// TLS is around what it says.
+    pub(crate) is_encrypted: bool,
+    /// A WebSocket is around what it says.
+    pub(crate) is_websocket: bool,
+}
+
+/// A stream of a connection.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// Handles a connection until its end.
+pub(super) async fn handle(stream: impl Stream, address: SocketAddr, tls: TlsAcceptor, context: Context) {
+    let mut peer = Peer {
+        address,
+        is_encrypted: false,
+        is_websocket: false,
+    };
+    let Some((protocol, stream)) = recognize(stream).await else {
+        return;
+    };
+    if protocol != Protocol::Tls {
+        return speak(protocol, stream, context, peer).await;
+    }
+    let Ok(Ok(stream)) = tokio::time::timeout(FIRST_BYTES, tls.accept(stream)).await else {
+        return;
+    };
+    peer.is_encrypted = true;
+    match recognize(stream).await {
+        // TLS in TLS is nobody's wish.
+        None | Some((Protocol::Tls, _)) => {}
+        Some((protocol, stream)) => speak(protocol, stream, context, peer).await,
+    }
+}
+
+/// What the connection speaks, and the whole of it; `None` when it ends or says nothing.
+async fn recognize<S: Stream>(mut stream: S) -> Option<(Protocol, Rewound<S>)> {
+    let found = tokio::time::timeout(FIRST_BYTES, sniff(&mut stream)).await;
+    let (protocol, first): (Protocol, First) = found.ok()?.ok()??;
+    Some((protocol, Rewound::new(first, stream)))
+}
+
+async fn speak(protocol: Protocol, stream: impl Stream, context: Context, peer: Peer) {
+    context.meters().connected(protocol == Protocol::Amqp);
+    if protocol == Protocol::Amqp {
+        serve_amqp(stream, context, peer).await;
+    } else {
+        serve_http(stream, context, peer).await;
+    }
+}

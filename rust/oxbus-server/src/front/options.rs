@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How to serve, and what is refused at once.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use oxbus_arrow::NewId;
+use oxbus_model::authorization::AuthorizationRule;
+use oxbus_model::{Error, ErrorKind, Result};
+
+use crate::options::{TlsFiles, Wanted};
+use crate::sas::development_rule;
+
+/// The ports to listen on; 0 for any that is free. Each speaks every protocol: the names are those of the service.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ports {
+    /// 5672 in the service.
+    pub amqp: Option<u16>,
+    /// 5671 in the service.
+    pub amqps: Option<u16>,
+    /// 5300 in the emulator.
+    pub http: Option<u16>,
+    /// 443 in the service.
+    pub https: Option<u16>,
+}
+
+impl Ports {
+    /// The first that is open; 0 when none is.
+    pub fn first(self) -> u16 {
+        self.all().into_iter().flatten().next().unwrap_or(0)
+    }
+
+    pub(super) fn all(self) -> [Option<u16>; 4] {
+        [self.amqp, self.amqps, self.http, self.https]
+    }
+}
+
+/// Where the certificate comes from.
+#[derive(Debug, Clone)]
+pub enum BusTls {
+    /// Files of the caller.
+    Files(TlsFiles),
+    /// Made at the start, for development; its issuer is written to the file, if one is named.
+    Development {
+        /// Where clients find what to trust.
+        issuer_out: Option<PathBuf>,
+    },
+}
+
+/// How to serve.
+pub struct BusOptions {
+    /// The name or address to listen on.
+    pub host: String,
+    /// The ports.
+    pub ports: Ports,
+    /// Who may do what; empty for the development key, on loopback only.
+    pub rules: Vec<AuthorizationRule>,
+    /// Certificate and private key.
+    pub tls: BusTls,
+    /// Makes the ids of messages that come without one.
+    pub new_id: NewId,
+}
+
+impl BusOptions {
+    /// The rules that hold, and a listener for each port that was named.
+    pub(super) fn listen(&self) -> Result<(Vec<AuthorizationRule>, [Option<TcpListener>; 4])> {
+        let mut listeners = [const { None }; 4];
+        let mut is_loopback = true;
+        let mut wanted = [const { None }; 4];
+        for (place, port) in wanted.iter_mut().zip(self.ports.all()) {
+            *place = port.map(|port| Wanted::new(&self.host, port)).transpose()?;
+            is_loopback &= place.as_ref().is_none_or(Wanted::is_loopback);
+        }
+        if wanted.iter().all(Option::is_none) {
+            let detail = "a server needs a port; name one of amqp, amqps, http and https, 0 for any that is free";
+            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        }
+        let rules = if self.rules.is_empty() {
+            if !is_loopback {
+                let detail = format!(
+                    "a server that others can reach needs authorization rules of its own, since everybody knows the \
+                     development key; pass rules, or listen on 127.0.0.1: host=`{}`",
+                    self.host
+                );
+                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+            }
+            vec![development_rule()]
+        } else {
+            self.rules.clone()
+        };
+        for (listener, wanted) in listeners.iter_mut().zip(&wanted) {
+            *listener = wanted.as_ref().map(Wanted::bind).transpose()?;
+        }
+        Ok((rules, listeners))
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The life of a server: it listens on its ports, it serves, it ends when nobody is served any more.
+
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use oxbus_broker::Namespace;
+use oxbus_model::Result;
+use oxbus_model::authorization::{AccessRight, AuthorizationRule};
+use oxbus_model::caps::{SERVER_BLOCKING_THREADS_MAX, SERVER_CLOSE_MS_MAX, SERVER_CONNECTIONS_MAX};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::certificate;
+use super::connection::handle;
+use super::context::Context;
+use super::options::{BusOptions, BusTls, Ports};
+use crate::accept::{Places, accept};
+use crate::options::authority;
+use crate::running::{Running, cannot_start, threads};
+use crate::tls;
+
+/// A server of one namespace, for SDKs.
+pub struct BusServer {
+    host: String,
+    ports: Ports,
+    /// What clients that trust nobody else have to trust, in PEM.
+    issuer: Option<String>,
+    context: Context,
+    running: Running,
+}
+
+impl BusServer {
+    /// Serves a namespace from now on.
+    pub fn start(namespace: Namespace, options: BusOptions) -> Result<Self> {
+        let (rules, listeners) = options.listen()?;
+        let (acceptor, issuer) = match &options.tls {
+            BusTls::Files(files) => (tls::acceptor(files)?, None),
+            BusTls::Development { issuer_out } => {
+                let made = certificate::make(&options.host)?;
+                if let Some(path) = issuer_out {
+                    made.write_issuer(path)?;
+                }
+                (made.acceptor()?, Some(made.issuer))
+            }
+        };
+        let mut addresses = [None; 4];
+        for (address, listener) in addresses.iter_mut().zip(&listeners) {
+            *address = listener
+                .as_ref()
+                .map(TcpListener::local_addr)
+                .transpose()
+                .map_err(|error| cannot_start(&error))?;
+        }
+        let is_loopback = addresses.iter().flatten().all(|address| address.ip().is_loopback());
+        let (stop, stopped) = watch::channel(false);
+        let context = Context::new(namespace, rules, options.new_id, is_loopback, stopped.clone())?;
+        let runtime = threads("oxbus-serve", SERVER_BLOCKING_THREADS_MAX)?;
+        let places = Places::new(SERVER_CONNECTIONS_MAX);
+        let mut accepting = JoinSet::new();
+        for listener in listeners.into_iter().flatten() {
+            let listener = {
+                let _inside = runtime.enter();
+                tokio::net::TcpListener::from_std(listener).map_err(|error| cannot_start(&error))?
+            };
+            let (acceptor, context) = (acceptor.clone(), context.clone());
+            let handle = move |socket, peer| handle(socket, peer, acceptor.clone(), context.clone());
+            accepting.spawn_on(
+                accept(listener, places.clone(), stopped.clone(), handle),
+                runtime.handle(),
+            );
+        }
+        let serving = async move {
+            while accepting.join_next().await.is_some() {}
+            places.until_empty().await;
+        };
+        let port = |at: usize| addresses[at].map(|address: SocketAddr| address.port());
+        Ok(Self {
+            host: options.host,
+            ports: Ports {
+                amqp: port(0),
+                amqps: port(1),
+                http: port(2),
+                https: port(3),
+            },
+            issuer,
+            context,
+            running: Running::new(runtime, stop, serving, Duration::from_millis(SERVER_CLOSE_MS_MAX)),
+        })
+    }
+
+    /// The host that it was asked to listen on.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The ports that it listens on.
+    pub fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    /// The development certificate's issuer in PEM; `None` when the certificate is the caller's.
+    pub fn issuer(&self) -> Option<&str> {
+        self.issuer.as_deref()
+    }
+
+    /// What an SDK needs, with a key in clear: that of the first rule that may manage, or of the first one.
+    ///
+    /// It says `UseDevelopmentEmulator=true`, with which clients keep the port and speak AMQP without TLS.
+    pub fn connection_string(&self) -> String {
+        // Nobody can call an address that means all of them.
+        let is_everything = self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+        let host = if is_everything { "localhost" } else { &self.host };
+        let endpoint = authority(host, self.ports.first());
+        let rules = self.rules();
+        let rule = rules
+            .iter()
+            .find(|rule| rule.allows(AccessRight::Manage))
+            .or(rules.first());
+        let (name, key) = rule.map_or(("", ""), |rule| (&rule.key_name, &rule.primary_key));
+        format!("Endpoint=sb://{endpoint};SharedAccessKeyName={name};SharedAccessKey={key};UseDevelopmentEmulator=true")
+    }
+
+    /// The rules of the namespace that hold.
+    pub fn rules(&self) -> Vec<AuthorizationRule> {
+        self.context.authority().rules().to_vec()
+    }
+
+    /// Puts other rules in place of them; tokens of keys that are gone are refused from now on.
+    pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
+        self.context.authority().replace_rules(rules)
+    }
+
+    /// True until [`BusServer::close`].
+    pub fn is_open(&self) -> bool {
+        self.running.is_open()
+    }
+
+    /// Accepts no more connections, ends those that wait for messages, lets requests finish, and frees the ports. Closing
+    /// again does nothing.
+    pub fn close(&self) {
+        self.running.close();
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which protocol a connection speaks, by its first bytes.
+//!
+//! A TLS handshake begins with the record type 22, AMQP with its name, and whatever else there is must be HTTP, which says
+//! itself what it does not understand.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// What a TLS client sends first: a record of the type "handshake".
+const TLS_HANDSHAKE: u8 = 0x16;
+const AMQP: &[u8; 4] = b"AMQP";
+
+/// What a connection speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Tls,
+    Amqp,
+    Http,
+}
+
+/// The bytes that were read to find out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct First {
+    bytes: [u8; AMQP.len()],
+    from: u8,
+    to: u8,
+}
+
+impl First {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[usize::from(self.from)..usize::from(self.to)]
+    }
+
+    pub(super) fn skip(&mut self, count: usize) {
+        self.from += count as u8;
+    }
+}
+
+/// Reads as many bytes as it takes; `None` when the connection ended before.
+pub(super) async fn sniff(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Protocol, First)>> {
+    let mut first = First {
+        bytes: [0; AMQP.len()],
+        from: 0,
+        to: 0,
+    };
+    loop {
+        let had = usize::from(first.to);
+        let count = stream.read(&mut first.bytes[had..]).await?;
+        if count == 0 {
+            return Ok(None);
+        }
+        first.to += count as u8;
+        let seen = first.bytes();
+        let protocol = if seen[0] == TLS_HANDSHAKE {
+            Protocol::Tls
+        } else if seen == AMQP {
+            Protocol::Amqp
+        } else if AMQP.starts_with(seen) {
+            continue;
+        } else {
+            Protocol::Http
+        };
+        return Ok(Some((protocol, first)));
+    }
+}

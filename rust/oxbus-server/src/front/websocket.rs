@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! AMQP in a WebSocket: the same bytes, in binary messages whose borders mean nothing.
+
+use futures_util::{SinkExt, StreamExt};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use oxbus_model::caps::WEBSOCKET_BYTES_MAX;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use super::connection::{Peer, Stream};
+use super::context::Context;
+use crate::amqp::serve_amqp;
+
+/// Where AMQP clients knock (B-407).
+const PATH: &str = "/$servicebus/websocket";
+/// What they say they speak; the answer repeats it.
+const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
+/// Bytes on their way between a WebSocket and AMQP.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// True for a request that wants to switch to AMQP.
+pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
+    request.uri().path().eq_ignore_ascii_case(PATH)
+        && request
+            .headers()
+            .get(UPGRADE)
+            .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// Answers the request and goes on in AMQP on a task of its own. `None` when the client offers no protocol that is spoken.
+pub(crate) fn switch(mut request: Request<Incoming>, context: &Context, peer: Peer) -> Option<Response<Full<Bytes>>> {
+    let offered = request.headers().get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    let protocol = offered
+        .split(',')
+        .map(str::trim)
+        .find(|offered| PROTOCOLS.iter().any(|it| it.eq_ignore_ascii_case(offered)))?;
+    let protocol = HeaderValue::from_str(protocol).ok()?;
+    let accept = derive_accept_key(request.headers().get(SEC_WEBSOCKET_KEY)?.as_bytes());
+    let accept = HeaderValue::from_str(&accept).ok()?;
+    let upgrade = hyper::upgrade::on(&mut request);
+    let (context, peer) = (
+        context.clone(),
+        Peer {
+            is_websocket: true,
+            ..peer
+        },
+    );
+    tokio::spawn(async move {
+        if let Ok(stream) = upgrade.await {
+            carry(TokioIo::new(stream), context, peer).await;
+        }
+    });
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+    Some(response)
+}
+
+/// Carries bytes both ways until one end is gone.
+pub(super) async fn carry(stream: impl Stream, context: Context, peer: Peer) {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(WEBSOCKET_BYTES_MAX))
+        .max_frame_size(Some(WEBSOCKET_BYTES_MAX))
+        .max_write_buffer_size(2 * WEBSOCKET_BYTES_MAX);
+    let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+    let (near, far) = tokio::io::duplex(PIECE_BYTES);
+    let amqp = serve_amqp(far, context, peer);
+    tokio::join!(amqp, pump(socket, near));
+}
+
+async fn pump(socket: WebSocketStream<impl Stream>, near: DuplexStream) {
+    let (mut outward, mut inward) = socket.split();
+    let (mut from_amqp, mut to_amqp) = tokio::io::split(near);
+    let reading = async {
+        while let Some(Ok(message)) = inward.next().await {
+            match message {
+                Message::Binary(bytes) => {
+                    if to_amqp.write_all(&bytes).await.is_err() {
+                        break;
+                    }
+                }
+                Message::Close(_) => break,
+                // Pings are answered by the library; text is nobody's AMQP.
+                Message::Text(_) => break,
+                _ => {}
+            }
+        }
+        let _ = to_amqp.shutdown().await;
+    };
+    let writing = async {
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(count @ 1..) = from_amqp.read(&mut piece).await {
+            let bytes = Bytes::copy_from_slice(&piece[..count]);
+            if outward.send(Message::Binary(bytes)).await.is_err() {
+                return;
+            }
+        }
+        let _ = outward.close().await;
+    };
+    tokio::join!(reading, writing);
+}

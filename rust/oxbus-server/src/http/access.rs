@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who may do what with a request (B-455).
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use oxbus_model::authorization::AccessRight;
+
+use super::refusal::Refusal;
+use crate::front::Context;
+use crate::sas::{Claims, Refused, Scope};
+use crate::work::on_thread;
+
+/// What the token of the request allows at the path; refuses one without the right.
+pub(super) async fn check(
+    context: &Context,
+    headers: &HeaderMap,
+    right: AccessRight,
+    path: &str,
+) -> Result<Claims, Refusal> {
+    let token = headers.get(AUTHORIZATION).ok_or(Refused::Missing)?;
+    let token = token.to_str().map_err(|_| Refused::Malformed("it is not ASCII"))?;
+    Ok(authorize(context, token, right, path).await?)
+}
+
+/// The same of a token by itself.
+pub(super) async fn authorize(
+    context: &Context,
+    token: &str,
+    right: AccessRight,
+    path: &str,
+) -> Result<Claims, Refused> {
+    let (token, path) = (token.to_owned(), path.to_owned());
+    let context = context.clone();
+    // On a thread: the rules of an entity may have to be read from the catalog.
+    let checked = on_thread(move || {
+        let now = context.now();
+        Ok(context.authority().authorize(&token, &path, now).and_then(|claims| {
+            claims.check(right, &Scope::of_address(&path), now)?;
+            Ok(claims)
+        }))
+    });
+    checked
+        .await
+        .unwrap_or(Err(Refused::Malformed("it could not be checked")))
+}

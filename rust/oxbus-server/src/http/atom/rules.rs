@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules of subscriptions in their descriptions (B-462).
+
+use oxbus_model::Timestamp;
+use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
+
+use super::xml::{Element, Out};
+use super::{INSTANCE, SCHEMA, SERVICE_BUS, times};
+use crate::http::refusal::Refusal;
+
+/// Value of an element that every SQL text has, and that says nothing here.
+const COMPATIBILITY_LEVEL: u32 = 20;
+
+/// The rule of a description; its name is that of the path unless it says one.
+pub(super) fn read(element: &Element, name: &str, now: Timestamp) -> Result<RuleSettings, Refusal> {
+    Ok(RuleSettings {
+        name: element.text_of("Name").unwrap_or(name).to_owned(),
+        filter: element.child("Filter").map_or(Ok(FilterSettings::True), filter)?,
+        action: element.child("Action").map_or(Ok(None), action)?,
+        created_at_ms: now.0,
+    })
+}
+
+fn expression(element: &Element) -> Result<String, Refusal> {
+    let text = element.child("SqlExpression").map(|it| it.text.clone());
+    text.ok_or_else(|| Refusal::bad_request("a SQL filter or action needs SqlExpression; it is missing"))
+}
+
+fn filter(element: &Element) -> Result<FilterSettings, Refusal> {
+    Ok(match element.kind() {
+        Some("TrueFilter") => FilterSettings::True,
+        Some("FalseFilter") => FilterSettings::False,
+        Some("SqlFilter") => FilterSettings::Sql {
+            expression: expression(element)?,
+            parameters: values(element.child("Parameters"))?,
+        },
+        Some("CorrelationFilter") => {
+            let text = |name: &str| element.text_of(name).map(str::to_owned);
+            FilterSettings::Correlation(CorrelationSettings {
+                correlation_id: text("CorrelationId"),
+                message_id: text("MessageId"),
+                to: text("To"),
+                reply_to: text("ReplyTo"),
+                subject: text("Label"),
+                session_id: text("SessionId"),
+                reply_to_session_id: text("ReplyToSessionId"),
+                content_type: text("ContentType"),
+                properties: values(element.child("Properties"))?,
+            })
+        }
+        kind => {
+            let shown = kind.unwrap_or_default();
+            return Err(Refusal::bad_request(format!(
+                "Filter must have the type SqlFilter, TrueFilter, FalseFilter or CorrelationFilter: `{shown}`"
+            )));
+        }
+    })
+}
+
+fn action(element: &Element) -> Result<Option<ActionSettings>, Refusal> {
+    match element.kind() {
+        None | Some("EmptyRuleAction") => Ok(None),
+        Some("SqlRuleAction") => Ok(Some(ActionSettings {
+            expression: expression(element)?,
+            parameters: values(element.child("Parameters"))?,
+        })),
+        Some(kind) => Err(Refusal::bad_request(format!(
+            "Action must have the type SqlRuleAction or EmptyRuleAction: `{kind}`"
+        ))),
+    }
+}
+
+fn values(list: Option<&Element>) -> Result<Vec<(String, OwnedValue)>, Refusal> {
+    let items = list.map_or(&[][..], |list| &list.children);
+    items
+        .iter()
+        .map(|item| {
+            let key = item.child("Key").map(|key| key.text.clone()).unwrap_or_default();
+            let value = item
+                .child("Value")
+                .map_or(Ok(OwnedValue::Null), |value| value_of(&key, value))?;
+            Ok((key, value))
+        })
+        .collect()
+}
+
+fn value_of(key: &str, element: &Element) -> Result<OwnedValue, Refusal> {
+    let text = &element.text;
+    let wrong = |expected: &str| Refusal::bad_request(format!("the value of {key} must be {expected}: `{text}`"));
+    let trimmed = text.trim();
+    Ok(match element.kind() {
+        Some("int" | "long" | "short" | "byte" | "unsignedByte" | "unsignedShort" | "unsignedInt" | "unsignedLong") => {
+            OwnedValue::Int(trimmed.parse().map_err(|_| wrong("a whole number of 64 bits"))?)
+        }
+        Some("double" | "float" | "decimal") => OwnedValue::Double(double(trimmed).ok_or_else(|| wrong("a number"))?),
+        Some("boolean") => OwnedValue::Bool(match trimmed {
+            "true" | "1" => true,
+            "false" | "0" => false,
+            _ => return Err(wrong("true or false")),
+        }),
+        Some("dateTime") => OwnedValue::Time(times::read(trimmed).ok_or_else(|| wrong("a time as ISO 8601"))?),
+        Some("string" | "anyURI" | "char") | None => OwnedValue::Text(text.clone()),
+        Some("guid") => {
+            let digits: String = trimmed.chars().filter(|it| *it != '-').collect();
+            let bytes = oxbus_wire::from_hex(&digits.to_ascii_lowercase()).and_then(|it| it.try_into().ok());
+            OwnedValue::Uuid(bytes.ok_or_else(|| wrong("a UUID"))?)
+        }
+        Some(kind) => {
+            return Err(Refusal::bad_request(format!(
+                "the value of {key} has a type that rules here do not have; use string, int, long, double, boolean or \
+                 dateTime: `{kind}`"
+            )));
+        }
+    })
+}
+
+/// A number as XML writes it.
+fn double(text: &str) -> Option<f64> {
+    match text {
+        "INF" => Some(f64::INFINITY),
+        "-INF" => Some(f64::NEG_INFINITY),
+        "NaN" => Some(f64::NAN),
+        _ => text.parse().ok(),
+    }
+}
+
+/// The description of a rule.
+pub(super) fn write(rule: &RuleSettings, out: &mut Out) {
+    out.open(
+        "RuleDescription",
+        &format!("xmlns=\"{SERVICE_BUS}\" xmlns:i=\"{INSTANCE}\""),
+    );
+    match &rule.filter {
+        FilterSettings::True => write_sql("Filter", "TrueFilter", "1=1", &[], out),
+        FilterSettings::False => write_sql("Filter", "FalseFilter", "1=0", &[], out),
+        FilterSettings::Sql { expression, parameters } => write_sql("Filter", "SqlFilter", expression, parameters, out),
+        FilterSettings::Correlation(it) => {
+            out.open("Filter", "i:type=\"CorrelationFilter\"");
+            out.some("CorrelationId", it.correlation_id.as_ref());
+            out.some("MessageId", it.message_id.as_ref());
+            out.some("To", it.to.as_ref());
+            out.some("ReplyTo", it.reply_to.as_ref());
+            out.some("Label", it.subject.as_ref());
+            out.some("SessionId", it.session_id.as_ref());
+            out.some("ReplyToSessionId", it.reply_to_session_id.as_ref());
+            out.some("ContentType", it.content_type.as_ref());
+            write_values("Properties", &it.properties, out);
+            out.close("Filter");
+        }
+    }
+    match &rule.action {
+        Some(action) => write_sql("Action", "SqlRuleAction", &action.expression, &action.parameters, out),
+        // Written, since clients look into it without asking.
+        None => {
+            out.open("Action", "i:type=\"EmptyRuleAction\"");
+            out.close("Action");
+        }
+    }
+    out.text("CreatedAt", times::written(Timestamp(rule.created_at_ms)));
+    out.text("Name", &rule.name);
+    out.close("RuleDescription");
+}
+
+fn write_sql(name: &str, kind: &str, expression: &str, parameters: &[(String, OwnedValue)], out: &mut Out) {
+    out.open(name, &format!("i:type=\"{kind}\""));
+    out.text("SqlExpression", expression);
+    out.text("CompatibilityLevel", COMPATIBILITY_LEVEL);
+    write_values("Parameters", parameters, out);
+    out.close(name);
+}
+
+fn write_values(name: &str, values: &[(String, OwnedValue)], out: &mut Out) {
+    out.open(name, "");
+    for (key, value) in values {
+        let (kind, text) = match value {
+            OwnedValue::Null => ("string", String::new()),
+            OwnedValue::Bool(it) => ("boolean", it.to_string()),
+            OwnedValue::Int(it) if i32::try_from(*it).is_ok() => ("int", it.to_string()),
+            OwnedValue::Int(it) => ("long", it.to_string()),
+            OwnedValue::Double(it) if *it == f64::INFINITY => ("double", "INF".to_owned()),
+            OwnedValue::Double(it) if *it == f64::NEG_INFINITY => ("double", "-INF".to_owned()),
+            OwnedValue::Double(it) => ("double", format!("{it:?}")),
+            OwnedValue::Text(it) => ("string", it.clone()),
+            OwnedValue::Bytes(it) => ("hexBinary", oxbus_wire::to_hex(it)),
+            OwnedValue::Uuid(it) => ("guid", oxbus_wire::to_hex(it)),
+            OwnedValue::Time(it) => ("dateTime", times::of_ms(*it)),
+        };
+        out.open("KeyValueOfstringanyType", "");
+        out.text("Key", key);
+        out.text_with(
+            "Value",
+            &format!("i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{SCHEMA}\""),
+            text,
+        );
+        out.close("KeyValueOfstringanyType");
+    }
+    out.close(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::Timestamp;
+    use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
+    use proptest::prelude::*;
+
+    use super::{read, write};
+    use crate::http::atom::xml::{Element, Out};
+
+    fn text() -> impl Strategy<Value = String> {
+        "[^\\x00-\\x20\\u{fffe}\\u{ffff}][^\\x00-\\x1f\\u{fffe}\\u{ffff}]{0,20}x"
+    }
+
+    fn value() -> impl Strategy<Value = OwnedValue> {
+        prop_oneof![
+            any::<bool>().prop_map(OwnedValue::Bool),
+            any::<i64>().prop_map(OwnedValue::Int),
+            any::<f64>()
+                .prop_filter("equal to itself", |it| !it.is_nan())
+                .prop_map(OwnedValue::Double),
+            text().prop_map(OwnedValue::Text),
+            (-62_135_596_800_000i64..253_402_300_800_000).prop_map(OwnedValue::Time),
+            any::<[u8; 16]>().prop_map(OwnedValue::Uuid),
+        ]
+    }
+
+    fn values() -> impl Strategy<Value = Vec<(String, OwnedValue)>> {
+        proptest::collection::vec((text(), value()), 0..4)
+    }
+
+    fn filter() -> impl Strategy<Value = FilterSettings> {
+        let maybe = || proptest::option::of(text());
+        prop_oneof![
+            Just(FilterSettings::True),
+            Just(FilterSettings::False),
+            (text(), values()).prop_map(|(expression, parameters)| FilterSettings::Sql { expression, parameters }),
+            (maybe(), maybe(), maybe(), maybe(), maybe(), maybe(), values()).prop_map(
+                |(correlation_id, message_id, to, subject, session_id, content_type, properties)| {
+                    FilterSettings::Correlation(CorrelationSettings {
+                        correlation_id,
+                        message_id,
+                        to,
+                        subject,
+                        session_id,
+                        content_type,
+                        properties,
+                        ..CorrelationSettings::default()
+                    })
+                }
+            ),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_rule_comes_back_from_its_description(
+            name in "[A-Za-z0-9$._-]{1,50}",
+            filter in filter(),
+            action in proptest::option::of((text(), values())),
+        ) {
+            // B-462.
+            let action = action.map(|(expression, parameters)| ActionSettings { expression, parameters });
+            let rule = RuleSettings { name, filter, action, created_at_ms: 1_404_264_747_000 };
+            let mut out = Out::default();
+            write(&rule, &mut out);
+            let element = Element::parse(out.finish().as_bytes()).expect("XML");
+            prop_assert_eq!(read(&element, "other", Timestamp(rule.created_at_ms)).expect("a rule"), rule);
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused() {
+        for xml in [
+            "<R><Filter/></R>",
+            "<R><Filter i:type='Other' xmlns:i='i'/></R>",
+            "<R><Filter i:type='SqlFilter' xmlns:i='i'/></R>",
+            "<R><Action i:type='Other' xmlns:i='i'/></R>",
+            "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Properties><K><Key>a</Key><Value i:type='d:int'>x</Value></K></Properties></Filter></R>",
+            "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Properties><K><Key>a</Key><Value i:type='d:duration'>PT1S</Value></K></Properties></Filter></R>",
+        ] {
+            let element = Element::parse(xml.as_bytes()).expect("XML");
+            assert!(read(&element, "r", Timestamp(0)).is_err(), "{xml}");
+        }
+        let silent = Element::parse(b"<R/>").expect("XML");
+        let rule = read(&silent, "r", Timestamp(0)).expect("a rule");
+        assert_eq!((rule.name.as_str(), rule.filter), ("r", FilterSettings::True));
+    }
+}

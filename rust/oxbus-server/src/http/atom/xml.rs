@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//! XML in and out. What comes in is bounded in size, depth and number, and defines no entities of its own: a text that would
+//! grow by being read is refused (CVE-2003-1564, "billion laughs").
+//!
+//! Names are compared without their namespaces: clients differ in prefixes, and no two elements of one place differ in
+//! nothing else.
+
+use std::fmt::Write as _;
+
+use oxbus_model::caps::{ATOM_DEPTH_MAX, ATOM_ELEMENTS_MAX};
+use quick_xml::XmlVersion;
+use quick_xml::escape::{escape, resolve_predefined_entity};
+use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::reader::Reader;
+
+use crate::http::refusal::Refusal;
+
+/// An element with what is in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Element {
+    pub(super) name: String,
+    attributes: Vec<(String, String)>,
+    pub(super) children: Vec<Self>,
+    pub(super) text: String,
+}
+
+impl Element {
+    /// Reads a document.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let text = std::str::from_utf8(bytes).map_err(|error| malformed(&error))?;
+        let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
+        let mut open: Vec<Self> = Vec::new();
+        let mut count = 0;
+        let mut root = None;
+        loop {
+            match reader.read_event().map_err(|error| malformed(&error))? {
+                Event::Start(start) => open.push(begun(&start, open.len(), &mut count)?),
+                Event::Empty(start) => {
+                    let element = begun(&start, open.len(), &mut count)?;
+                    put(&mut open, &mut root, element)?;
+                }
+                Event::End(_) => {
+                    let element = open
+                        .pop()
+                        .ok_or_else(|| malformed(&"an element ends that never began"))?;
+                    put(&mut open, &mut root, element)?;
+                }
+                Event::Text(text) => add(&mut open, &text.xml10_content())?,
+                Event::CData(text) => add(&mut open, &text.xml10_content())?,
+                Event::GeneralRef(reference) => add(&mut open, &resolved(&reference)?)?,
+                Event::DocType(_) => return Err(malformed(&"it has a document type; leave it out")),
+                Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
+                Event::Eof => break,
+            }
+        }
+        if !open.is_empty() {
+            return Err(malformed(&"it ends in the middle of an element"));
+        }
+        root.ok_or_else(|| malformed(&"it has no element"))
+    }
+
+    /// The first element of a name in this one.
+    pub(super) fn child(&self, name: &str) -> Option<&Self> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// Its text without space around it; `None` when there is no such element, or nothing in it.
+    pub(super) fn text_of(&self, name: &str) -> Option<&str> {
+        self.child(name)
+            .map(|child| child.text.trim())
+            .filter(|text| !text.is_empty())
+    }
+
+    /// The value of its attribute `type`, without prefix.
+    pub(super) fn kind(&self) -> Option<&str> {
+        let (_, value) = self.attributes.iter().find(|(name, _)| name == "type")?;
+        Some(value.rsplit_once(':').map_or(value.as_str(), |(_, kind)| kind))
+    }
+}
+
+fn malformed(why: &dyn std::fmt::Display) -> Refusal {
+    Refusal::bad_request(format!("the body is no XML that is understood here: {why}"))
+}
+
+fn begun(start: &BytesStart<'_>, depth: usize, count: &mut usize) -> Result<Element, Refusal> {
+    *count += 1;
+    if depth >= ATOM_DEPTH_MAX || *count > ATOM_ELEMENTS_MAX {
+        let why = format!("it may have {ATOM_ELEMENTS_MAX} elements, {ATOM_DEPTH_MAX} in one another");
+        return Err(malformed(&why));
+    }
+    let mut attributes = Vec::new();
+    for attribute in start.attributes() {
+        let attribute = attribute.map_err(|error| malformed(&error))?;
+        let value = attribute
+            .normalized_value(XmlVersion::Implicit1_0)
+            .map_err(|error| malformed(&error))?;
+        attributes.push((attribute.key.local_name().as_ref().to_owned(), value.into_owned()));
+    }
+    Ok(Element {
+        name: start.local_name().as_ref().to_owned(),
+        attributes,
+        ..Element::default()
+    })
+}
+
+fn put(open: &mut [Element], root: &mut Option<Element>, element: Element) -> Result<(), Refusal> {
+    match open.last_mut() {
+        Some(parent) => parent.children.push(element),
+        None if root.is_none() => *root = Some(element),
+        None => return Err(malformed(&"it has two roots")),
+    }
+    Ok(())
+}
+
+fn add(open: &mut [Element], text: &str) -> Result<(), Refusal> {
+    match open.last_mut() {
+        Some(element) => element.text.push_str(text),
+        None if text.trim().is_empty() => {}
+        None => return Err(malformed(&"it has text outside its element")),
+    }
+    Ok(())
+}
+
+fn resolved(reference: &BytesRef<'_>) -> Result<String, Refusal> {
+    if let Some(character) = reference.resolve_char_ref().map_err(|error| malformed(&error))? {
+        return Ok(character.to_string());
+    }
+    let name: &str = reference;
+    let text = resolve_predefined_entity(name);
+    text.map(str::to_owned)
+        .ok_or_else(|| malformed(&format!("it has an entity that XML does not define: {name}")))
+}
+
+/// Writes elements one behind the other.
+#[derive(Default)]
+pub(super) struct Out(String);
+
+impl Out {
+    /// Opens an element; attributes are written as they stand.
+    pub(super) fn open(&mut self, name: &str, attributes: &str) {
+        let space = if attributes.is_empty() { "" } else { " " };
+        write!(self.0, "<{name}{space}{attributes}>").expect("text takes everything");
+    }
+
+    pub(super) fn close(&mut self, name: &str) {
+        write!(self.0, "</{name}>").expect("text takes everything");
+    }
+
+    /// An element with text.
+    pub(super) fn text(&mut self, name: &str, text: impl std::fmt::Display) {
+        self.text_with(name, "", text);
+    }
+
+    /// The same with attributes.
+    pub(super) fn text_with(&mut self, name: &str, attributes: &str, text: impl std::fmt::Display) {
+        self.open(name, attributes);
+        self.0.push_str(&escape(xml_text(&text.to_string())));
+        self.close(name);
+    }
+
+    /// The same, if there is something to say.
+    pub(super) fn some(&mut self, name: &str, text: Option<impl std::fmt::Display>) {
+        if let Some(text) = text {
+            self.text(name, text);
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.0
+    }
+}
+
+/// Text without the characters that XML cannot have, not even escaped.
+fn xml_text(text: &str) -> String {
+    let is_allowed =
+        |it: char| matches!(it, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+    text.chars()
+        .map(|it| if is_allowed(it) { it } else { '\u{fffd}' })
+        .collect()
+}
+
+/// A value inside an attribute.
+pub(super) fn quoted(text: &str) -> String {
+    escape(xml_text(text)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::caps::{ATOM_DEPTH_MAX, ATOM_ELEMENTS_MAX};
+    use proptest::prelude::*;
+
+    use super::{Element, Out};
+
+    #[test]
+    fn prefixes_do_not_matter_and_types_have_none() {
+        let text = br#"<?xml version="1.0"?><a:x xmlns:a="n"><!-- no --><a:y i:type="d:int" xmlns:i="i">1 &amp;&#65;<![CDATA[<]]></a:y><z/></a:x>"#;
+        let root = Element::parse(text).expect("XML");
+        assert_eq!(root.name, "x");
+        assert_eq!(root.text_of("y"), Some("1 &A<"));
+        assert_eq!(root.child("y").and_then(Element::kind), Some("int"));
+        assert_eq!(root.text_of("z"), None);
+    }
+
+    #[test]
+    fn billion_laughs_are_refused_before_they_grow() {
+        let attack = br#"<!DOCTYPE lolz [<!ENTITY lol "lol"><!ENTITY lol2 "&lol;&lol;">]><entry>&lol2;</entry>"#;
+        assert!(Element::parse(attack).is_err());
+        assert!(
+            Element::parse(b"<entry>&lol2;</entry>").is_err(),
+            "an entity that nobody defined"
+        );
+        assert!(Element::parse(br#"<entry a="&lol2;"/>"#).is_err());
+        let outside = br#"<!DOCTYPE x SYSTEM "file:///etc/passwd"><entry/>"#;
+        assert!(Element::parse(outside).is_err());
+    }
+
+    #[test]
+    fn depth_and_number_are_bounded() {
+        let nested = |depth: usize| "<a>".repeat(depth) + &"</a>".repeat(depth);
+        assert!(Element::parse(nested(ATOM_DEPTH_MAX).as_bytes()).is_ok());
+        assert!(Element::parse(nested(ATOM_DEPTH_MAX + 1).as_bytes()).is_err());
+        let many = |count: usize| format!("<a>{}</a>", "<b/>".repeat(count));
+        assert!(Element::parse(many(ATOM_ELEMENTS_MAX - 1).as_bytes()).is_ok());
+        assert!(Element::parse(many(ATOM_ELEMENTS_MAX).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_is_no_xml_is_refused() {
+        for text in [
+            "",
+            "a",
+            "<a>",
+            "<a></b>",
+            "<a/><b/>",
+            "</a>",
+            "<a b='1' b='2'/>",
+            "<a/>x",
+            "{}",
+            "<a>\u{0}",
+        ] {
+            let parsed = Element::parse(text.as_bytes());
+            assert!(parsed.is_err() || text.ends_with('\u{0}'), "{text}");
+        }
+        assert!(Element::parse(&[b'<', 0xff, b'>']).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_comes_in_breaks_the_reader(bytes: Vec<u8>) {
+            let _ = Element::parse(&bytes);
+        }
+
+        #[test]
+        fn text_comes_back_unless_xml_cannot_have_it(text in "[^\\x00-\\x1f\\u{fffe}\\u{ffff}]*") {
+            let mut out = Out::default();
+            out.text("a", &text);
+            let root = Element::parse(out.finish().as_bytes()).expect("XML");
+            prop_assert_eq!(root.text, text);
+        }
+    }
+}

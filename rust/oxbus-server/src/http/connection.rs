@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An HTTP connection: what it keeps between its requests, and how a request finds its handler.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use oxbus_model::authorization::AccessRight;
+use oxbus_model::caps::{HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX};
+use oxbus_model::{Error, ErrorKind};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::messages::Kept;
+use super::refusal::{Area, Refusal};
+use super::route::Route;
+use super::{Answer, access, atom, health, messages, metrics};
+use crate::accept::until_stopped;
+use crate::front::{Context, Peer, is_websocket, switch};
+
+/// One connection.
+pub(super) struct Connection {
+    pub(super) context: Context,
+    pub(super) peer: Peer,
+    /// Receivers with their caches: what one request locked beyond its message, the next one gets (B-130).
+    pub(super) kept: Kept,
+}
+
+/// Speaks HTTP on a stream until it ends or the server stops.
+pub(crate) async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    context: Context,
+    peer: Peer,
+) {
+    let mut stopped = context.stopped();
+    let connection = Arc::new(Connection {
+        context,
+        peer,
+        kept: Kept::default(),
+    });
+    let service = service_fn(|request| {
+        let connection = Arc::clone(&connection);
+        async move { Ok::<_, Infallible>(connection.answer(request).await) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(HTTP_HEAD_MS_MAX))
+        .max_headers(HTTP_HEADERS_MAX)
+        .max_buf_size(HTTP_HEAD_BYTES_MAX)
+        .title_case_headers(true)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut serving = std::pin::pin!(serving);
+    // An error is a client that left or speaks something else: nobody is there to be told.
+    tokio::select! {
+        _ = serving.as_mut() => {}
+        () = until_stopped(&mut stopped) => {
+            serving.as_mut().graceful_shutdown();
+            let _ = serving.await;
+        }
+    }
+    connection.kept.close();
+}
+
+impl Connection {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let answer = if is_websocket(&request) {
+            switch(request, &self.context, self.peer).ok_or_else(|| {
+                Refusal::bad_request("the WebSocket offers no protocol that is spoken here; offer AMQPWSB10 or amqp")
+            })
+        } else {
+            self.handle(request).await
+        };
+        let answer = answer.unwrap_or_else(|refusal| refusal.answer());
+        self.context
+            .meters()
+            .answered(answer.status().is_client_error() || answer.status().is_server_error());
+        answer
+    }
+
+    async fn handle(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
+        match Route::of(request.method(), request.uri().path())? {
+            Route::Health => Ok(health::health(
+                self.context.namespace(),
+                *self.context.stopped().borrow(),
+            )),
+            Route::Metrics => {
+                if !self.context.is_loopback() {
+                    access::check(&self.context, request.headers(), AccessRight::Manage, "").await?;
+                }
+                metrics::metrics(&self.context).await
+            }
+            Route::Messages { entity, operation } => {
+                let Ok(_place) = self.context.requests().try_acquire() else {
+                    return Err(busy(Area::Messages));
+                };
+                messages::handle(self, request, entity, operation).await
+            }
+            Route::Entities(place) => {
+                let Ok(_place) = self.context.requests().try_acquire() else {
+                    return Err(busy(Area::Entities));
+                };
+                atom::handle(&self.context, self.peer, request, place).await
+            }
+        }
+    }
+}
+
+fn busy(area: Area) -> Refusal {
+    let detail = format!("the server works on {HTTP_REQUESTS_MAX} requests already; wait, then try again");
+    Refusal::of(area, &Error::new(ErrorKind::ServerBusy, detail))
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The service's seven operations on messages (B-440 … B-455).
+
+mod batch;
+mod broker_properties;
+mod dates;
+mod kept;
+mod outgoing;
+mod receive;
+mod send;
+mod settle;
+mod user_properties;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response, StatusCode};
+use oxbus_model::authorization::AccessRight;
+
+pub(super) use self::kept::Kept;
+use super::connection::Connection;
+use super::refusal::Refusal;
+use super::route::Operation;
+use super::{Answer, access, api_version, query};
+
+/// Does one of the operations.
+pub(super) async fn handle(
+    connection: &Connection,
+    request: Request<Incoming>,
+    entity: String,
+    operation: Operation,
+) -> Result<Answer, Refusal> {
+    let right = match operation {
+        Operation::Send => AccessRight::Send,
+        _ => AccessRight::Listen,
+    };
+    access::check(&connection.context, request.headers(), right, &entity).await?;
+    let parameters = query::parse(request.uri());
+    api_version::check(connection.context.namespace(), &parameters, Some(&entity))?;
+    match operation {
+        Operation::Send => send::send(connection, request, entity).await,
+        Operation::PeekLock | Operation::ReceiveAndDelete => {
+            let wait = receive::wait_of(&parameters)?;
+            receive::receive(connection, request, entity, operation == Operation::PeekLock, wait).await
+        }
+        Operation::Unlock(held) => settle::settle(connection, entity, held, settle::Wish::Unlock).await,
+        Operation::Complete(held) => settle::settle(connection, entity, held, settle::Wish::Complete).await,
+        Operation::Renew(held) => settle::settle(connection, entity, held, settle::Wish::Renew).await,
+    }
+}
+
+/// An answer without a body.
+fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::new()));
+    *answer.status_mut() = status;
+    answer
+}

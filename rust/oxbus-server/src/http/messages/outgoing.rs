@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A message on its way in, with texts of its own.
+
+use oxbus_arrow::NewId;
+use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
+use oxbus_model::rules::OwnedValue;
+use oxbus_model::{Result, Timestamp};
+
+/// What the headers, or an item of a batch, say of a message.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    pub(super) message_id: Option<String>,
+    pub(super) session_id: Option<String>,
+    pub(super) partition_key: Option<String>,
+    pub(super) subject: Option<String>,
+    pub(super) correlation_id: Option<String>,
+    pub(super) content_type: Option<String>,
+    pub(super) to: Option<String>,
+    pub(super) reply_to: Option<String>,
+    pub(super) reply_to_session_id: Option<String>,
+    pub(super) time_to_live_ms: Option<u64>,
+    pub(super) scheduled: Option<Timestamp>,
+    pub(super) properties: Vec<(String, OwnedValue)>,
+}
+
+impl Outgoing {
+    /// Sets a property; a later value of a name takes the place of an earlier one.
+    pub(super) fn set(&mut self, name: String, value: OwnedValue) {
+        match self.properties.iter_mut().find(|(held, _)| *held == name) {
+            Some(held) => held.1 = value,
+            None => self.properties.push((name, value)),
+        }
+    }
+
+    /// Hands the message to `take`, borrowed.
+    pub(super) fn with<R>(&self, body: &[u8], new_id: NewId, take: impl FnOnce(&Fields<'_>) -> Result<R>) -> Result<R> {
+        let mut properties = PropertiesBuilder::default();
+        for (name, value) in &self.properties {
+            properties.push(name, Value::from(value));
+        }
+        let message_id = match &self.message_id {
+            Some(id) => MessageId::Given(id),
+            None => MessageId::Assigned(new_id()),
+        };
+        take(&Fields {
+            body: Body::Data(body),
+            message_id: Some(message_id),
+            session_id: self.session_id.as_deref(),
+            partition_key: self.partition_key.as_deref(),
+            subject: self.subject.as_deref(),
+            correlation_id: self.correlation_id.as_deref(),
+            content_type: self.content_type.as_deref(),
+            to: self.to.as_deref(),
+            reply_to: self.reply_to.as_deref(),
+            reply_to_session_id: self.reply_to_session_id.as_deref(),
+            time_to_live_ms: self.time_to_live_ms,
+            scheduled_enqueue_time: self.scheduled,
+            application_properties: (!self.properties.is_empty()).then(|| properties.properties()),
+            ..Fields::default()
+        })
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `POST /{entity}/messages`: one message, or a batch (B-441, B-442).
+
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, StatusCode};
+use oxbus_model::caps::{HTTP_MESSAGE_BYTES_MAX_PREMIUM, MESSAGE_SIZE_BYTES_MAX, STANDARD_MESSAGE_SIZE_BYTES_MAX};
+use oxbus_model::tier::Tier;
+use oxbus_model::{Error, ErrorKind};
+use serde_json::{Map, Value};
+
+use super::outgoing::Outgoing;
+use super::{batch, broker_properties, empty, user_properties};
+use crate::http::connection::Connection;
+use crate::http::refusal::{Area, Refusal};
+use crate::http::{Answer, body};
+use crate::work::on_thread;
+
+/// Bytes of a message or a batch (B-454). Without a tier they are bounded as in process.
+fn bytes_max(tier: Option<Tier>) -> usize {
+    match tier {
+        None => MESSAGE_SIZE_BYTES_MAX,
+        Some(Tier::Premium) => HTTP_MESSAGE_BYTES_MAX_PREMIUM,
+        Some(_) => STANDARD_MESSAGE_SIZE_BYTES_MAX,
+    }
+}
+
+pub(super) async fn send(
+    connection: &Connection,
+    request: Request<Incoming>,
+    entity: String,
+) -> Result<Answer, Refusal> {
+    let context = &connection.context;
+    let max = bytes_max(context.namespace().plan().tier);
+    let (parts, incoming) = request.into_parts();
+    let content_type = match parts.headers.get(CONTENT_TYPE) {
+        None => None,
+        Some(value) => Some(
+            std::str::from_utf8(value.as_bytes())
+                .map_err(|_| Refusal::bad_request("Content-Type is no text"))?
+                .to_owned(),
+        ),
+    };
+    let new_id = context.new_id();
+    if content_type.as_deref().is_some_and(batch::is_batch) {
+        // Escapes of JSON may take several bytes for one.
+        let bytes = body::read(incoming, max.saturating_mul(2), context.bodies(), Area::Messages).await?;
+        let messages = batch::read(&bytes)?;
+        let context = context.clone();
+        let sent = on_thread(move || {
+            let sender = context.namespace().sender(&entity)?;
+            let mut batch = oxbus_broker::client::Batch::new(max.min(sender.queue().message_size_bytes_max()));
+            for (message, body) in &messages {
+                message.with(body, new_id, |fields| batch.push(fields))?;
+            }
+            if batch.is_empty() {
+                return Ok(());
+            }
+            sender.send_batch(batch, None).map(drop)
+        });
+        sent.await.map_err(|error| Refusal::of(Area::Messages, &error))?;
+        return Ok(empty(StatusCode::CREATED));
+    }
+    let mut message = Outgoing {
+        content_type,
+        ..Outgoing::default()
+    };
+    if let Some(header) = parts.headers.get(broker_properties::HEADER) {
+        let object: Map<String, Value> = serde_json::from_slice(header.as_bytes())
+            .map_err(|error| Refusal::bad_request(format!("BrokerProperties must be a JSON object: {error}")))?;
+        broker_properties::read(&object, &mut message)?;
+    }
+    user_properties::read(&parts.headers, &mut message)?;
+    let bytes = body::read(incoming, max, context.bodies(), Area::Messages).await?;
+    let context = context.clone();
+    let sent = on_thread(move || {
+        let sender = context.namespace().sender(&entity)?;
+        message.with(&bytes, new_id, |fields| {
+            if fields.encoded_len() > max {
+                let detail = format!("the message is too large; send less: limit={max} bytes");
+                return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
+            }
+            sender.send(fields, None).map(drop)
+        })
+    });
+    sent.await.map_err(|error| Refusal::of(Area::Messages, &error))?;
+    Ok(empty(StatusCode::CREATED))
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! User properties as headers: texts in double quotes, numbers bare, times quoted as RFC 1123 (B-451).
+//!
+//! A header's name has no case, so a property that comes as a header is named in lower case; one in the JSON of a batch keeps
+//! its case. A property whose name cannot be a header's is left out of an answer.
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use oxbus_model::Timestamp;
+use oxbus_model::message::{Properties, Value};
+use oxbus_model::rules::OwnedValue;
+
+use super::broker_properties::{self, ascii};
+use super::dates;
+use super::outgoing::Outgoing;
+use crate::http::refusal::Refusal;
+
+/// Headers of HTTP itself and of the service, which are no properties.
+const NOT_PROPERTIES: [&str; 30] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "authorization",
+    "brokerproperties",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-type",
+    "cookie",
+    "date",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "location",
+    "origin",
+    "pragma",
+    "proxy-authorization",
+    "proxy-connection",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "via",
+];
+/// What the headers begin with that the service and its clients tell each other.
+const OF_THE_SERVICE: &str = "x-ms-";
+
+/// Reads all headers that are properties.
+pub(super) fn read(headers: &HeaderMap, into: &mut Outgoing) -> Result<(), Refusal> {
+    for (name, value) in headers {
+        let name = name.as_str();
+        if NOT_PROPERTIES.contains(&name) || name.starts_with(OF_THE_SERVICE) {
+            continue;
+        }
+        let text = std::str::from_utf8(value.as_bytes())
+            .map_err(|_| Refusal::bad_request(format!("the header is no text; write it as UTF-8: {name}")))?;
+        into.set(name.to_owned(), value_of(text.trim()));
+    }
+    Ok(())
+}
+
+/// A value as its header writes it. What is neither quoted nor a number, true or false is text.
+fn value_of(text: &str) -> OwnedValue {
+    if let Some(quoted) = text.strip_prefix('"').and_then(|it| it.strip_suffix('"')) {
+        if let Some(time) = dates::read(quoted).filter(|time| dates::written(*time) == quoted) {
+            return OwnedValue::Time(time.0 as i64);
+        }
+        // As JSON, so that what an answer escaped comes back; a lone quote or backslash is itself.
+        return OwnedValue::Text(serde_json::from_str(text).unwrap_or_else(|_| quoted.to_owned()));
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return OwnedValue::Int(number);
+    }
+    match text {
+        "true" | "True" => OwnedValue::Bool(true),
+        "false" | "False" => OwnedValue::Bool(false),
+        _ => match text.parse::<f64>() {
+            Ok(number) if text.starts_with(|it: char| it.is_ascii_digit() || "+-.".contains(it)) => {
+                OwnedValue::Double(number)
+            }
+            _ => OwnedValue::Text(text.to_owned()),
+        },
+    }
+}
+
+/// A value of JSON, in a batch.
+pub(super) fn of_json(value: &serde_json::Value) -> Option<OwnedValue> {
+    use serde_json::Value as Json;
+    Some(match value {
+        Json::Null => OwnedValue::Null,
+        Json::Bool(it) => OwnedValue::Bool(*it),
+        Json::Number(it) => match it.as_i64() {
+            Some(number) => OwnedValue::Int(number),
+            None => OwnedValue::Double(it.as_f64()?),
+        },
+        Json::String(it) => OwnedValue::Text(it.clone()),
+        Json::Array(_) | Json::Object(_) => return None,
+    })
+}
+
+/// Adds the properties of a message to the headers of an answer.
+pub(super) fn write(properties: Properties<'_>, headers: &mut HeaderMap) {
+    for (name, value) in properties.iter() {
+        let lower = name.to_ascii_lowercase();
+        if NOT_PROPERTIES.contains(&lower.as_str()) || lower == broker_properties::HEADER {
+            continue;
+        }
+        let Ok(name) = HeaderName::from_bytes(lower.as_bytes()) else {
+            continue;
+        };
+        if let Ok(value) = HeaderValue::from_str(&written(value)) {
+            headers.append(name, value);
+        }
+    }
+}
+
+fn written(value: Value<'_>) -> String {
+    let quoted = |text: &str| ascii(&serde_json::Value::from(text).to_string());
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(it) => it.to_string(),
+        Value::Int(it) => it.to_string(),
+        Value::Double(it) => format!("{it:?}"),
+        Value::Text(it) => quoted(it),
+        Value::Bytes(it) => {
+            use base64::Engine as _;
+            quoted(&base64::engine::general_purpose::STANDARD.encode(it))
+        }
+        Value::Uuid(it) => quoted(&broker_properties::guid(oxbus_model::LockToken(it))),
+        Value::Time(it) => quoted(&dates::written(Timestamp(it.max(0) as u64))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::HeaderMap;
+    use oxbus_model::message::PropertiesBuilder;
+    use oxbus_model::rules::OwnedValue;
+    use proptest::prelude::*;
+
+    use super::{Outgoing, read, value_of, write};
+
+    #[test]
+    fn values_are_written_as_the_service_does() {
+        // B-451.
+        for (text, value) in [
+            ("\"High\"", OwnedValue::Text("High".to_owned())),
+            ("12.5", OwnedValue::Double(12.5)),
+            ("12", OwnedValue::Int(12)),
+            ("true", OwnedValue::Bool(true)),
+            ("\"Wed, 02 Jul 2014 01:32:27 GMT\"", OwnedValue::Time(1_404_264_747_000)),
+            ("plain text", OwnedValue::Text("plain text".to_owned())),
+            ("infinity", OwnedValue::Text("infinity".to_owned())),
+            ("\"a\\b\"", OwnedValue::Text("a\u{8}".to_owned())),
+            ("\"a\\q\"", OwnedValue::Text("a\\q".to_owned())),
+            ("\"", OwnedValue::Text("\"".to_owned())),
+        ] {
+            assert_eq!(value_of(text), value, "{text}");
+        }
+    }
+
+    fn values() -> impl Strategy<Value = OwnedValue> {
+        prop_oneof![
+            any::<bool>().prop_map(OwnedValue::Bool),
+            any::<i64>().prop_map(OwnedValue::Int),
+            any::<f64>()
+                .prop_filter("a number", |it| it.is_finite())
+                .prop_map(OwnedValue::Double),
+            any::<String>().prop_map(OwnedValue::Text),
+            (0i64..253_402_300_799).prop_map(|seconds| OwnedValue::Time(seconds * 1000)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(value in values()) {
+            let mut properties = PropertiesBuilder::default();
+            properties.push("it", (&value).into());
+            let mut headers = HeaderMap::new();
+            write(properties.properties(), &mut headers);
+            let mut outgoing = Outgoing::default();
+            read(&headers, &mut outgoing).expect("headers");
+            prop_assert_eq!(outgoing.properties, vec![("it".to_owned(), value)]);
+        }
+    }
+}

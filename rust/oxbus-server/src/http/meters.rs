@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a server counts. Shown by `metrics`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts since the server started.
+#[derive(Default)]
+pub(crate) struct Meters {
+    amqp_connections: AtomicU64,
+    amqp_refused: AtomicU64,
+    http_connections: AtomicU64,
+    http_requests: AtomicU64,
+    http_refused: AtomicU64,
+}
+
+/// The counts of a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) amqp_connections: u64,
+    pub(crate) amqp_refused: u64,
+    pub(crate) http_connections: u64,
+    pub(crate) http_requests: u64,
+    pub(crate) http_refused: u64,
+}
+
+fn one(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Meters {
+    /// A connection said what it speaks.
+    pub(crate) fn connected(&self, is_amqp: bool) {
+        one(if is_amqp {
+            &self.amqp_connections
+        } else {
+            &self.http_connections
+        });
+    }
+
+    /// An AMQP connection was ended because nobody here speaks AMQP.
+    pub(crate) fn refused_amqp(&self) {
+        one(&self.amqp_refused);
+    }
+
+    /// An HTTP request was answered.
+    pub(crate) fn answered(&self, is_refused: bool) {
+        one(&self.http_requests);
+        if is_refused {
+            one(&self.http_refused);
+        }
+    }
+
+    pub(crate) fn read(&self) -> Counted {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counted {
+            amqp_connections: of(&self.amqp_connections),
+            amqp_refused: of(&self.amqp_refused),
+            http_connections: of(&self.http_connections),
+            http_requests: of(&self.http_requests),
+            http_refused: of(&self.http_refused),
+        }
+    }
+}

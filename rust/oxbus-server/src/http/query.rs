@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Parameters behind the question mark. Names compare without case; of one that is there twice the first counts.
+
+use hyper::Uri;
+use percent_encoding::percent_decode_str;
+
+/// The parameters of a request.
+pub(super) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// The value under a name in lower case.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(held, _)| held == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+pub(super) fn parse(uri: &Uri) -> Parameters {
+    let decoded = |text: &str| {
+        let spaced = text.replace('+', " ");
+        percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+    };
+    let pairs = uri
+        .query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty());
+    let split = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    Parameters(
+        split
+            .map(|(name, value)| (decoded(name).to_ascii_lowercase(), decoded(value)))
+            .collect(),
+    )
+}

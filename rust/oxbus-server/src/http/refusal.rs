@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Refusals: a status, and `<Error><Code/><Detail/></Error>` as SDKs read it (B-463, B-464).
+
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+use oxbus_model::{Error, ErrorKind};
+use quick_xml::escape::escape;
+
+use super::Answer;
+use crate::sas::Refused;
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    sub_code: u32,
+    detail: String,
+}
+
+/// What is asked for: the same error has another status for messages and for entities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Area {
+    Messages,
+    Entities,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, sub_code: u32, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            sub_code,
+            detail: detail.into(),
+        }
+    }
+
+    /// Of a request that is wrong in itself.
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, 40000, detail)
+    }
+
+    /// Of an error of the broker.
+    pub(crate) fn of(area: Area, error: &Error) -> Self {
+        let (status, sub_code) = status(area, error.kind());
+        Self::new(status, sub_code, error.detail())
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// As an answer.
+    pub(crate) fn answer(&self) -> Answer {
+        let Self {
+            status,
+            sub_code,
+            detail,
+        } = self;
+        let code = status.as_u16();
+        let text = format!(
+            "<Error><Code>{code}</Code><Detail>SubCode={sub_code}. {}</Detail></Error>",
+            escape(detail.as_str())
+        );
+        let mut answer = Response::new(Full::from(text));
+        *answer.status_mut() = *status;
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
+        if *status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("SharedAccessSignature"));
+        }
+        answer
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        let status = StatusCode::from_u16(refused.status()).expect("a status");
+        Self::new(status, refused.sub_code(), refused.detail())
+    }
+}
+
+/// Status and sub code of a kind of error.
+fn status(area: Area, kind: ErrorKind) -> (StatusCode, u32) {
+    match kind {
+        ErrorKind::EntityNotFound if area == Area::Messages => (StatusCode::GONE, 41000),
+        ErrorKind::EntityNotFound
+        | ErrorKind::MessageNotFound
+        | ErrorKind::MessageLockLost
+        | ErrorKind::SessionLockLost
+        | ErrorKind::MessageAlreadySettled => (StatusCode::NOT_FOUND, 40400),
+        ErrorKind::EntityAlreadyExists => (StatusCode::CONFLICT, 40900),
+        ErrorKind::MessageSizeExceeded | ErrorKind::QuotaExceeded => (StatusCode::FORBIDDEN, 40300),
+        ErrorKind::ServerBusy | ErrorKind::PartitionUnavailable | ErrorKind::Closed => {
+            (StatusCode::SERVICE_UNAVAILABLE, 50004)
+        }
+        ErrorKind::InvalidArgument
+        | ErrorKind::InvalidOperation
+        | ErrorKind::InvalidRule
+        | ErrorKind::KeyMismatch
+        | ErrorKind::EntityDisabled
+        | ErrorKind::SessionCannotBeLocked
+        | ErrorKind::TransactionOver
+        | ErrorKind::TransactionTimeout
+        | ErrorKind::ReservationFenced
+        | ErrorKind::CheckpointBehind => (StatusCode::BAD_REQUEST, 40000),
+        ErrorKind::NotSupported => (StatusCode::NOT_IMPLEMENTED, 50100),
+        // Timeout, NamespaceInUse, Corrupt, Storage, Forked.
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, 50000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::StatusCode;
+    use oxbus_model::{Error, ErrorKind};
+
+    use super::{Area, Refusal, status};
+
+    #[test]
+    fn every_kind_has_a_status_of_an_error_and_a_sub_code_that_begins_like_it() {
+        // B-464.
+        for area in [Area::Messages, Area::Entities] {
+            for kind in ErrorKind::ALL {
+                let (status, sub_code) = status(area, kind);
+                assert!(status.is_client_error() || status.is_server_error(), "{kind:?}");
+                assert_eq!(sub_code / 100, u32::from(status.as_u16()), "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_entity_is_gone_for_messages_and_not_found_for_management() {
+        // B-441, B-459.
+        assert_eq!(status(Area::Messages, ErrorKind::EntityNotFound).0, StatusCode::GONE);
+        assert_eq!(
+            status(Area::Entities, ErrorKind::EntityNotFound).0,
+            StatusCode::NOT_FOUND
+        );
+    }
+
+    #[test]
+    fn what_may_work_later_is_told_apart_from_what_will_not() {
+        for kind in ErrorKind::ALL.into_iter().filter(|kind| kind.is_transient()) {
+            let (status, _) = status(Area::Messages, kind);
+            let is_by_itself = matches!(kind, ErrorKind::QuotaExceeded | ErrorKind::SessionCannotBeLocked);
+            assert_eq!(status.is_server_error(), !is_by_itself, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn details_are_escaped() {
+        let error = Error::new(ErrorKind::InvalidRule, "a < b & c");
+        let answer = Refusal::of(Area::Entities, &error);
+        assert!(format!("{:?}", answer.answer()).contains("a &lt; b &amp; c"));
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A server that runs: its threads, and how it ends.
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use oxbus_model::{Error, ErrorKind, Result};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Most threads that handle requests: work that waits for a store is done on others.
+const HANDLERS_MAX: usize = 4;
+
+/// What cannot be started, and why.
+pub(crate) fn cannot_start(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Storage, format!("the server cannot start: {error}"))
+}
+
+/// The threads of a server.
+pub(crate) fn threads(name: &str, blocking_max: usize) -> Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(processors.min(HANDLERS_MAX))
+        .max_blocking_threads(blocking_max)
+        .thread_name(name)
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(|error| cannot_start(&error))
+}
+
+/// A server between its start and its end.
+pub(crate) struct Running {
+    stop: watch::Sender<bool>,
+    /// Ends once all connections have ended.
+    ended: Mutex<Option<(Runtime, JoinHandle<()>)>>,
+    patience: Duration,
+}
+
+impl Running {
+    /// Runs `serving`, which ends after `stop` says true, until then.
+    pub(crate) fn new(
+        runtime: Runtime,
+        stop: watch::Sender<bool>,
+        serving: impl Future<Output = ()> + Send + 'static,
+        patience: Duration,
+    ) -> Self {
+        let serving = runtime.spawn(serving);
+        Self {
+            stop,
+            ended: Mutex::new(Some((runtime, serving))),
+            patience,
+        }
+    }
+
+    /// True until [`Running::close`].
+    pub(crate) fn is_open(&self) -> bool {
+        !*self.stop.borrow()
+    }
+
+    /// Ends it; connections have some time to end by themselves. Closing again does nothing.
+    pub(crate) fn close(&self) {
+        self.stop.send_replace(true);
+        let taken = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((runtime, serving)) = taken else { return };
+        // Those that are not done by then are cut off; what they stored stays.
+        let _ = runtime.block_on(async { tokio::time::timeout(self.patience, serving).await });
+        runtime.shutdown_background();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rules of a namespace and its entities, and whether a token agrees with one.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use oxbus_model::authorization::{AccessRight, AuthorizationRule};
+use oxbus_model::{Result, Timestamp};
+
+use super::refused::Refused;
+use super::scope::Scope;
+use super::token::Token;
+
+/// Where the rules of an entity are found.
+pub trait EntityRules: Send + Sync {
+    /// The rules of the entity of that path, in lower case; none when there is no such entity.
+    fn of(&self, path: &str) -> Vec<AuthorizationRule>;
+}
+
+/// The name and key of the official emulator, with all rights.
+pub fn development_rule() -> AuthorizationRule {
+    AuthorizationRule {
+        key_name: "RootManageSharedAccessKey".to_owned(),
+        primary_key: "SAS_KEY_VALUE".to_owned(),
+        secondary_key: None,
+        rights: AccessRight::ALL.to_vec(),
+        created_at_ms: 0,
+        modified_at_ms: 0,
+    }
+}
+
+/// What a token allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    rights: Vec<AccessRight>,
+    /// When it ends.
+    pub expires_at: Timestamp,
+    /// Where it holds: there, and below.
+    pub scope: Scope,
+    /// The rule that gave it.
+    pub key_name: String,
+}
+
+impl Claims {
+    /// Refuses what the token does not allow: another place, a right it does not give, a time after its end.
+    pub fn check(&self, right: AccessRight, place: &Scope, now: Timestamp) -> std::result::Result<(), Refused> {
+        if self.expires_at <= now {
+            return Err(Refused::Expired(self.expires_at));
+        }
+        if !self.scope.covers(place) {
+            return Err(Refused::WrongAudience(self.scope.clone()));
+        }
+        if self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage) {
+            return Ok(());
+        }
+        Err(Refused::MissingRight(right))
+    }
+}
+
+/// The rules that hold.
+pub struct Authority {
+    rules: RwLock<Arc<[AuthorizationRule]>>,
+    entities: Box<dyn EntityRules>,
+}
+
+impl Authority {
+    /// Rules of the namespace, and where those of its entities are.
+    pub fn new(rules: Vec<AuthorizationRule>, entities: impl EntityRules + 'static) -> Result<Self> {
+        AuthorizationRule::check_all(&rules)?;
+        Ok(Self {
+            rules: RwLock::new(rules.into()),
+            entities: Box::new(entities),
+        })
+    }
+
+    /// Puts other rules of the namespace in place of those that hold: keys rotate while clients go on.
+    pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
+        AuthorizationRule::check_all(&rules)?;
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules.into();
+        Ok(())
+    }
+
+    /// The rules of the namespace.
+    pub fn rules(&self) -> Arc<[AuthorizationRule]> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the token allows at the audience: an address such as `sb://host/entity`, or a path.
+    ///
+    /// The rule is looked for at the entity that the token names, at what it is below, then at the namespace. One that the
+    /// entity has hides one of the namespace of the same name.
+    pub fn authorize(&self, token: &str, audience: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
+        let token = Token::parse(token)?;
+        let of_entity = token.scope.with_parents().find_map(|path| {
+            self.entities
+                .of(path)
+                .into_iter()
+                .find(|rule| rule.key_name == token.key_name)
+        });
+        let found = of_entity.or_else(|| {
+            self.rules()
+                .iter()
+                .find(|rule| rule.key_name == token.key_name)
+                .cloned()
+        });
+        let rule = found.ok_or_else(|| Refused::UnknownPolicy(token.key_name.clone()))?;
+        // Both keys are tried whatever the first says, so that the time tells nothing.
+        let is_signed = rule
+            .keys()
+            .fold(false, |is_signed, key| token.is_signed_by(key) | is_signed);
+        if !is_signed {
+            return Err(Refused::WrongKey(token.key_name));
+        }
+        if token.expires_at <= now {
+            return Err(Refused::Expired(token.expires_at));
+        }
+        if !token.scope.covers(&Scope::of_address(audience)) {
+            return Err(Refused::WrongAudience(token.scope));
+        }
+        Ok(Claims {
+            rights: rule.rights,
+            expires_at: token.expires_at,
+            scope: token.scope,
+            key_name: rule.key_name,
+        })
+    }
+
+    /// The same for SASL PLAIN, which sends name and key (B-408): valid for the whole namespace, without end.
+    pub fn authorize_plain(&self, key_name: &str, key: &str) -> std::result::Result<Claims, Refused> {
+        let rules = self.rules();
+        let rule = rules.iter().find(|rule| rule.key_name == key_name);
+        let rule = rule.ok_or_else(|| Refused::UnknownPolicy(key_name.to_owned()))?;
+        if !rule.keys().fold(false, |is_key, its| same(its, key) | is_key) {
+            return Err(Refused::WrongKey(key_name.to_owned()));
+        }
+        Ok(Claims {
+            rights: rule.rights.clone(),
+            expires_at: Timestamp::NEVER,
+            scope: Scope::namespace(),
+            key_name: rule.key_name.clone(),
+        })
+    }
+}
+
+/// Compares two keys; takes the same time wherever they differ.
+fn same(one: &str, other: &str) -> bool {
+    use ring::hmac;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, one.as_bytes());
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, other.as_bytes()), b"same");
+    hmac::verify(&key, b"same", tag.as_ref()).is_ok()
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a shared access signature says.
+//!
+//! `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`, in any order. The signature is the
+//! HMAC-SHA256 of the address, exactly as it is written there, a line feed and the expiry, by the text of the key, in base64.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use oxbus_model::Timestamp;
+use oxbus_model::caps::SAS_TOKEN_BYTES_MAX;
+use percent_encoding::percent_decode_str;
+use ring::hmac;
+
+use super::refused::Refused;
+use super::scope::Scope;
+
+/// What the text of a token begins with.
+const SCHEME: &str = "SharedAccessSignature";
+
+/// A token that was read and not yet believed.
+#[derive(Debug)]
+pub(super) struct Token<'a> {
+    /// The address and the expiry as they stand in the text.
+    signed: (&'a str, &'a str),
+    signature: Vec<u8>,
+    pub(super) key_name: String,
+    pub(super) expires_at: Timestamp,
+    pub(super) scope: Scope,
+}
+
+impl<'a> Token<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, Refused> {
+        if text.len() > SAS_TOKEN_BYTES_MAX {
+            return Err(Refused::Malformed("it is too long"));
+        }
+        let text = text.trim();
+        let scheme = text.get(..SCHEME.len()).unwrap_or_default();
+        if !scheme.eq_ignore_ascii_case(SCHEME) {
+            let bearer = text.get(..7).is_some_and(|it| it.eq_ignore_ascii_case("bearer "));
+            return Err(if bearer || text.starts_with("ey") {
+                Refused::Issuer
+            } else {
+                Refused::Malformed("it has another scheme")
+            });
+        }
+        let mut parts = [None; 4];
+        const NAMES: [&str; 4] = ["sr", "sig", "se", "skn"];
+        for part in text[SCHEME.len()..].trim_start().split('&') {
+            let (name, value) = part
+                .split_once('=')
+                .ok_or(Refused::Malformed("a part of it has no value"))?;
+            if let Some(at) = NAMES.iter().position(|it| it.eq_ignore_ascii_case(name.trim()))
+                && parts[at].replace(value.trim()).is_some()
+            {
+                return Err(Refused::Malformed("a part of it is there twice"));
+            }
+        }
+        let [Some(address), Some(signature), Some(expiry), Some(key_name)] = parts else {
+            return Err(Refused::Malformed("it lacks sr, sig, se or skn"));
+        };
+        let decoded = |value: &str| {
+            percent_decode_str(value)
+                .decode_utf8()
+                .ok()
+                .map(std::borrow::Cow::into_owned)
+        };
+        let signature = decoded(signature)
+            // A client that escapes nothing leaves `+` in base64, and a form decoder would make it a space.
+            .map(|it| it.replace(' ', "+"))
+            .and_then(|it| STANDARD.decode(it).ok())
+            .ok_or(Refused::Malformed("its signature is no base64"))?;
+        // Some clients write a fraction of a second.
+        let seconds = expiry.split(['.', ',']).next().unwrap_or_default();
+        let seconds: u64 = seconds
+            .parse()
+            .map_err(|_| Refused::Malformed("its expiry is no number of seconds"))?;
+        Ok(Self {
+            signed: (address, expiry),
+            signature,
+            key_name: decoded(key_name).ok_or(Refused::Malformed("its key name is no text"))?,
+            expires_at: Timestamp(0).plus_ms(seconds.saturating_mul(1000)),
+            scope: Scope::of_escaped(address).ok_or(Refused::Malformed("its address is no text"))?,
+        })
+    }
+
+    /// True when that key signed it. Takes the same time whatever differs.
+    pub(super) fn is_signed_by(&self, key: &str) -> bool {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+        let (address, expiry) = self.signed;
+        hmac::verify(&key, format!("{address}\n{expiry}").as_bytes(), &self.signature).is_ok()
+    }
+}
