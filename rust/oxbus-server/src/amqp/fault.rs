@@ -59,7 +59,7 @@ pub(crate) fn status(kind: ErrorKind) -> i32 {
 }
 
 /// An error as it stands on the wire.
-pub(crate) fn fault(error: &Error) -> Fault {
+pub(crate) fn of(error: &Error) -> Fault {
     Fault::new(condition(error.kind()), error.detail())
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn refused(refused: &Refused) -> Fault {
 mod tests {
     use oxbus_model::{Error, ErrorKind};
 
-    use super::{condition, fault, status};
+    use super::{condition, of, status};
 
     #[test]
     fn every_kind_has_a_condition_and_a_status_of_an_error() {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_fault_says_the_condition_and_the_text() {
-        let fault = fault(&Error::new(ErrorKind::MessageLockLost, "gone"));
+        let fault = of(&Error::new(ErrorKind::MessageLockLost, "gone"));
         assert_eq!(fault.condition.as_str(), "com.microsoft:message-lock-lost");
         assert_eq!(fault.description.as_deref(), Some("gone"));
     }
