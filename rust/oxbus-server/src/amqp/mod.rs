@@ -4,6 +4,9 @@
 //! It is not in this version: a client is told so by the end of its connection, and the count of refused connections in
 //! the metrics says why.
 
+mod message;
+mod token;
+
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::front::{Context, Peer};
