@@ -111,9 +111,7 @@ def test_a_waiting_receiver_is_woken(run: Callable[..., None], queue: str) -> No
     run(test)
 
 
-def test_sessions_are_accepted_renewed_and_given_back(
-    run: Callable[..., None], make_queue: Callable[..., str]
-) -> None:
+def test_sessions_are_accepted_renewed_and_given_back(run: Callable[..., None], make_queue: Callable[..., str]) -> None:
     """The next session is accepted, has a state, is renewed by the renewer, and nobody else gets it meanwhile."""
     queue = make_queue("sessions", requires_session=True)
 

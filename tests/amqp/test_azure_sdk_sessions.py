@@ -7,12 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from azure.servicebus import (
-    NEXT_AVAILABLE_SESSION,
-    AutoLockRenewer,
-    ServiceBusMessage,
-    ServiceBusMessageState,
-)
+from azure.servicebus import NEXT_AVAILABLE_SESSION, AutoLockRenewer, ServiceBusMessage, ServiceBusMessageState
 from azure.servicebus.exceptions import (
     OperationTimeoutError,
     ServiceBusError,
@@ -81,10 +76,7 @@ def test_a_session_has_one_receiver(client: ServiceBusClient, queue: str, send: 
     send(queue, "x", session_id="s")
     with client.get_queue_receiver(queue, session_id="s") as receiver:
         take(receiver, 1)
-        with (
-            pytest.raises(SessionCannotBeLockedError),
-            client.get_queue_receiver(queue, session_id="s") as second,
-        ):
+        with pytest.raises(SessionCannotBeLockedError), client.get_queue_receiver(queue, session_id="s") as second:
             second.receive_messages(max_wait_time=1)
     with client.get_queue_receiver(queue, session_id="s") as receiver:
         (message,) = take(receiver, 1)
@@ -119,7 +111,9 @@ def test_the_empty_session_is_a_session(client: ServiceBusClient, queue: str, se
         receiver.complete_message(message)
 
 
-def test_a_session_that_expires_is_lost(client: ServiceBusClient, make_queue: Callable[..., str], send: Send, take: Take) -> None:
+def test_a_session_that_expires_is_lost(
+    client: ServiceBusClient, make_queue: Callable[..., str], send: Send, take: Take
+) -> None:
     """When the lock of a session ends, its receiver may do nothing more (B-203)."""
     queue = make_queue("short", requires_session=True, lock_duration=timedelta(seconds=5))
     send(queue, "x", session_id="s")
@@ -186,3 +180,16 @@ def test_receivers_and_queues_must_agree_on_sessions(
         receiver.receive_messages(max_wait_time=1)
     with pytest.raises(ServiceBusError), client.get_queue_sender(queue) as sender:
         sender.send_messages(ServiceBusMessage("without a session"))
+
+
+def test_sessions_are_listed(client: ServiceBusClient, queue: str, send: Send) -> None:
+    """Sessions with messages or a state are listed, over a connection without any other link (B-214)."""
+    assert list(client.list_queue_sessions(queue)) == []
+    for name in ("b", "a"):
+        send(queue, "x", session_id=name)
+    with client.get_queue_receiver(queue, session_id="c") as receiver:
+        assert receiver.session is not None
+        receiver.session.set_state(b"state")
+    assert sorted(client.list_queue_sessions(queue)) == ["a", "b", "c"]
+    before = datetime.now(UTC) - timedelta(hours=1)
+    assert list(client.list_queue_sessions(queue, state_updated_after=before)) == ["c"]

@@ -62,10 +62,8 @@ def test_rules_choose_and_change_the_copies(
     assert [text(message) for message in received("letters", 1)] == ["letter"]
 
 
-def test_entities_are_made_read_changed_and_removed(
-    admin: ServiceBusAdministrationClient, partitioned: bool
-) -> None:
-    """The administration client works, partitioned entities included, and partitioning does not change (B-456 … B-465)."""
+def test_entities_are_made_read_changed_and_removed(admin: ServiceBusAdministrationClient, partitioned: bool) -> None:
+    """Entities are managed, partitioned ones included, and partitioning does not change (B-456 … B-465)."""
     made = admin.create_queue("orders", enable_partitioning=partitioned, max_delivery_count=7)
     assert (made.enable_partitioning, made.max_delivery_count) == (partitioned, 7)
     found = admin.get_queue("orders")

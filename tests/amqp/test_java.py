@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-messaging-servicebus SDK of Java, transactions included: see java/Suite.java for what it does."""
+"""The unmodified azure-messaging-servicebus SDK of Java, transactions included: see java/Suite.java."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ def test_the_java_sdk_works(bus: Namespace, inside: ServiceBusAdministrationClie
         pom = (place / "pom.xml").read_text()
         installed = place / "installed.xml"
         if not installed.exists() or installed.read_text() != pom:
-            sdk_programs.run(
-                mvn, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime", cwd=place
-            )
+            options = ("-q", "-B", "-DoutputDirectory=lib", "-DincludeScope=runtime")
+            sdk_programs.run(mvn, *options, "dependency:copy-dependencies", cwd=place)
             installed.write_text(pom)
         sdk_programs.run(javac, "-cp", "lib/*", "-d", "classes", "Suite.java", cwd=place)
         sdk_programs.run(

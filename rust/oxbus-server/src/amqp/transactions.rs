@@ -2,12 +2,15 @@
 //! The coordinator of a connection: transactions begin and end here (B-306 … B-329).
 //!
 //! A transaction belongs to the link that declared it and ends with it, undone (B-326). Sends and settlements of any link of
-//! the connection may be part of it. What may be in it, the broker's transaction decides.
+//! the connection may be part of it. What may be in it, the broker's transaction decides: one entity and one partition.
+//! Clients that want several entities in a transaction put all their links into the session of the coordinator link, so one
+//! that is used first over a link of that session may touch several entities (B-324).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use oxbus_amqp::engine::{LinkId, SessionId};
 use oxbus_amqp::message::{Sections, value_body};
 use oxbus_amqp::performative::{DeliveryState, Fault, TransactionRequest, condition};
 use oxbus_broker::client::Transaction;
@@ -32,8 +35,9 @@ struct Open {
 
 struct Declared {
     /// The link that declared it.
-    control: u64,
+    control: LinkId,
     transaction: Arc<Transaction>,
+    is_used: bool,
 }
 
 impl Coordinator {
@@ -48,22 +52,21 @@ impl Coordinator {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a message on the coordinator link `control`. A transaction that is declared with `cross_entity` may touch
-    /// several entities (B-324). May wait for a store.
-    pub(super) fn request(&self, control: u64, message: &Bytes, cross_entity: bool) -> DeliveryState {
+    /// Answers a message on a coordinator link. May wait for a store.
+    pub(super) fn request(&self, control: LinkId, message: &Bytes) -> DeliveryState {
         let request = match read(message) {
             Ok(request) => request,
             Err(fault) => return fault.into(),
         };
         let done = match request {
-            TransactionRequest::Declare(_) => self.declare(control, cross_entity),
+            TransactionRequest::Declare(_) => self.declare(control),
             TransactionRequest::Discharge(discharge) => self.discharge(&discharge.txn_id, discharge.fail),
         };
         done.unwrap_or_else(|error| fault::of(&error).into())
     }
 
-    fn declare(&self, control: u64, cross_entity: bool) -> Result<DeliveryState> {
-        let transaction = Arc::new(self.context.namespace().transaction(cross_entity)?);
+    fn declare(&self, control: LinkId) -> Result<DeliveryState> {
+        let transaction = Arc::new(self.context.namespace().transaction(false)?);
         let mut open = self.open();
         if open.by_id.len() >= AMQP_TRANSACTIONS_MAX {
             let detail = format!(
@@ -74,7 +77,11 @@ impl Coordinator {
         }
         open.last += 1;
         let transaction_id = Bytes::copy_from_slice(&open.last.to_be_bytes());
-        let declared = Declared { control, transaction };
+        let declared = Declared {
+            control,
+            transaction,
+            is_used: false,
+        };
         open.by_id.insert(transaction_id.clone(), declared);
         Ok(DeliveryState::Declared { transaction_id })
     }
@@ -89,20 +96,28 @@ impl Coordinator {
         Ok(DeliveryState::Accepted)
     }
 
-    /// The open transaction of an id.
-    pub(super) fn find(&self, id: &Bytes) -> Result<Arc<Transaction>> {
-        let open = self.open();
-        let declared = open.by_id.get(id).ok_or_else(unknown)?;
+    /// The open transaction of an id, for a link of `session`.
+    pub(super) fn find(&self, id: &Bytes, session: SessionId) -> Result<Arc<Transaction>> {
+        let mut open = self.open();
+        let declared = open.by_id.get_mut(id).ok_or_else(unknown)?;
+        if !declared.is_used && declared.control.session() == session {
+            declared.transaction = Arc::new(self.context.namespace().transaction(true)?);
+        }
+        declared.is_used = true;
         Ok(Arc::clone(&declared.transaction))
     }
 
-    /// The open transaction of an id, for who answers a transfer or a disposition.
-    pub(super) fn transaction(&self, id: &Bytes) -> std::result::Result<Arc<Transaction>, Fault> {
-        self.find(id).map_err(|error| fault::of(&error))
+    /// The same for who answers a transfer or a disposition.
+    pub(super) fn transaction(
+        &self,
+        id: &Bytes,
+        session: SessionId,
+    ) -> std::result::Result<Arc<Transaction>, Fault> {
+        self.find(id, session).map_err(|error| fault::of(&error))
     }
 
     /// A coordinator link is gone: what it declared and did not discharge is undone.
-    pub(super) fn closed(&self, control: u64) {
+    pub(super) fn closed(&self, control: LinkId) {
         let mut gone = Vec::new();
         self.open().by_id.retain(|_, declared| {
             let stays = declared.control != control;

@@ -25,9 +25,8 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use self::reply::Answer;
-pub(super) use self::reply::Reply;
 use self::request::Request;
-use super::call::Call;
+use super::call::{Call, Reply};
 
 /// What is done for a request.
 type Operation = fn(&Request<'_>) -> Result<Answer>;
@@ -68,12 +67,8 @@ pub(super) fn answer(call: &Call) -> Reply {
         );
         return Reply::of(&Error::new(ErrorKind::NotSupported, detail));
     };
-    if let Err(refused) = call.shared.allows(right, &call.node.path) {
+    if let Err(refused) = call.shared.allows(right, &request.place.path) {
         return Reply::refused(&refused);
     }
-    match operation(&request) {
-        Ok(Answer::Body(body)) => Reply::ok(body),
-        Ok(Answer::Nothing) => Reply::no_content(),
-        Err(error) => Reply::of(&error),
-    }
+    reply::reply(operation(&request))
 }

@@ -27,7 +27,7 @@ pub(super) fn delete(request: &Request<'_>) -> Result<Answer> {
         before: Some(request.time("enqueued-time-utc")?),
         limit: Some(count),
     };
-    let removed = request.entity()?.purge(request.call.node.sub_queue, &choice)?;
+    let removed = request.entity()?.purge(request.place.sub_queue, &choice)?;
     if removed == 0 {
         return Ok(Answer::Nothing);
     }

@@ -2,10 +2,9 @@
 //! What a request is answered with.
 
 use oxbus_amqp::codec::{Array, Map, Value};
-use oxbus_model::Error;
+use oxbus_model::Result;
 
-use crate::amqp::fault;
-use crate::sas::Refused;
+use crate::amqp::call::Reply;
 
 /// What an operation found.
 #[derive(Debug)]
@@ -43,57 +42,16 @@ pub(super) fn array(items: Vec<Value>) -> Value {
         .into()
 }
 
-/// An answer, before it is a message.
-#[derive(Debug)]
-pub(in crate::amqp) struct Reply {
-    /// As over HTTP (B-434).
-    pub(in crate::amqp) status: i32,
-    /// For people.
-    pub(in crate::amqp) description: String,
-    /// For programs, of an error.
-    pub(in crate::amqp) condition: Option<&'static str>,
-    /// The value in the body.
-    pub(in crate::amqp) body: Value,
-}
-
-impl Reply {
-    /// Done.
-    pub(in crate::amqp) fn ok(body: Map) -> Self {
-        Self {
-            status: 200,
-            description: "OK".to_owned(),
-            condition: None,
-            body: body.into(),
-        }
-    }
-
-    /// There is nothing.
-    pub(super) fn no_content() -> Self {
-        Self {
+/// The reply that says it.
+pub(super) fn reply(answer: Result<Answer>) -> Reply {
+    match answer {
+        Ok(Answer::Body(body)) => Reply::ok(body),
+        Ok(Answer::Nothing) => Reply {
             status: 204,
             description: "No Content".to_owned(),
             condition: None,
             body: Map::new().into(),
-        }
-    }
-
-    /// It failed.
-    pub(in crate::amqp) fn of(error: &Error) -> Self {
-        Self {
-            status: fault::status(error.kind()),
-            description: error.detail().to_owned(),
-            condition: Some(fault::condition(error.kind())),
-            body: Map::new().into(),
-        }
-    }
-
-    /// The connection may not do that.
-    pub(in crate::amqp) fn refused(refused: &Refused) -> Self {
-        Self {
-            status: refused.status().into(),
-            description: refused.detail(),
-            condition: Some(refused.condition()),
-            body: Map::new().into(),
-        }
+        },
+        Err(error) => Reply::of(&error),
     }
 }

@@ -12,11 +12,13 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, Result, SequenceNumber, Timestamp};
 
 use crate::amqp::call::Call;
+use crate::amqp::node::Place;
 use crate::amqp::token;
 
 /// A request.
 pub(super) struct Request<'a> {
     pub(super) call: &'a Call,
+    pub(super) place: &'a Place,
     operation: String,
     link: Option<String>,
     body: Map,
@@ -30,7 +32,11 @@ pub(super) fn wrong(key: &str, expected: &str) -> Error {
 
 impl<'a> Request<'a> {
     pub(super) fn read(call: &'a Call) -> Result<Self> {
-        let properties = call.properties();
+        let place = call.place.as_ref().ok_or_else(|| {
+            let detail = "a request of management names its entity; attach to entity/$management";
+            Error::new(ErrorKind::InvalidArgument, detail)
+        })?;
+        let properties = call.properties()?;
         let text = |key: &str| properties.get(key).and_then(Value::as_text).map(str::to_owned);
         let body = match call.body() {
             Some(Value::Map(body)) => body,
@@ -39,6 +45,7 @@ impl<'a> Request<'a> {
         };
         Ok(Self {
             call,
+            place,
             operation: text("operation").ok_or_else(|| wrong("the application property operation", "a string"))?,
             link: text("associated-link-name"),
             body,
@@ -119,7 +126,7 @@ impl<'a> Request<'a> {
                 let detail = format!(
                     "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue. \
                      Receive the message again: entity=`{}`",
-                    self.call.node.path
+                    self.place.path
                 );
                 Error::new(ErrorKind::MessageLockLost, detail)
             })
@@ -133,7 +140,7 @@ impl<'a> Request<'a> {
 
     /// The queue, topic or subscription.
     pub(super) fn entity(&self) -> Result<Arc<Queue>> {
-        self.call.context.namespace().entity(&self.call.node.path)
+        self.call.context.namespace().entity(&self.place.path)
     }
 
     /// A receiver that may do what is asked: of the session that the request names, else that of the link it names, else one
@@ -150,23 +157,23 @@ impl<'a> Request<'a> {
 
     /// A receiver of its own.
     pub(super) fn own_receiver(&self, mode: ReceiveMode) -> Result<Receiver> {
-        let node = &self.call.node;
+        let place = self.place;
         let options = ReceiverOptions {
-            sub_queue: node.sub_queue,
-            transfer: node.is_transfer,
+            sub_queue: place.sub_queue,
+            transfer: place.transfer,
             mode,
             ..ReceiverOptions::default()
         };
-        self.call.context.namespace().receiver(&node.path, options)
+        self.call.context.namespace().receiver(&place.path, options)
     }
 
     /// The receiver of the link that the request names, if it is one of this entity.
     fn linked(&self) -> Option<Arc<Receiver>> {
         let receiver = self.call.shared.receiver(self.link.as_deref()?)?;
-        let node = &self.call.node;
-        let is_same = receiver.queue().name().key() == EntityName::key_of(&node.path)
-            && receiver.sub_queue() == node.sub_queue
-            && receiver.is_of_transfer() == node.is_transfer
+        let place = self.place;
+        let is_same = receiver.queue().name().key() == EntityName::key_of(&place.path)
+            && receiver.sub_queue() == place.sub_queue
+            && receiver.is_of_transfer() == place.transfer
             && !receiver.is_closed();
         is_same.then_some(receiver)
     }
@@ -175,11 +182,11 @@ impl<'a> Request<'a> {
     pub(super) fn session(&self) -> Result<Arc<Receiver>> {
         let id = self.text("session-id")?;
         let of_link = self.linked().filter(|receiver| receiver.session_id() == Some(id));
-        let key = EntityName::key_of(&self.call.node.path);
+        let key = EntityName::key_of(&self.place.path);
         of_link.or_else(|| self.call.shared.session(&key, id)).ok_or_else(|| {
             let detail = format!(
                 "The session lock has expired on the MessageSession. Accept a new MessageSession: entity=`{}` session_id=`{id}`",
-                self.call.node.path
+                self.place.path
             );
             Error::new(ErrorKind::SessionLockLost, detail)
         })
@@ -188,7 +195,7 @@ impl<'a> Request<'a> {
     /// The transaction that the request is part of (B-328).
     pub(super) fn transaction(&self) -> Result<Option<Arc<Transaction>>> {
         let id = self.call.transaction.as_ref();
-        id.map(|id| self.call.coordinator().find(id)).transpose()
+        id.map(|(id, session)| self.call.coordinator.find(id, *session)).transpose()
     }
 
     /// Refuses what no transaction can have (B-307).

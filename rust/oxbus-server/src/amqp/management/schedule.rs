@@ -3,7 +3,7 @@
 
 use oxbus_amqp::codec::Value;
 use oxbus_broker::client::Batch;
-use oxbus_model::message::{Fields, MessageId};
+use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::reply::{Answer, array};
@@ -13,15 +13,14 @@ use crate::amqp::message;
 /// Stores messages that wait for their time: all or none. In a transaction their numbers are 0: they are known when it is
 /// committed, and no answer comes then.
 pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
-    let context = &request.call.context;
-    let sender = context.namespace().sender(&request.call.node.path)?;
+    let sender = request.call.context.namespace().sender(&request.place.path)?;
     let mut batch = Batch::new(usize::MAX);
     for entry in request.items("messages")? {
         let bytes = match entry.as_map().and_then(|entry| entry.get("message")) {
             Some(Value::Binary(bytes)) => bytes,
             _ => return Err(wrong("messages", "a list of maps with the binary message")),
         };
-        message::read(bytes, |fields| push(&mut batch, fields, || context.new_id()()))?;
+        message::read(bytes, |fields| push(&mut batch, fields))?;
     }
     if batch.is_empty() {
         return Err(wrong("messages", "a list of at least one map"));
@@ -40,22 +39,18 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
     Ok(Answer::of("sequence-numbers", array(numbers)))
 }
 
-fn push(batch: &mut Batch, fields: &Fields<'_>, new_id: impl Fn() -> oxbus_model::message::AssignedId) -> Result<()> {
+fn push(batch: &mut Batch, fields: &Fields<'_>) -> Result<()> {
     if fields.scheduled_enqueue_time.is_none() {
         let detail = "a message that is scheduled needs a time; set the annotation x-opt-scheduled-enqueue-time to a timestamp";
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
-    let message_id = fields.message_id.unwrap_or_else(|| MessageId::Assigned(new_id()));
-    batch.push(&Fields {
-        message_id: Some(message_id),
-        ..*fields
-    })
+    batch.push(fields)
 }
 
 /// Removes messages before their time: all or none.
 pub(super) fn cancel(request: &Request<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
-    let sender = request.call.context.namespace().sender(&request.call.node.path)?;
+    let sender = request.call.context.namespace().sender(&request.place.path)?;
     sender.cancel_scheduled(&request.numbers()?)?;
     Ok(Answer::done())
 }

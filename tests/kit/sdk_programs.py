@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from oxbus.management import ServiceBusAdministrationClient
 
-SOURCES = Path(__file__).parent
-BUILD = SOURCES.parents[1] / "build" / "amqp"
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "tests" / "amqp"
+BUILD = ROOT / "build" / "amqp"
 """Where packages are installed and programs are built; `make clean` removes it."""
 
 RUN_SECONDS_MAX = 150
