@@ -264,6 +264,10 @@ pub const AMQP_PARTIAL_BYTES_MAX: usize = 2 * MESSAGE_SIZE_BYTES_MAX;
 pub const AMQP_EARLY_BYTES_MAX: usize = 4 << 20;
 /// Deliveries of detached links that a session remembers, so that a late settlement of one is not an error. Ours.
 pub const AMQP_FORGOTTEN_MAX: usize = 4_096;
+/// Transactions of a connection that are declared and not discharged. Ours.
+pub const AMQP_TRANSACTIONS_MAX: usize = 256;
+/// Messages that one request of `$management` removes (B-403).
+pub const AMQP_BATCH_DELETE_MAX: usize = 4_000;
 
 /// Messages that a client may send on a link before the first is answered; told anew as they are answered (B-421). Clients in
 /// use give themselves 10,000.

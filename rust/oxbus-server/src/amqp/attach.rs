@@ -236,7 +236,7 @@ impl Connection {
                 let coordinator = Arc::clone(&self.coordinator);
                 self.jobs.start(move || {
                     // What the client said before it went holds.
-                    settle_all(&receiver, &coordinator, settles);
+                    settle_all(&receiver, (&coordinator, id.session()), settles);
                     if receiver.mode() == ReceiveMode::PeekLock && !unsent.is_empty() {
                         let keys: Vec<SettleKey> = unsent
                             .iter()
@@ -257,6 +257,13 @@ impl Connection {
                 // A session that waits is dropped with its place, maybe after a look that is under way.
                 self.jobs.start(move || {
                     drop(opening);
+                    Done::Nothing
+                });
+            }
+            Kind::Coordinator => {
+                let coordinator = Arc::clone(&self.coordinator);
+                self.jobs.start(move || {
+                    coordinator.closed(id);
                     Done::Nothing
                 });
             }

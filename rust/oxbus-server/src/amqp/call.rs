@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::{Field, Map, Reader, Symbol, Value};
+use oxbus_amqp::engine::SessionId;
 use oxbus_amqp::message::{
     MessageId, Properties, Sections, put_application_properties, put_value_body, read_map, read_value_body,
 };
@@ -13,6 +14,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use super::fault;
 use super::node::Place;
 use super::shared::Shared;
+use super::transactions::Coordinator;
 use crate::front::Context;
 use crate::sas::Refused;
 
@@ -25,6 +27,9 @@ pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
     pub(super) message: Bytes,
     pub(super) sections: Sections,
+    /// The transaction that it is part of, and the session it came over (B-328).
+    pub(super) transaction: Option<(Bytes, SessionId)>,
+    pub(super) coordinator: Arc<Coordinator>,
 }
 
 /// An answer.

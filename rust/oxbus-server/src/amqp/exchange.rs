@@ -19,15 +19,36 @@ use super::{cbs, management};
 impl Connection {
     /// Has a request answered. That it came is said at once; what became of it says the answer.
     pub(super) fn request(&mut self, node: &Node, incoming: Incoming) {
-        let Incoming { link, id, message, .. } = incoming;
+        let Incoming {
+            link,
+            id,
+            message,
+            state,
+            ..
+        } = incoming;
+        let transaction = match state {
+            Some(DeliveryState::Transactional { transaction_id, .. }) => Some((transaction_id, link.session())),
+            _ => None,
+        };
         if let Some(id) = id {
-            self.engine.answer(id, DeliveryState::Accepted);
+            let accepted = DeliveryState::Accepted;
+            self.engine.answer(
+                id,
+                match &transaction {
+                    Some((transaction_id, _)) => DeliveryState::Transactional {
+                        transaction_id: transaction_id.clone(),
+                        outcome: Some(Box::new(accepted)),
+                    },
+                    None => accepted,
+                },
+            );
         }
         let place = match node {
             Node::Management(place) => Some(place.clone()),
             Node::Cbs | Node::Entity(_) => None,
         };
         let (context, shared) = (self.context.clone(), Arc::clone(&self.shared));
+        let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move || {
             let (reply, standard) = match Sections::scan(&message) {
                 Ok(sections) => {
@@ -38,6 +59,8 @@ impl Connection {
                         shared,
                         message,
                         sections,
+                        transaction,
+                        coordinator,
                     };
                     let reply = if call.place.is_none() {
                         cbs::answer(&call)
@@ -119,6 +142,6 @@ impl Connection {
         let Some(id) = incoming.id else { return };
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs
-            .start(move || Done::Coordinated(id, coordinator.request(&incoming.message)));
+            .start(move || Done::Coordinated(id, coordinator.request(incoming.link, &incoming.message)));
     }
 }

@@ -70,7 +70,7 @@ impl Connection {
 /// Stores one message, or one batch; the outcome for the client.
 fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incoming) -> DeliveryState {
     if let Some(DeliveryState::Transactional { transaction_id, .. }) = &incoming.state {
-        let transaction = match coordinator.transaction(transaction_id) {
+        let transaction = match coordinator.transaction(transaction_id, incoming.link.session()) {
             Ok(transaction) => transaction,
             Err(fault) => return fault.into(),
         };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use oxbus_amqp::codec::{Map, Value as AmqpValue};
-use oxbus_amqp::engine::{DeliveryId, LinkId, Settle};
+use oxbus_amqp::engine::{DeliveryId, LinkId, SessionId, Settle};
 use oxbus_amqp::performative::{DeliveryState, Fault, Modified};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, Settlement};
@@ -53,7 +53,7 @@ impl Connection {
         let receiver = Arc::clone(&receives.receiver);
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs
-            .start(move || Done::Settled(id, settle_all(&receiver, &coordinator, settles)));
+            .start(move || Done::Settled(id, settle_all(&receiver, (&coordinator, id.session()), settles)));
         true
     }
 
@@ -78,7 +78,7 @@ impl Connection {
 /// Settles in the order of the client, neighbours that are complete together. What the client waits for is answered.
 pub(super) fn settle_all(
     receiver: &Receiver,
-    coordinator: &Coordinator,
+    coordinator: (&Coordinator, SessionId),
     settles: Vec<Settle>,
 ) -> Vec<(DeliveryId, DeliveryState)> {
     let mut answers = Vec::with_capacity(settles.len());
@@ -133,7 +133,12 @@ fn complete(
 }
 
 /// Settles one message; the outcome that the client is told: of the type that it asked for, or an error.
-fn settle_one(receiver: &Receiver, coordinator: &Coordinator, at: SettleKey, state: DeliveryState) -> DeliveryState {
+fn settle_one(
+    receiver: &Receiver,
+    (coordinator, session): (&Coordinator, SessionId),
+    at: SettleKey,
+    state: DeliveryState,
+) -> DeliveryState {
     match state {
         DeliveryState::Released => {
             // Never used: nothing is charged.
@@ -144,7 +149,7 @@ fn settle_one(receiver: &Receiver, coordinator: &Coordinator, at: SettleKey, sta
             transaction_id,
             outcome,
         } => {
-            let transaction = match coordinator.transaction(&transaction_id) {
+            let transaction = match coordinator.transaction(&transaction_id, session) {
                 Ok(transaction) => transaction,
                 Err(fault) => return fault.into(),
             };

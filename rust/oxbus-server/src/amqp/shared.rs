@@ -82,6 +82,13 @@ impl Shared {
         guard(&self.receivers).get(link_name).cloned()
     }
 
+    /// The receiver of a session that a link of the connection holds.
+    pub(super) fn session(&self, entity_key: &str, id: &str) -> Option<Arc<Receiver>> {
+        let receivers = guard(&self.receivers);
+        let holds = |it: &&Arc<Receiver>| it.session_id() == Some(id) && it.queue().name().key() == entity_key;
+        receivers.values().find(holds).cloned()
+    }
+
     pub(super) fn opened(&self, link_name: &str, receiver: &Arc<Receiver>) {
         guard(&self.receivers).insert(link_name.to_owned(), Arc::clone(receiver));
     }
