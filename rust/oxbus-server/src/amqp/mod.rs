@@ -35,6 +35,9 @@ mod timers;
 mod token;
 mod transactions;
 
+#[cfg(test)]
+mod tests;
+
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::front::{Context, Peer};
