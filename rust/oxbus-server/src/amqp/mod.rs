@@ -26,6 +26,7 @@ mod management;
 mod message;
 mod node;
 mod receives;
+mod runs;
 mod sasl;
 mod sends;
 mod sessions;
