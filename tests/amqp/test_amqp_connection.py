@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from azure.servicebus import ServiceBusClient as SdkClient
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.exceptions import (
-    ServiceBusAuthenticationError,
-    ServiceBusAuthorizationError,
-    ServiceBusError,
-)
+from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusAuthorizationError, ServiceBusError
 from oxbus.management import AccessRights, AuthorizationRule
 from oxbus.server import serve
 from signatures import token
