@@ -207,7 +207,8 @@ impl TableBuilder {
         let fields = Fields::decode(shown.record.in_memory().expect("what is handed out is in memory"))?;
         match fields.body {
             Body::Data(bytes) if shown.with_body => self.body.append_value(bytes),
-            Body::Data(_) | Body::Null => self.body.append_null(),
+            body @ Body::Sections(_) if shown.with_body => self.body.append_value(body.data()),
+            Body::Data(_) | Body::Null | Body::Sections(_) => self.body.append_null(),
         }
         match fields.message_id {
             Some(MessageId::Given(id)) => self.message_id.append_value(id),

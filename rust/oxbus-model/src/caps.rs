@@ -233,6 +233,84 @@ pub const BULK_CLOCK_SKEW_MS: u64 = 60_000;
 /// Idle connections that a client keeps. Ours.
 pub const BULK_IDLE_CONNECTIONS_MAX: usize = 16;
 
+/// Levels of lists, maps, arrays and descriptors in one AMQP value. Bounds the stack of a decode. Ours: clients write up to six.
+pub const AMQP_NESTING_MAX: u32 = 32;
+/// Values in one AMQP value that is decoded, those within lists and maps included. Bounds its memory to 40 bytes each. Ours.
+pub const AMQP_VALUES_MAX: u32 = 65_536;
+/// Bytes of a delivery tag (AMQP 1.0, part 2, 2.8.7).
+pub const AMQP_TAG_BYTES_MAX: usize = 32;
+/// Smallest largest frame that a peer may ask for, in bytes (AMQP 1.0, part 2, 2.8.14).
+pub const AMQP_FRAME_BYTES_MIN: u32 = 512;
+/// Bytes of a frame that a server takes: as the service announces it.
+pub const AMQP_FRAME_BYTES_MAX: u32 = 65_536;
+/// Largest channel number: one less than the sessions of a connection. Ours.
+pub const AMQP_CHANNEL_MAX: u16 = 1_999;
+/// Largest handle: one less than the links of a session. Ours.
+pub const AMQP_HANDLE_MAX: u32 = 1_023;
+/// Links of a connection. Ours.
+pub const AMQP_LINKS_MAX: usize = 4_096;
+/// Transfer frames that a session may send before the server says that it has read some. Ours.
+pub const AMQP_WINDOW_FRAMES: u32 = 5_000;
+/// Idle time-out that a server announces, in milliseconds, as the service does: a connection from which nothing came for twice
+/// as long is closed (AMQP 1.0, part 2, 2.4.5: announce half of it).
+pub const AMQP_IDLE_MS: u32 = 240_000;
+/// Shortest idle time-out of a client, in milliseconds. Ours: a shorter one would have a server send nothing but empty frames.
+pub const AMQP_IDLE_MS_MIN: u32 = 100;
+/// Milliseconds from the first byte of a connection, or its lack, to its `open` (B-409: 20 s).
+pub const AMQP_HANDSHAKE_MS_MAX: u64 = 20_000;
+/// Milliseconds that a server waits for the answer to its `close`. Ours.
+pub const AMQP_CLOSE_MS_MAX: u64 = 5_000;
+/// Bytes that wait for a client to read them, beyond which the server takes no further frame of it. Ours.
+pub const AMQP_OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// Deliveries of a connection that the server has not answered, beyond which it takes no further frame. Ours: more than the
+/// 10,000 credits that clients give themselves.
+pub const AMQP_UNANSWERED_MAX: u32 = 16_384;
+/// Deliveries to a session that its client has not settled. Ours: more than a client may prefetch.
+pub const AMQP_UNSETTLED_MAX: u32 = 65_536;
+/// Bytes of unfinished deliveries of a connection: two of the largest. Ours.
+pub const AMQP_PARTIAL_BYTES_MAX: usize = 2 * MESSAGE_SIZE_BYTES_MAX;
+/// Bytes of deliveries on links of a connection whose attach is not answered yet. Ours.
+pub const AMQP_EARLY_BYTES_MAX: usize = 4 << 20;
+/// Deliveries of detached links that a session remembers, so that a late settlement of one is not an error. Ours.
+pub const AMQP_FORGOTTEN_MAX: usize = 4_096;
+/// Transactions of a connection that are declared and not discharged. Ours.
+pub const AMQP_TRANSACTIONS_MAX: usize = 256;
+/// Messages that one request of `$management` removes (B-403).
+pub const AMQP_BATCH_DELETE_MAX: usize = 4_000;
+
+/// Messages that a client may send on a link before the first is answered; told anew as they are answered (B-421). Clients in
+/// use give themselves 10,000.
+pub const AMQP_LINK_CREDIT: u32 = 1_000;
+/// Requests that a client may send on a link before the first is taken up. Ours.
+pub const AMQP_REQUEST_CREDIT: u32 = 100;
+/// Bytes of messages of a connection that wait to be stored, beyond which the server takes no further frame of it. Ours: as
+/// much as the unfinished deliveries of a connection may have.
+pub const AMQP_QUEUED_BYTES_MAX: usize = AMQP_PARTIAL_BYTES_MAX;
+/// Bytes that a connection reads at a time. Ours: the largest frame.
+pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
+/// Calls of the broker that one connection has on threads at a time; further ones wait. Ours: a quarter of the threads.
+pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
+/// Messages that a link takes from its entity at a time. Ours: then it is the turn of other links of the connection.
+pub const AMQP_LOOK_MESSAGES: usize = 128;
+/// Scopes for which a connection may have tokens. Ours: one for each of the links it may use at once.
+pub const AMQP_CLAIMS_MAX: usize = 1_024;
+/// Answers of a link that wait for credit; further ones are dropped, as the client reads none. Ours.
+pub const AMQP_REPLIES_MAX: usize = 256;
+/// Milliseconds until a token must have been put to `$cbs` (B-409).
+pub const AMQP_TOKEN_MS_MAX: u64 = 20_000;
+/// Milliseconds until the first link of a connection (B-410).
+pub const AMQP_FIRST_LINK_MS_MAX: u64 = 60_000;
+/// Milliseconds after the last link of a connection (B-410).
+pub const AMQP_WITHOUT_LINK_MS_MAX: u64 = 300_000;
+/// Milliseconds without use after which a link is detached (B-411).
+pub const AMQP_LINK_IDLE_MS_MAX: u64 = 600_000;
+/// Milliseconds that a client waits for the next session when it names no time (B-196).
+pub const AMQP_ACCEPT_MS_DEFAULT: u64 = 65_000;
+/// Longest wait for the next session, in milliseconds. Ours.
+pub const AMQP_ACCEPT_MS_MAX: u64 = 3_600_000;
+/// Milliseconds between the end of a session's lock and the end of its link. The service takes some seconds (B-201).
+pub const AMQP_SESSION_LOST_MS: u64 = 4_000;
+
 /// Authorization rules of a namespace, and of an entity (B-046).
 pub const AUTHORIZATION_RULES_MAX: usize = 12;
 /// Characters of the name of an authorization rule. Azure's own limit of such names.
@@ -290,44 +368,3 @@ pub const ATOM_DEPTH_MAX: usize = 32;
 pub const ATOM_ELEMENTS_MAX: usize = 4_096;
 /// Entities in a page of a list (B-457).
 pub const ATOM_PAGE_MAX: usize = 100;
-
-/// Levels of lists, maps, arrays and descriptors in one AMQP value. Bounds the stack of a decode. Ours: clients write up to six.
-pub const AMQP_NESTING_MAX: u32 = 32;
-/// Values in one AMQP value that is decoded, those within lists and maps included. Bounds its memory to 40 bytes each. Ours.
-pub const AMQP_VALUES_MAX: u32 = 65_536;
-/// Bytes of a delivery tag (AMQP 1.0, part 2, 2.8.7).
-pub const AMQP_TAG_BYTES_MAX: usize = 32;
-/// Smallest largest frame that a peer may ask for, in bytes (AMQP 1.0, part 2, 2.8.14).
-pub const AMQP_FRAME_BYTES_MIN: u32 = 512;
-/// Bytes of a frame that a server takes: as the service announces it.
-pub const AMQP_FRAME_BYTES_MAX: u32 = 65_536;
-/// Largest channel number: one less than the sessions of a connection. Ours.
-pub const AMQP_CHANNEL_MAX: u16 = 1_999;
-/// Largest handle: one less than the links of a session. Ours.
-pub const AMQP_HANDLE_MAX: u32 = 1_023;
-/// Links of a connection. Ours.
-pub const AMQP_LINKS_MAX: usize = 4_096;
-/// Transfer frames that a session may send before the server says that it has read some. Ours.
-pub const AMQP_WINDOW_FRAMES: u32 = 5_000;
-/// Idle time-out that a server announces, in milliseconds, as the service does: a connection from which nothing came for twice
-/// as long is closed (AMQP 1.0, part 2, 2.4.5: announce half of it).
-pub const AMQP_IDLE_MS: u32 = 240_000;
-/// Shortest idle time-out of a client, in milliseconds. Ours: a shorter one would have a server send nothing but empty frames.
-pub const AMQP_IDLE_MS_MIN: u32 = 100;
-/// Milliseconds from the first byte of a connection, or its lack, to its `open` (B-409: 20 s).
-pub const AMQP_HANDSHAKE_MS_MAX: u64 = 20_000;
-/// Milliseconds that a server waits for the answer to its `close`. Ours.
-pub const AMQP_CLOSE_MS_MAX: u64 = 5_000;
-/// Bytes that wait for a client to read them, beyond which the server takes no further frame of it. Ours.
-pub const AMQP_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Deliveries of a connection that the server has not answered, beyond which it takes no further frame. Ours: more than the
-/// 10,000 credits that clients give themselves.
-pub const AMQP_UNANSWERED_MAX: u32 = 16_384;
-/// Deliveries to a session that its client has not settled. Ours: more than a client may prefetch.
-pub const AMQP_UNSETTLED_MAX: u32 = 65_536;
-/// Bytes of unfinished deliveries of a connection: two of the largest. Ours.
-pub const AMQP_PARTIAL_BYTES_MAX: usize = 2 * MESSAGE_SIZE_BYTES_MAX;
-/// Bytes of deliveries on links of a connection whose attach is not answered yet. Ours.
-pub const AMQP_EARLY_BYTES_MAX: usize = 4 << 20;
-/// Deliveries of detached links that a session remembers, so that a late settlement of one is not an error. Ours.
-pub const AMQP_FORGOTTEN_MAX: usize = 4_096;

@@ -21,7 +21,7 @@ impl ServiceBusReceivedMessage {
         let record = message.record().expect("a received message is stored");
         let Body::Data(body) = Fields::decode(record).or_raise()?.body else {
             return Err(PyBufferError::new_err(
-                "the message has no body; look at its body_type first",
+                "the message has no body, or one that another SDK sent in parts; look at its body_type, or take bytes(message)",
             ));
         };
         let len = ffi::Py_ssize_t::try_from(body.len()).expect("a record has at most 4 GiB");

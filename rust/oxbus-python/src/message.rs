@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxbus_model::Timestamp;
-use oxbus_model::message::{AssignedId, Body, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
+use oxbus_model::message::{
+    AssignedId, Body, BodyKind, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch,
+};
 use oxbus_store::{Record, Stored};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -414,6 +416,7 @@ impl ServiceBusMessage {
             let bytes = self.with_fields(py, |fields| {
                 Ok(match fields.body {
                     Body::Data(bytes) => Some(PyBytes::new(py, bytes)),
+                    Body::Sections(_) => Some(PyBytes::new(py, &fields.body.data())),
                     Body::Null => None,
                 })
             })?;
@@ -425,11 +428,16 @@ impl ServiceBusMessage {
 
     #[getter]
     fn body_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let is_null = match &self.content {
-            Content::Outgoing(outgoing) => matches!(outgoing.body, OutgoingBody::Null),
-            Content::Stored(record) => Fields::decode(record).or_raise()?.body == Body::Null,
+        let kind = match &self.content {
+            Content::Outgoing(outgoing) if matches!(outgoing.body, OutgoingBody::Null) => BodyKind::Value,
+            Content::Outgoing(_) => BodyKind::Data,
+            Content::Stored(record) => Fields::decode(record).or_raise()?.body.kind(),
         };
-        imports::body_type(py)?.getattr(if is_null { "VALUE" } else { "DATA" })
+        imports::body_type(py)?.getattr(match kind {
+            BodyKind::Data => "DATA",
+            BodyKind::Sequence => "SEQUENCE",
+            BodyKind::Value => "VALUE",
+        })
     }
 
     #[getter]
@@ -519,13 +527,13 @@ impl ServiceBusMessage {
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.with_fields(py, |fields| Ok(PyBytes::new(py, fields.body.bytes())))
+        self.with_fields(py, |fields| Ok(PyBytes::new(py, &fields.body.data())))
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         self.with_fields(py, |fields| match fields.body {
             Body::Null => Ok("None".to_owned()),
-            Body::Data(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+            body => Ok(String::from_utf8_lossy(&body.data()).into_owned()),
         })
     }
 

@@ -300,9 +300,9 @@ fn as_new(record: &Record, forgets_number: bool) -> Result<Record> {
         return Ok(encode(&fields));
     };
     let mut kept = PropertiesBuilder::default();
-    for (name, value) in properties.iter() {
+    for (name, value) in properties.entries() {
         if name != DEAD_LETTER_REASON && name != DEAD_LETTER_DESCRIPTION {
-            kept.push(name, value);
+            kept.push_raw(name, value);
         }
     }
     fields.application_properties = Some(kept.properties());

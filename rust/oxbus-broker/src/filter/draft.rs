@@ -2,7 +2,7 @@
 //! The copy of a message while an action changes it.
 
 use oxbus_model::Timestamp;
-use oxbus_model::message::{Fields, MessageId, PropertiesBuilder, Value, check_key_length};
+use oxbus_model::message::{Fields, MessageId, Properties, PropertiesBuilder, Raw, Value, check_key_length};
 use oxbus_model::rules::OwnedValue;
 use oxbus_store::Record;
 
@@ -22,6 +22,13 @@ pub(super) struct Draft<'a, 'm> {
     due: Option<Timestamp>,
     /// Application properties as they are now.
     properties: Vec<(String, OwnedValue)>,
+}
+
+/// What no action changed keeps the type that only AMQP has (B-429).
+fn as_it_came<'a>(arrived: Option<Properties<'a>>, name: &str, value: Value<'a>) -> Raw<'a> {
+    let mut entries = arrived.into_iter().flat_map(Properties::entries);
+    let same = entries.find(|(known, raw)| *known == name && matches!(raw, Raw::Amqp(_)) && raw.plain() == value);
+    same.map_or(Raw::Plain(value), |(_, raw)| raw)
 }
 
 impl<'a, 'm> Draft<'a, 'm> {
@@ -98,9 +105,10 @@ impl<'a, 'm> Draft<'a, 'm> {
     /// The copy as a store keeps it, with one more application property in place of any of that name.
     pub(super) fn record(&self, (name, value): (&str, Value<'_>)) -> Record {
         let mut builder = PropertiesBuilder::default();
+        let arrived = self.arrived.fields().application_properties;
         for (known, stored) in &self.properties {
             if known != name {
-                builder.push(known, stored.as_value());
+                builder.push_raw(known, as_it_came(arrived, known, stored.as_value()));
             }
         }
         builder.push(name, value);

@@ -4,29 +4,36 @@
 //! [`Fields`] borrows: it is what a sender hands in and what a reader gets back, without copies.
 //!
 //! ```text
-//! 0      format 4 bits = 1 | body kind 4 bits
+//! 0      format 4 bits = 1 | AMQP part there 1 bit | body kind 3 bits
 //! 1..3   presence, u16 little-endian: one bit per field below, in this order
 //! then   message id assigned by the sender 16 bytes · message id · session id · partition key · subject ·
 //!        correlation id · content type · to · reply to · reply-to session id          each: varint length, UTF-8
 //!        time to live varint ms · scheduled enqueue time varint ms
 //!        application properties: varint length, bytes (see `properties`) · enqueued sequence number varint ·
 //!        hops varint · dead-letter source: varint length, UTF-8
-//! rest   body
+//!        AMQP part: varint length, bytes
+//! rest   body: bytes · nothing · AMQP sections
 //! ```
 //!
 //! Holds always: `decode(encode(fields)) == fields`.
 
 mod id;
 pub mod properties;
+mod sections;
+
+use std::borrow::Cow;
 
 pub use id::{AssignedId, MessageId};
-pub use properties::{Properties, PropertiesBuilder, Value};
+pub use properties::{Properties, PropertiesBuilder, Raw, Value};
+pub use sections::BodyKind;
 
 use crate::caps::KEY_CHARS_MAX;
 use crate::varint::{self, Reader};
 use crate::{Error, ErrorKind, Result, SequenceNumber, Timestamp};
 
 const FORMAT: u8 = 1;
+/// Bit of the first byte: there is an AMQP part.
+const HAS_AMQP: u8 = 1 << 3;
 
 /// The body of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub enum Body<'a> {
     Data(&'a [u8]),
     /// No body: an AMQP null value.
     Null,
+    /// Any other body, and a footer, as AMQP 1.0 writes them: sections whose descriptors have one byte (B-428).
+    Sections(&'a [u8]),
 }
 
 impl Default for Body<'_> {
@@ -44,11 +53,29 @@ impl Default for Body<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// The bytes of a data body; none for null.
+    /// The bytes that are kept: those of a data body, sections as they are, none for null.
     pub fn bytes(self) -> &'a [u8] {
         match self {
-            Self::Data(bytes) => bytes,
+            Self::Data(bytes) | Self::Sections(bytes) => bytes,
             Self::Null => &[],
+        }
+    }
+
+    /// What a reader sees who knows no AMQP: the data, several sections joined, or the text or the bytes of a value.
+    pub fn data(self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Data(bytes) => Cow::Borrowed(bytes),
+            Self::Null => Cow::Borrowed(&[]),
+            Self::Sections(sections) => Cow::Owned(sections::data(sections)),
+        }
+    }
+
+    /// What it is made of.
+    pub fn kind(self) -> BodyKind {
+        match self {
+            Self::Data(_) => BodyKind::Data,
+            Self::Null => BodyKind::Value,
+            Self::Sections(sections) => sections::kind(sections),
         }
     }
 }
@@ -88,6 +115,9 @@ pub struct Fields<'a> {
     pub hops: Option<u8>,
     /// The entity out of whose dead-letter queue it was forwarded (B-264).
     pub dead_letter_source: Option<&'a str>,
+    /// What only AMQP has, as it writes it: annotations of the sender, properties that have no field here. Empty when there is
+    /// none.
+    pub amqp: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
@@ -136,6 +166,7 @@ impl<'a> Fields<'a> {
             && self.enqueued_number.is_none()
             && self.hops.is_none()
             && self.dead_letter_source.is_none()
+            && self.amqp.is_empty()
     }
 
     fn texts(&self) -> [(u16, Option<&'a str>); 9] {
@@ -175,6 +206,9 @@ impl<'a> Fields<'a> {
         len += self
             .dead_letter_source
             .map_or(0, |text| varint::len(text.len() as u64) + text.len());
+        if !self.amqp.is_empty() {
+            len += varint::len(self.amqp.len() as u64) + self.amqp.len();
+        }
         len + self
             .application_properties
             .map_or(0, |it| varint::len(it.as_bytes().len() as u64) + it.as_bytes().len())
@@ -189,7 +223,9 @@ impl<'a> Fields<'a> {
         let (body_kind, body) = match self.body {
             Body::Data(bytes) => (0, bytes),
             Body::Null => (1, &[][..]),
+            Body::Sections(sections) => (2, sections),
         };
+        let amqp = if self.amqp.is_empty() { 0 } else { HAS_AMQP };
         let mut at = 3;
         let mut presence = 0u16;
         if let Some(MessageId::Assigned(id)) = self.message_id {
@@ -200,7 +236,7 @@ impl<'a> Fields<'a> {
         if !self.is_plain() {
             at = self.encode_details(out, at, &mut presence);
         }
-        out[0] = FORMAT << 4 | body_kind;
+        out[0] = FORMAT << 4 | amqp | body_kind;
         out[1..3].copy_from_slice(&presence.to_le_bytes());
         out[at..].copy_from_slice(body);
     }
@@ -236,6 +272,9 @@ impl<'a> Fields<'a> {
         if let Some(source) = self.dead_letter_source {
             *presence |= 1 << 15;
             at = varint::put_bytes(out, at, source.as_bytes());
+        }
+        if !self.amqp.is_empty() {
+            at = varint::put_bytes(out, at, self.amqp);
         }
         at
     }
@@ -297,9 +336,13 @@ impl<'a> Fields<'a> {
         if has(15) {
             fields.dead_letter_source = Some(reader.text()?);
         }
-        fields.body = match head & 0xf {
+        if head & HAS_AMQP != 0 {
+            fields.amqp = reader.bytes()?;
+        }
+        fields.body = match head & 0x7 {
             0 => Body::Data(reader.0),
             1 if reader.0.is_empty() => Body::Null,
+            2 => Body::Sections(reader.0),
             _ => return None,
         };
         Some(fields)

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! entry = varint key length, key UTF-8, type u8, value
-//! value = null · bool u8 · int i64 · double f64 · text (varint length) · bytes (varint length) · uuid 16 · time i64 ms
+//! value = null · bool u8 · int i64 · double f64 · text (varint length) · bytes (varint length) · uuid 16 · time i64 ms ·
+//!         AMQP (varint length): a value of a type that only AMQP 1.0 has, as that writes it
 //! ```
 //! Keys are unique; the order is that of insertion.
 
+use super::sections::nearest;
 use crate::varint::{self, Reader};
 
 /// A property value.
@@ -30,6 +32,25 @@ pub enum Value<'a> {
     Time(i64),
 }
 
+/// A property value as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Raw<'a> {
+    /// One of the model.
+    Plain(Value<'a>),
+    /// One that AMQP 1.0 encoded, with its constructor.
+    Amqp(&'a [u8]),
+}
+
+impl<'a> Raw<'a> {
+    /// The value itself, or the nearest one of the model.
+    pub fn plain(self) -> Value<'a> {
+        match self {
+            Self::Plain(value) => value,
+            Self::Amqp(encoded) => nearest(encoded),
+        }
+    }
+}
+
 /// Encoded properties, checked to be well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties<'a>(&'a [u8]);
@@ -49,8 +70,13 @@ impl<'a> Properties<'a> {
         self.0
     }
 
-    /// Key and value, in order of insertion.
+    /// Key and value, in order of insertion. A value of a type that only AMQP has shows as the nearest one.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        self.entries().map(|(key, raw)| (key, raw.plain()))
+    }
+
+    /// Key and value as they are kept, in order of insertion.
+    pub fn entries(self) -> impl Iterator<Item = (&'a str, Raw<'a>)> {
         let mut reader = Reader(self.0);
         std::iter::from_fn(move || entry(&mut reader))
     }
@@ -61,7 +87,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-fn entry<'a>(reader: &mut Reader<'a>) -> Option<(&'a str, Value<'a>)> {
+fn entry<'a>(reader: &mut Reader<'a>) -> Option<(&'a str, Raw<'a>)> {
     let key = reader.text()?;
     let kind = reader.take(1)?[0];
     let mut eight = || reader.take(8)?.try_into().ok();
@@ -74,9 +100,10 @@ fn entry<'a>(reader: &mut Reader<'a>) -> Option<(&'a str, Value<'a>)> {
         5 => Value::Bytes(reader.bytes()?),
         6 => Value::Uuid(reader.take(16)?.try_into().ok()?),
         7 => Value::Time(i64::from_le_bytes(eight()?)),
+        8 => return Some((key, Raw::Amqp(reader.bytes()?))),
         _ => return None,
     };
-    Some((key, value))
+    Some((key, Raw::Plain(value)))
 }
 
 /// Writes properties.
@@ -106,18 +133,30 @@ impl PropertiesBuilder {
         }
     }
 
+    /// Appends an entry as it was kept, whose key is not there yet.
+    pub fn push_raw(&mut self, key: &str, value: Raw<'_>) {
+        match value {
+            Raw::Plain(value) => self.push(key, value),
+            Raw::Amqp(encoded) => {
+                self.text(key.as_bytes());
+                self.0.push(8);
+                self.text(encoded);
+            }
+        }
+    }
+
     /// `stored` with `changes` added or put in place of entries of the same key (B-166).
     pub fn merge<'a>(stored: Option<Properties<'a>>, changes: &[(&'a str, Value<'a>)]) -> Self {
-        let mut entries: Vec<(&str, Value<'_>)> = stored.into_iter().flat_map(Properties::iter).collect();
+        let mut entries: Vec<(&str, Raw<'_>)> = stored.into_iter().flat_map(Properties::entries).collect();
         for &(key, value) in changes {
             match entries.iter_mut().find(|(name, _)| *name == key) {
-                Some(entry) => entry.1 = value,
-                None => entries.push((key, value)),
+                Some(entry) => entry.1 = Raw::Plain(value),
+                None => entries.push((key, Raw::Plain(value))),
             }
         }
         let mut builder = Self::default();
         for (key, value) in entries {
-            builder.push(key, value);
+            builder.push_raw(key, value);
         }
         builder
     }

@@ -14,6 +14,7 @@ fn value() -> impl Strategy<Value = OwnedValue> {
         any::<Vec<u8>>().prop_map(OwnedValue::Bytes),
         any::<[u8; 16]>().prop_map(OwnedValue::Uuid),
         any::<i64>().prop_map(OwnedValue::Time),
+        any::<Vec<u8>>().prop_map(OwnedValue::Amqp),
     ]
 }
 
@@ -27,11 +28,13 @@ enum OwnedValue {
     Bytes(Vec<u8>),
     Uuid([u8; 16]),
     Time(i64),
+    Amqp(Vec<u8>),
 }
 
 impl OwnedValue {
-    fn borrow(&self) -> Value<'_> {
-        match self {
+    fn borrow(&self) -> Raw<'_> {
+        Raw::Plain(match self {
+            Self::Amqp(it) => return Raw::Amqp(it),
             Self::Null => Value::Null,
             Self::Bool(it) => Value::Bool(*it),
             Self::Int(it) => Value::Int(*it),
@@ -40,7 +43,7 @@ impl OwnedValue {
             Self::Bytes(it) => Value::Bytes(it),
             Self::Uuid(it) => Value::Uuid(*it),
             Self::Time(it) => Value::Time(*it),
-        }
+        })
     }
 }
 
@@ -53,7 +56,8 @@ fn encoded(fields: &Fields<'_>) -> Vec<u8> {
 proptest! {
     #[test]
     fn what_is_written_is_read_back(
-        body in of(any::<Vec<u8>>()),
+        body in of((any::<bool>(), any::<Vec<u8>>())),
+        amqp: Vec<u8>,
         id in of(prop_oneof![".{0,20}".prop_map(Ok), any::<[u8; 16]>().prop_map(Err)]),
         texts in any::<[Option<String>; 8]>(),
         ttl: Option<u64>,
@@ -65,10 +69,10 @@ proptest! {
     ) {
         let mut builder = PropertiesBuilder::default();
         for (key, value) in properties.iter().flatten() {
-            builder.push(key, value.borrow());
+            builder.push_raw(key, value.borrow());
         }
         let fields = Fields {
-            body: body.as_deref().map_or(Body::Null, Body::Data),
+            body: body.as_ref().map_or(Body::Null, |(is_data, bytes)| if *is_data { Body::Data(bytes) } else { Body::Sections(bytes) }),
             message_id: id.as_ref().map(|id| match id {
                 Ok(text) => MessageId::Given(text),
                 Err(bytes) => MessageId::Assigned(AssignedId(*bytes)),
@@ -87,12 +91,13 @@ proptest! {
             enqueued_number: number.map(SequenceNumber),
             hops,
             dead_letter_source: source.as_deref(),
+            amqp: &amqp,
         };
         let bytes = encoded(&fields);
         let read = Fields::decode(&bytes).expect("just written");
         prop_assert_eq!(read, fields);
         for (key, value) in properties.iter().flatten() {
-            prop_assert_eq!(builder.properties().get(key), Some(value.borrow()));
+            prop_assert_eq!(builder.properties().get(key), Some(value.borrow().plain()));
         }
     }
 

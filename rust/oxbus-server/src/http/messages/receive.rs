@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `POST` and `DELETE /{entity}/messages/head`: the next message, locked or gone (B-443, B-444).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,7 +110,10 @@ fn answer(mut taken: Taken, is_locked: bool, place: &str) -> ModelResult<Answer>
         token,
         is_deferred: claimed.deferred,
     };
-    let mut answer = Response::new(Full::new(Bytes::copy_from_slice(fields.body.bytes())));
+    let mut answer = Response::new(Full::new(match fields.body.data() {
+        Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+        Cow::Owned(bytes) => bytes.into(),
+    }));
     *answer.status_mut() = if is_locked { StatusCode::CREATED } else { StatusCode::OK };
     let headers = answer.headers_mut();
     if let Some(properties) = fields.application_properties {

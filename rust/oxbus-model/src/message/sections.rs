@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bodies that are kept as AMQP 1.0 writes them, and values of types that only AMQP has.
+//!
+//! They go back byte for byte (B-428, B-429). Here they are read just as far as those need it who know no AMQP: a filter, a
+//! program in process, a table. What is not understood shows as bytes, and never fails.
+//!
+//! Sections of a body have descriptors of one byte: whoever keeps a body writes them so.
+
+use super::properties::Value;
+
+const DATA: u8 = 0x75;
+const SEQUENCE: u8 = 0x76;
+const VALUE: u8 = 0x77;
+/// .NET ticks, of 100 ns, between the year 1 and 1970.
+const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
+const TICKS_PER_MS: i64 = 10_000;
+
+/// What a body is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyKind {
+    /// Bytes, in one section or several.
+    Data,
+    /// Lists.
+    Sequence,
+    /// One value.
+    Value,
+}
+
+/// What encoded sections are; those of no body count as data.
+pub(super) fn kind(sections: &[u8]) -> BodyKind {
+    match sections.get(2) {
+        Some(&SEQUENCE) => BodyKind::Sequence,
+        Some(&VALUE) => BodyKind::Value,
+        _ => BodyKind::Data,
+    }
+}
+
+/// The data sections one behind the other, or the text or the bytes of a value; nothing of anything else.
+pub(super) fn data(mut sections: &[u8]) -> Vec<u8> {
+    let mut joined = Vec::new();
+    while let Some(([0, 0x53, code @ (DATA | VALUE)], rest)) = sections.split_first_chunk::<3>() {
+        let Some((bytes, rest)) = sized(rest) else { break };
+        joined.extend_from_slice(bytes);
+        if *code == VALUE {
+            break;
+        }
+        sections = rest;
+    }
+    joined
+}
+
+/// The bytes of a binary, a string or a symbol, and what is behind it.
+fn sized(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (code, rest) = value.split_first()?;
+    let (len, rest) = match code {
+        0xa0 | 0xa1 | 0xa3 => {
+            let (len, rest) = rest.split_first()?;
+            (usize::from(*len), rest)
+        }
+        0xb0 | 0xb1 | 0xb3 => {
+            let (len, rest) = rest.split_first_chunk::<4>()?;
+            (u32::from_be_bytes(*len) as usize, rest)
+        }
+        _ => return None,
+    };
+    rest.split_at_checked(len)
+}
+
+/// The value of the model that is nearest to an encoded one: numbers as numbers, names as text, what is described by what it
+/// describes. Anything else is its bytes.
+pub(super) fn nearest(encoded: &[u8]) -> Value<'_> {
+    plain(encoded).unwrap_or(Value::Bytes(encoded))
+}
+
+fn plain(encoded: &[u8]) -> Option<Value<'_>> {
+    let (&code, rest) = encoded.split_first()?;
+    Some(match code {
+        0x00 => return described(rest),
+        0x40 => Value::Null,
+        0x41 => Value::Bool(true),
+        0x42 => Value::Bool(false),
+        0x56 => Value::Bool(*rest.first()? != 0),
+        0x43..=0x44 => Value::Int(0),
+        0x50 | 0x52 | 0x53 => Value::Int((*rest.first()?).into()),
+        0x51 | 0x54 | 0x55 => Value::Int((*rest.first()? as i8).into()),
+        0x60 => Value::Int(u16::from_be_bytes(*rest.first_chunk()?).into()),
+        0x61 => Value::Int(i16::from_be_bytes(*rest.first_chunk()?).into()),
+        0x70 => Value::Int(u32::from_be_bytes(*rest.first_chunk()?).into()),
+        0x71 => Value::Int(i32::from_be_bytes(*rest.first_chunk()?).into()),
+        0x72 => Value::Double(f32::from_be_bytes(*rest.first_chunk()?).into()),
+        // One that is ASCII: its last byte is the letter.
+        0x73 => match rest.first_chunk::<4>()? {
+            [0, 0, 0, _] => Value::Text(std::str::from_utf8(rest.get(3..4)?).ok()?),
+            _ => return None,
+        },
+        0x80 => {
+            let number = u64::from_be_bytes(*rest.first_chunk()?);
+            i64::try_from(number).map_or(Value::Double(number as f64), Value::Int)
+        }
+        0x81 => Value::Int(i64::from_be_bytes(*rest.first_chunk()?)),
+        0x82 => Value::Double(f64::from_be_bytes(*rest.first_chunk()?)),
+        0x83 => Value::Time(i64::from_be_bytes(*rest.first_chunk()?)),
+        0x98 => Value::Uuid(*rest.first_chunk()?),
+        0xa0 | 0xb0 => Value::Bytes(sized(encoded)?.0),
+        0xa1 | 0xa3 | 0xb1 | 0xb3 => Value::Text(std::str::from_utf8(sized(encoded)?.0).ok()?),
+        _ => return None,
+    })
+}
+
+/// A described value whose descriptor is a name: a date with an offset is a time, anything else what it describes.
+fn described(encoded: &[u8]) -> Option<Value<'_>> {
+    let (name, rest) = sized(encoded)?;
+    let value = plain(rest)?;
+    Some(match value {
+        Value::Int(ticks) if name == b"com.microsoft:datetime-offset" => {
+            Value::Time((ticks - TICKS_BEFORE_1970).div_euclid(TICKS_PER_MS))
+        }
+        value => value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BodyKind, data, kind, nearest};
+    use crate::message::Value;
+
+    #[test]
+    fn several_data_sections_are_joined_and_a_text_value_is_its_text() {
+        // B-428.
+        let two = b"\x00\x53\x75\xa0\x02ab\x00\x53\x75\xb0\x00\x00\x00\x01c\x00\x53\x78\xc1\x01\x00";
+        assert_eq!((kind(two), data(two)), (BodyKind::Data, b"abc".to_vec()));
+        let text = b"\x00\x53\x77\xa1\x02hi";
+        assert_eq!((kind(text), data(text)), (BodyKind::Value, b"hi".to_vec()));
+        let list = b"\x00\x53\x76\x45";
+        assert_eq!((kind(list), data(list)), (BodyKind::Sequence, Vec::new()));
+        assert_eq!((kind(b""), data(b"")), (BodyKind::Data, Vec::new()));
+    }
+
+    #[test]
+    fn each_type_shows_as_the_nearest_plain_one() {
+        // B-429.
+        let shown: [(&[u8], Value<'_>); 12] = [
+            (&[0x50, 200], Value::Int(200)),
+            (&[0x54, 0xff], Value::Int(-1)),
+            (&[0x71, 0xff, 0xff, 0xff, 0xfe], Value::Int(-2)),
+            (&[0x60, 1, 0], Value::Int(256)),
+            (&[0x72, 0x3f, 0x80, 0, 0], Value::Double(1.0)),
+            (&[0x73, 0, 0, 0, b'x'], Value::Text("x")),
+            (&[0x73, 0, 0, 1, 0], Value::Bytes(&[0x73, 0, 0, 1, 0])),
+            (&[0x80, 0, 0, 0, 0, 0, 0, 0, 7], Value::Int(7)),
+            (b"\xa3\x02ab", Value::Text("ab")),
+            (b"\x00\xa3\x03uri\xa1\x01u", Value::Text("u")),
+            (&[0x94, 1, 2], Value::Bytes(&[0x94, 1, 2])),
+            (&[0x71], Value::Bytes(&[0x71])),
+        ];
+        for (encoded, value) in shown {
+            assert_eq!(nearest(encoded), value, "{encoded:x?}");
+        }
+        let offset = b"\x00\xa3\x1dcom.microsoft:datetime-offset\x81\x08\x9f\x7f\xf5\xf7\xb5\x80\x00";
+        assert_eq!(nearest(offset), Value::Time(0));
+    }
+}

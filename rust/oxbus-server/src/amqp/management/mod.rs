@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `$management`: requests about an entity, and their answers (B-426 … B-436).
+//!
+//! An answer is a function of the request and of what the broker holds: it waits for nobody, though perhaps for a store.
+//! Each file has the operations of one subject. Keys, types and odd spellings are those that clients in use expect.
+
+mod browse;
+mod deferred;
+mod disposition;
+mod locks;
+mod purge;
+mod reply;
+mod request;
+mod rule_codec;
+mod rules;
+mod schedule;
+mod session_list;
+mod sessions;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use oxbus_model::authorization::AccessRight;
+use oxbus_model::{Error, ErrorKind, Result};
+
+use self::reply::Answer;
+use self::request::Request;
+use super::call::{Call, Reply};
+
+/// What is done for a request.
+type Operation = fn(&Request<'_>) -> Result<Answer>;
+
+/// An operation and the right it needs: rules need no more than listening, as clients' rule managers promise.
+fn operation(name: &str) -> Option<(AccessRight, Operation)> {
+    use AccessRight::{Listen, Send};
+    let name = name.strip_prefix("com.microsoft:")?;
+    Some(match name {
+        "peek-message" => (Listen, browse::peek),
+        "receive-by-sequence-number" => (Listen, deferred::receive),
+        "renew-lock" => (Listen, locks::renew),
+        "update-disposition" => (Listen, disposition::update),
+        "schedule-message" => (Send, schedule::schedule),
+        "cancel-scheduled-message" => (Send, schedule::cancel),
+        "renew-session-lock" => (Listen, sessions::renew),
+        "get-session-state" => (Listen, sessions::state),
+        "set-session-state" => (Listen, sessions::set_state),
+        "get-message-sessions" => (Listen, session_list::list),
+        "add-rule" => (Listen, rules::add),
+        "remove-rule" => (Listen, rules::remove),
+        "enumerate-rules" => (Listen, rules::enumerate),
+        "batch-delete-messages" => (Listen, purge::delete),
+        _ => return None,
+    })
+}
+
+/// Answers a request.
+pub(super) fn answer(call: &Call) -> Reply {
+    let request = match Request::read(call) {
+        Ok(request) => request,
+        Err(error) => return Reply::of(&error),
+    };
+    let Some((right, operation)) = operation(request.operation()) else {
+        let detail = format!(
+            "no operation of that name; see docs/behaviour.md, section 21.5: `{}`",
+            request.operation()
+        );
+        return Reply::of(&Error::new(ErrorKind::NotSupported, detail));
+    };
+    if let Err(refused) = call.shared.allows(right, &request.place.path) {
+        return Reply::refused(&refused);
+    }
+    reply::reply(operation(&request))
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `batch-delete-messages` (B-401 … B-406).
+
+use oxbus_broker::entity::purge::Choice;
+use oxbus_broker::filter::SqlFilter;
+use oxbus_model::caps::AMQP_BATCH_DELETE_MAX;
+use oxbus_model::options::in_range;
+use oxbus_model::rules::OwnedValue;
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::reply::Answer;
+use super::request::Request;
+
+/// Removes messages that nobody has and that were accepted before a time.
+pub(super) fn delete(request: &Request<'_>) -> Result<Answer> {
+    request.refuse_transaction()?;
+    let count = request.count("message-count")?;
+    in_range(
+        "message-count",
+        count as u64,
+        1,
+        AMQP_BATCH_DELETE_MAX as u64,
+        "messages",
+    )?;
+    let filter = request.text_if_any("session-id")?.map(|id| {
+        let parameters = [("@id".to_owned(), OwnedValue::Text(id.to_owned()))];
+        SqlFilter::parse("sys.SessionId = @id", &parameters)
+    });
+    let choice = Choice {
+        filter: filter
+            .transpose()
+            .map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))?,
+        before: Some(request.time("enqueued-time-utc")?),
+        limit: Some(count),
+    };
+    let removed = request.entity()?.purge(request.place.sub_queue, &choice)?;
+    if removed == 0 {
+        return Ok(Answer::Nothing);
+    }
+    Ok(Answer::of("message-count", i32::try_from(removed).unwrap_or(i32::MAX)))
+}

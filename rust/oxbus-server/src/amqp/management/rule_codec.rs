@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules as `$management` reads them, in maps, and as it writes them, in described lists (B-432, B-433).
+
+use oxbus_amqp::codec::{Map, Timestamp, Value};
+use oxbus_model::Result;
+use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, RuleSettings};
+
+use super::request::wrong;
+use super::values::{pairs, written};
+
+/// Descriptors; those of filters have a shorter vendor part, as clients in use compare them.
+const RULE: u64 = 0x0000_0137_0000_0004;
+const NO_ACTION: u64 = 0x0000_0137_0000_0005;
+const SQL_ACTION: u64 = 0x0000_0137_0000_0006;
+const SQL_FILTER: u64 = 0x13_7000_0006;
+const TRUE_FILTER: u64 = 0x13_7000_0007;
+const FALSE_FILTER: u64 = 0x13_7000_0008;
+const CORRELATION_FILTER: u64 = 0x13_7000_0009;
+
+/// Version of the language, which every SQL text has and which says nothing here.
+const COMPATIBILITY_LEVEL: i32 = 20;
+
+fn map<'a>(description: &'a Map, key: &str) -> Result<Option<&'a Map>> {
+    match description.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value.as_map().map(Some).ok_or_else(|| wrong(key, "a map")),
+    }
+}
+
+fn text(map: &Map, key: &str) -> Result<Option<String>> {
+    match map.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let text = value.as_text().ok_or_else(|| wrong(key, "a string"))?;
+            Ok(Some(text.to_owned()))
+        }
+    }
+}
+
+fn expression(map: &Map) -> Result<String> {
+    text(map, "expression")?.ok_or_else(|| wrong("expression", "the text of the filter or action"))
+}
+
+/// The filter of a description. Clients write the filters for everything and for nothing as SQL.
+pub(super) fn read_filter(description: &Map) -> Result<FilterSettings> {
+    if let Some(filter) = map(description, "sql-filter")? {
+        let expression = expression(filter)?;
+        return Ok(match expression.trim() {
+            "1=1" => FilterSettings::True,
+            "1=0" => FilterSettings::False,
+            _ => FilterSettings::Sql {
+                expression,
+                parameters: map(filter, "parameters")?.map_or(Ok(Vec::new()), pairs)?,
+            },
+        });
+    }
+    let Some(filter) = map(description, "correlation-filter")? else {
+        return Err(wrong("rule-description", "a map with sql-filter or correlation-filter"));
+    };
+    Ok(FilterSettings::Correlation(CorrelationSettings {
+        correlation_id: text(filter, "correlation-id")?,
+        message_id: text(filter, "message-id")?,
+        to: text(filter, "to")?,
+        reply_to: text(filter, "reply-to")?,
+        subject: text(filter, "label")?,
+        session_id: text(filter, "session-id")?,
+        reply_to_session_id: text(filter, "reply-to-session-id")?,
+        content_type: text(filter, "content-type")?,
+        properties: map(filter, "properties")?.map_or(Ok(Vec::new()), pairs)?,
+    }))
+}
+
+/// The action of a description, if it has one.
+pub(super) fn read_action(description: &Map) -> Result<Option<ActionSettings>> {
+    let Some(action) = map(description, "sql-rule-action")? else {
+        return Ok(None);
+    };
+    Ok(Some(ActionSettings {
+        expression: expression(action)?,
+        parameters: map(action, "parameters")?.map_or(Ok(Vec::new()), pairs)?,
+    }))
+}
+
+fn list(descriptor: u64, items: Vec<Value>) -> Value {
+    Value::described(descriptor.into(), items.into())
+}
+
+fn sql(descriptor: u64, expression: &str) -> Value {
+    list(descriptor, vec![expression.into(), COMPATIBILITY_LEVEL.into()])
+}
+
+/// A rule: its filter, its action, its name, and when it was made.
+pub(super) fn write(rule: &RuleSettings) -> Value {
+    let filter = match &rule.filter {
+        FilterSettings::True => list(TRUE_FILTER, Vec::new()),
+        FilterSettings::False => list(FALSE_FILTER, Vec::new()),
+        FilterSettings::Sql { expression, .. } => sql(SQL_FILTER, expression),
+        FilterSettings::Correlation(filter) => correlation(filter),
+    };
+    let action = match &rule.action {
+        Some(action) => sql(SQL_ACTION, &action.expression),
+        None => list(NO_ACTION, Vec::new()),
+    };
+    let created_at = Timestamp(rule.created_at_ms.cast_signed());
+    list(RULE, vec![filter, action, rule.name.as_str().into(), created_at.into()])
+}
+
+fn correlation(filter: &CorrelationSettings) -> Value {
+    let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    let properties = filter.properties.iter();
+    let properties: Map = properties
+        .map(|(key, value)| (key.as_str().into(), written(value)))
+        .collect();
+    list(
+        CORRELATION_FILTER,
+        vec![
+            text(&filter.correlation_id),
+            text(&filter.message_id),
+            text(&filter.to),
+            text(&filter.reply_to),
+            text(&filter.subject),
+            text(&filter.session_id),
+            text(&filter.reply_to_session_id),
+            text(&filter.content_type),
+            properties.into(),
+        ],
+    )
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules of a subscription (B-360, B-432, B-433).
+
+use oxbus_amqp::codec::{Map, Value};
+use oxbus_model::rules::RuleSettings;
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::reply::Answer;
+use super::request::{Request, wrong};
+use super::rule_codec;
+
+/// The topic and the subscription that a request is about.
+fn subscription(request: &Request<'_>) -> Result<(String, String)> {
+    let entity = request.entity()?;
+    let (topic, name) = entity.name().parts();
+    match name {
+        Some(name) => Ok((topic.to_owned(), name.to_owned())),
+        None => {
+            let detail = format!(
+                "only subscriptions have rules; use topic/Subscriptions/name: `{}`",
+                entity.name().as_str()
+            );
+            Err(Error::new(ErrorKind::InvalidOperation, detail))
+        }
+    }
+}
+
+/// `add-rule`.
+pub(super) fn add(request: &Request<'_>) -> Result<Answer> {
+    request.refuse_transaction()?;
+    let (topic, subscription) = subscription(request)?;
+    let description = request.find("rule-description").and_then(Value::as_map);
+    let description = description.ok_or_else(|| wrong("rule-description", "a map"))?;
+    let namespace = request.call.context.namespace();
+    let rule = RuleSettings {
+        name: request.text("rule-name")?.to_owned(),
+        filter: rule_codec::read_filter(description)?,
+        action: rule_codec::read_action(description)?,
+        created_at_ms: namespace.clock().now().0,
+    };
+    namespace.create_rule(&topic, &subscription, &rule)?;
+    Ok(Answer::done())
+}
+
+/// `remove-rule`.
+pub(super) fn remove(request: &Request<'_>) -> Result<Answer> {
+    request.refuse_transaction()?;
+    let (topic, subscription) = subscription(request)?;
+    let namespace = request.call.context.namespace();
+    namespace.delete_rule(&topic, &subscription, request.text("rule-name")?)?;
+    Ok(Answer::done())
+}
+
+/// `enumerate-rules`: a page of them by name.
+pub(super) fn enumerate(request: &Request<'_>) -> Result<Answer> {
+    let (topic, subscription) = subscription(request)?;
+    let (skip, top) = (request.count("skip")?, request.count("top")?);
+    let rules = request.call.context.namespace().list_rules(&topic, &subscription)?;
+    let shown = |rule: &RuleSettings| {
+        let mut entry = Map::new();
+        entry.push("rule-description", rule_codec::write(rule));
+        Value::from(entry)
+    };
+    let page: Vec<Value> = rules.iter().skip(skip).take(top).map(shown).collect();
+    if page.is_empty() {
+        return Ok(Answer::Nothing);
+    }
+    Ok(Answer::of("rules", page))
+}

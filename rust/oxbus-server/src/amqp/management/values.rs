@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values of requests as the broker keeps them.
+
+use oxbus_amqp::codec::{Map, Timestamp, Uuid, Value};
+use oxbus_model::rules::OwnedValue;
+use oxbus_model::{Error, ErrorKind, Result};
+
+/// The pairs of a map whose keys are texts.
+pub(super) fn pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
+    let pair = |(key, value): &(Value, Value)| {
+        let key = key.as_text().ok_or_else(|| refused("a key that is no text"))?;
+        Ok((key.to_owned(), plain(key, value)?))
+    };
+    map.iter().map(pair).collect()
+}
+
+/// A value as the broker keeps it.
+fn plain(key: &str, value: &Value) -> Result<OwnedValue> {
+    Ok(match value {
+        Value::Null => OwnedValue::Null,
+        Value::Boolean(it) => OwnedValue::Bool(*it),
+        Value::Float(it) => OwnedValue::Double((*it).into()),
+        Value::Double(it) => OwnedValue::Double(*it),
+        Value::Char(it) => OwnedValue::Text(it.to_string()),
+        Value::String(it) => OwnedValue::Text(it.to_string()),
+        Value::Symbol(it) => OwnedValue::Text(it.as_str().to_owned()),
+        Value::Binary(it) => OwnedValue::Bytes(it.to_vec()),
+        Value::Uuid(Uuid(it)) => OwnedValue::Uuid(*it),
+        Value::Timestamp(Timestamp(ms)) => OwnedValue::Time(*ms),
+        other => OwnedValue::Int(other.as_i64().ok_or_else(|| refused(key))?),
+    })
+}
+
+fn refused(key: &str) -> Error {
+    let detail = format!(
+        "a property has a type that cannot be set here; use boolean, whole number of 64 bits, float, text, binary, uuid or \
+         timestamp: `{key}`"
+    );
+    Error::new(ErrorKind::InvalidArgument, detail)
+}
+
+/// A value as it is written: whole numbers as int where they fit, as clients read them.
+pub(super) fn written(value: &OwnedValue) -> Value {
+    match value {
+        OwnedValue::Null => Value::Null,
+        OwnedValue::Bool(it) => (*it).into(),
+        OwnedValue::Int(it) => i32::try_from(*it).map_or(Value::Long(*it), Value::Int),
+        OwnedValue::Double(it) => (*it).into(),
+        OwnedValue::Text(it) => it.as_str().into(),
+        OwnedValue::Bytes(it) => bytes::Bytes::copy_from_slice(it).into(),
+        OwnedValue::Uuid(it) => Uuid(*it).into(),
+        OwnedValue::Time(it) => Timestamp(*it).into(),
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Message ids and correlation ids: text to the broker, one of four types to AMQP.
+
+use std::fmt::Write;
+
+use oxbus_amqp::codec::Uuid;
+use oxbus_amqp::message::MessageId;
+
+/// The text that the broker knows it by; a string is itself.
+pub(super) fn text(id: &MessageId) -> String {
+    match id {
+        MessageId::String(text) => text.to_string(),
+        MessageId::Ulong(number) => number.to_string(),
+        MessageId::Uuid(uuid) => hyphenated(uuid),
+        MessageId::Binary(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => bytes.iter().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            }),
+        },
+    }
+}
+
+fn hyphenated(Uuid(bytes): &Uuid) -> String {
+    let mut text = String::with_capacity(36);
+    for (position, byte) in bytes.iter().enumerate() {
+        if matches!(position, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A message of a client, as fields that borrow from it.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use oxbus_amqp::codec::{DecodeError, Field, Map, Reader, Value, code, descriptor_code};
+use oxbus_amqp::message::{BodyKind, Header, MessageId as AmqpId, Properties, Sections, data, entries, section};
+use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
+use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+
+use super::extras::Extras;
+use super::{ids, properties};
+
+/// Annotations that the broker writes. What comes back of them with a message that is sent again is dropped.
+const BROKERS_OWN: [&str; 9] = [
+    "x-opt-sequence-number",
+    "x-opt-enqueue-sequence-number",
+    "x-opt-enqueued-time",
+    "x-opt-locked-until",
+    "x-opt-message-state",
+    "x-opt-deadletter-source",
+    "x-opt-lock-token",
+    "x-opt-partition-id",
+    "x-opt-offset",
+];
+
+pub(super) fn malformed(error: DecodeError) -> Error {
+    let detail = format!("the message is not well-formed AMQP: {error}");
+    Error::new(ErrorKind::InvalidArgument, detail)
+}
+
+/// What the annotations say.
+#[derive(Default)]
+struct Annotated {
+    partition_key: Option<Value>,
+    scheduled: Option<Timestamp>,
+    others: Map,
+}
+
+/// Hands a message to `take` as fields. An id that is missing stays missing.
+pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -> Result<R>) -> Result<R> {
+    let sections = Sections::scan(message).map_err(malformed)?;
+    let mut properties = match &sections.properties {
+        range if range.is_empty() => Properties::NONE,
+        range => Properties::decode(&mut Reader::within(message, range.start, range.end)).map_err(malformed)?,
+    };
+    let annotated = annotations(message, &sections)?;
+    let time_to_live_ms = time_to_live(message, &sections, &properties)?;
+    let application = application_properties(message, &sections)?;
+    let body_bytes = body(message, &sections).map_err(malformed)?;
+
+    let message_id = properties.message_id.take();
+    let correlation_id = properties.correlation_id.take();
+    let (message_text, message_typed) = id_of(message_id);
+    let (correlation_text, correlation_typed) = id_of(correlation_id);
+    let (to, to_typed) = address_of(properties.to.take());
+    let (reply_to, reply_to_typed) = address_of(properties.reply_to.take());
+    let subject = properties.subject.take();
+    let session_id = properties.group_id.take();
+    let reply_to_session_id = properties.reply_to_group_id.take();
+    let content_type = properties.content_type.take();
+    let amqp = Extras::encoded(
+        &annotated.others,
+        &Properties {
+            message_id: message_typed,
+            correlation_id: correlation_typed,
+            to: to_typed,
+            reply_to: reply_to_typed,
+            ..properties
+        },
+    );
+    take(&Fields {
+        body: match &body_bytes {
+            Carried::Data(bytes) => Body::Data(bytes),
+            Carried::Null => Body::Null,
+            Carried::Sections(bytes) => Body::Sections(bytes),
+        },
+        message_id: message_text.as_deref().map(MessageId::Given),
+        session_id: session_id.as_deref(),
+        partition_key: annotated.partition_key.as_ref().and_then(Value::as_text),
+        subject: subject.as_deref(),
+        correlation_id: correlation_text.as_deref(),
+        content_type: content_type.as_ref().map(oxbus_amqp::codec::Symbol::as_str),
+        to: to.as_deref(),
+        reply_to: reply_to.as_deref(),
+        reply_to_session_id: reply_to_session_id.as_deref(),
+        time_to_live_ms,
+        scheduled_enqueue_time: annotated.scheduled,
+        application_properties: application.as_ref().map(PropertiesBuilder::properties),
+        amqp: &amqp,
+        ..Fields::default()
+    })
+}
+
+/// The messages of a batch: each data section is one (wire format 0x80013700).
+pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Bytes) -> Result<()>) -> Result<()> {
+    let sections = Sections::scan(envelope).map_err(malformed)?;
+    if sections.body_kind != BodyKind::Data {
+        let detail = "a batch has one data section for each of its messages; this one has another body";
+        return Err(Error::new(ErrorKind::InvalidArgument, detail));
+    }
+    for message in data(envelope, &sections) {
+        take(&message.map_err(malformed)?)?;
+    }
+    Ok(())
+}
+
+/// Text of an id, and the id itself when it is no string.
+fn id_of(id: Option<AmqpId>) -> (Option<String>, Option<AmqpId>) {
+    match id {
+        None => (None, None),
+        Some(AmqpId::String(text)) => (Some(text.to_string()), None),
+        Some(id) => (Some(ids::text(&id)), Some(id)),
+    }
+}
+
+/// An address that is a string, or one that is not.
+fn address_of(address: Option<Value>) -> (Option<bytestring::ByteString>, Option<Value>) {
+    match address {
+        Some(Value::String(text)) => (Some(text), None),
+        Some(Value::Null) | None => (None, None),
+        other => (None, other),
+    }
+}
+
+fn annotations(message: &Bytes, sections: &Sections) -> Result<Annotated> {
+    let mut found = Annotated::default();
+    let Some(pairs) = entries(message, &sections.message_annotations).map_err(malformed)? else {
+        return Ok(found);
+    };
+    for pair in pairs {
+        let (key, value) = pair.map_err(malformed)?;
+        match key.as_text() {
+            Some("x-opt-partition-key") => {
+                if value != Value::Null {
+                    if value.as_text().is_none() {
+                        let detail = "x-opt-partition-key must be a string";
+                        return Err(Error::new(ErrorKind::InvalidArgument, detail));
+                    }
+                    found.partition_key = Some(value);
+                }
+            }
+            Some("x-opt-scheduled-enqueue-time") => found.scheduled = scheduled(&value)?,
+            Some(name) if BROKERS_OWN.contains(&name) => {}
+            _ => found.others.push(key, value),
+        }
+    }
+    Ok(found)
+}
+
+fn scheduled(value: &Value) -> Result<Option<Timestamp>> {
+    let ms = match value {
+        Value::Null => return Ok(None),
+        Value::Timestamp(time) => Some(time.0),
+        // A message that was received and is sent again.
+        other => other.as_i64(),
+    };
+    let ms = ms.ok_or_else(|| {
+        let detail = "x-opt-scheduled-enqueue-time must be a timestamp";
+        Error::new(ErrorKind::InvalidArgument, detail)
+    })?;
+    Ok(Some(Timestamp(u64::try_from(ms).unwrap_or(0).min(Timestamp::NEVER.0))))
+}
+
+/// Milliseconds to live: those of the header or, as they end at 49.7 days, what the times say (B-249).
+fn time_to_live(message: &Bytes, sections: &Sections, properties: &Properties) -> Result<Option<u64>> {
+    let header_ms = if sections.header.is_empty() {
+        None
+    } else {
+        let mut reader = Reader::within(message, sections.header.start, sections.header.end);
+        Header::decode(&mut reader).map_err(malformed)?.ttl_ms
+    };
+    let long_ms = match (properties.creation_time, properties.absolute_expiry_time) {
+        (Some(from), Some(to)) if header_ms == Some(u32::MAX) => u64::try_from(to.0.saturating_sub(from.0)).ok(),
+        _ => None,
+    };
+    Ok(long_ms
+        .filter(|ms| *ms > u64::from(u32::MAX))
+        .or(header_ms.map(u64::from)))
+}
+
+fn application_properties(message: &Bytes, sections: &Sections) -> Result<Option<PropertiesBuilder>> {
+    let range = &sections.application_properties;
+    if range.is_empty() {
+        return Ok(None);
+    }
+    let mut reader = Reader::within(message, range.start, range.end);
+    descriptor_code(&mut reader).map_err(malformed)?;
+    if reader.peek().map_err(malformed)? == code::NULL {
+        return Ok(None);
+    }
+    properties::read(message, reader.position(), range.end).map(Some)
+}
+
+/// A body on its way into a record.
+enum Carried<'a> {
+    Data(Bytes),
+    Null,
+    Sections(Cow<'a, [u8]>),
+}
+
+fn body<'a>(message: &'a Bytes, sections: &Sections) -> std::result::Result<Carried<'a>, DecodeError> {
+    let range = &sections.body;
+    if sections.footer.is_empty() && sections.body_sections == 1 {
+        match sections.body_kind {
+            BodyKind::Data => {
+                if let Some(bytes) = data(message, sections).next() {
+                    return bytes.map(Carried::Data);
+                }
+            }
+            BodyKind::Value if message[range.clone()].ends_with(&[section::VALUE, code::NULL]) => {
+                return Ok(Carried::Null);
+            }
+            _ => {}
+        }
+    }
+    let end = sections.footer.end.max(range.end);
+    let start = if range.is_empty() {
+        sections.footer.start
+    } else {
+        range.start
+    };
+    short_descriptors(message, start, end).map(Carried::Sections)
+}
+
+/// The sections with descriptors of one byte: clients in use read no others.
+fn short_descriptors(message: &Bytes, start: usize, end: usize) -> std::result::Result<Cow<'_, [u8]>, DecodeError> {
+    let mut reader = Reader::within(message, start, end);
+    let mut rewritten: Option<BytesMut> = None;
+    while !reader.is_at_end() {
+        let at = reader.position();
+        let descriptor = descriptor_code(&mut reader)?.and_then(|number| u8::try_from(number).ok());
+        let descriptor = descriptor.ok_or(DecodeError::MissingField("section"))?;
+        let value_at = reader.position();
+        reader.skip()?;
+        if value_at - at != 3 && rewritten.is_none() {
+            rewritten = Some(BytesMut::from(&message[start..at]));
+        }
+        if let Some(out) = &mut rewritten {
+            out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, descriptor]);
+            out.put_slice(&message[value_at..reader.position()]);
+        }
+    }
+    Ok(match rewritten {
+        Some(out) => Cow::Owned(out.to_vec()),
+        None => Cow::Borrowed(&message[start..end]),
+    })
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A stored message as a client reads it: all sections, those of the broker in front.
+
+use bytes::{BufMut, BytesMut};
+use oxbus_amqp::codec::{Field, Map, Symbol, Timestamp as AmqpTime, Value, code};
+use oxbus_amqp::message::{
+    Header, MessageId as AmqpId, Properties, put_delivery_annotations, put_message_annotations, section,
+};
+use oxbus_model::message::{Body, Fields, MessageId};
+use oxbus_model::{LockToken, SequenceNumber, Timestamp};
+
+use super::extras::Extras;
+use super::properties;
+use crate::amqp::token;
+
+/// What the broker knows of a message beside what is in it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::amqp) struct Seen {
+    pub(in crate::amqp) number: SequenceNumber,
+    pub(in crate::amqp) enqueued_at: Timestamp,
+    pub(in crate::amqp) delivery_count: u32,
+    pub(in crate::amqp) locked_until: Option<Timestamp>,
+    pub(in crate::amqp) lock_token: Option<LockToken>,
+    pub(in crate::amqp) state: State,
+}
+
+/// Where it stands; an active message does not say so, as with the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::amqp) enum State {
+    Active,
+    Deferred,
+    Scheduled,
+}
+
+fn time(time: Timestamp) -> AmqpTime {
+    AmqpTime(i64::try_from(time.0).unwrap_or(i64::MAX))
+}
+
+/// Writes all sections.
+pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, seen: &Seen) {
+    let rest = write_head(out, fields, seen);
+    out.put_slice(rest);
+}
+
+/// Writes all but the bytes at the end of the body, which need no copy.
+pub(in crate::amqp) fn write_head<'a>(out: &mut BytesMut, fields: &Fields<'a>, seen: &Seen) -> &'a [u8] {
+    let extras = Extras::read(fields.amqp);
+    let ttl_ms = fields.time_to_live_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
+    Header::of(seen.delivery_count, ttl_ms).encode(out);
+    let mut delivery = Map::new();
+    if let Some(lock_token) = seen.lock_token {
+        delivery.push(Symbol::from("x-opt-lock-token"), token::guid(lock_token));
+    }
+    put_delivery_annotations(out, &delivery);
+    put_message_annotations(out, &annotations(fields, seen, extras.annotations));
+    put_properties(out, fields, extras.properties);
+    if let Some(application) = fields.application_properties {
+        properties::write(out, application);
+    }
+    put_body(out, fields.body)
+}
+
+fn annotations(fields: &Fields<'_>, seen: &Seen, others: Map) -> Map {
+    let mut map = Map::new()
+        .with("x-opt-enqueued-time", time(seen.enqueued_at))
+        .with("x-opt-sequence-number", seen.number.0 as i64);
+    if let Some(key) = fields.partition_key {
+        map = map.with("x-opt-partition-key", key);
+    }
+    if let Some(until) = seen.locked_until {
+        map = map.with("x-opt-locked-until", time(until));
+    }
+    if let Some(number) = fields.enqueued_number {
+        map = map.with("x-opt-enqueue-sequence-number", number.0 as i64);
+    }
+    if let Some(due) = fields.scheduled_enqueue_time {
+        map = map.with("x-opt-scheduled-enqueue-time", time(due));
+    }
+    if let Some(source) = fields.dead_letter_source {
+        map = map.with("x-opt-deadletter-source", source);
+    }
+    match seen.state {
+        State::Active => {}
+        State::Deferred => map = map.with("x-opt-message-state", 1_i32),
+        State::Scheduled => map = map.with("x-opt-message-state", 2_i32),
+    }
+    for (key, value) in others {
+        map.push(key, value);
+    }
+    map
+}
+
+fn put_properties(out: &mut BytesMut, fields: &Fields<'_>, kept: Properties) {
+    let message_id = match fields.message_id {
+        Some(MessageId::Assigned(_)) => fields.message_id.map(|id| AmqpId::String(id.to_string().into())),
+        Some(MessageId::Given(text)) => Extras::id(kept.message_id, Some(text)),
+        None => None,
+    };
+    let properties = Properties {
+        message_id,
+        to: Extras::address(kept.to, fields.to),
+        subject: fields.subject.map(Into::into),
+        reply_to: Extras::address(kept.reply_to, fields.reply_to),
+        correlation_id: Extras::id(kept.correlation_id, fields.correlation_id),
+        content_type: fields.content_type.map(properties::symbol),
+        group_id: fields.session_id.map(Into::into),
+        reply_to_group_id: fields.reply_to_session_id.map(Into::into),
+        user_id: kept.user_id,
+        content_encoding: kept.content_encoding,
+        absolute_expiry_time: kept.absolute_expiry_time,
+        creation_time: kept.creation_time,
+        group_sequence: kept.group_sequence,
+    };
+    if properties != Properties::NONE {
+        properties.encode(out);
+    }
+}
+
+fn put_body<'a>(out: &mut BytesMut, body: Body<'a>) -> &'a [u8] {
+    match body {
+        Body::Data(bytes) => {
+            out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::DATA]);
+            properties::put_size(out, code::BINARY_8, code::BINARY_32, bytes.len());
+            bytes
+        }
+        Body::Null => {
+            out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::VALUE]);
+            Value::Null.encode(out);
+            &[]
+        }
+        Body::Sections(sections) => sections,
+    }
+}

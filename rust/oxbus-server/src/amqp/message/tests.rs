@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+use bytes::{Bytes, BytesMut};
+use oxbus_amqp::codec::{Array, Field, Map, Reader, Symbol, Timestamp as AmqpTime, Uuid, Value};
+use oxbus_amqp::message::{
+    Header, MessageId, Properties, Sections, put_application_properties, put_data, put_message_annotations,
+    put_value_body, read_map,
+};
+use oxbus_model::message::{Body, Fields};
+use oxbus_model::{LockToken, SequenceNumber, Timestamp};
+
+use super::{Seen, State, read, write};
+
+const SEEN: Seen = Seen {
+    number: SequenceNumber(7),
+    enqueued_at: Timestamp(1_000),
+    delivery_count: 2,
+    locked_until: Some(Timestamp(2_000)),
+    lock_token: Some(LockToken([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16])),
+    state: State::Active,
+};
+
+/// In, through a record, and out.
+fn round_trip(message: &Bytes) -> (Bytes, Sections) {
+    let record = read(message, |fields| {
+        let mut record = vec![0; fields.encoded_len()];
+        fields.encode(&mut record);
+        Ok(record)
+    })
+    .expect("well-formed");
+    let mut out = BytesMut::new();
+    write(&mut out, &Fields::decode(&record).expect("just written"), &SEEN);
+    let out = out.freeze();
+    let sections = Sections::scan(&out).expect("well-formed");
+    (out, sections)
+}
+
+fn properties_of(message: &Bytes, sections: &Sections) -> Properties {
+    let mut reader = Reader::within(message, sections.properties.start, sections.properties.end);
+    Properties::decode(&mut reader).expect("properties")
+}
+
+#[test]
+fn every_property_comes_back_with_its_type() {
+    // B-428, wire: ids keep their type.
+    for id in [
+        MessageId::from("text"),
+        MessageId::Uuid(Uuid([9; 16])),
+        MessageId::Ulong(12),
+        MessageId::Binary(Bytes::from_static(b"\xff\x00")),
+    ] {
+        let properties = Properties {
+            message_id: Some(id.clone()),
+            user_id: Some(Bytes::from_static(b"me")),
+            to: Some("there".into()),
+            subject: Some("about".into()),
+            reply_to: Some("here".into()),
+            correlation_id: Some(id),
+            content_type: Some(Symbol::from("text/plain")),
+            content_encoding: Some(Symbol::from("gzip")),
+            absolute_expiry_time: Some(AmqpTime(5)),
+            creation_time: Some(AmqpTime(4)),
+            group_id: Some("session".into()),
+            group_sequence: Some(3),
+            reply_to_group_id: Some("other".into()),
+        };
+        let mut message = BytesMut::new();
+        properties.encode(&mut message);
+        put_data(&mut message, &Bytes::from_static(b"body"));
+        let (out, sections) = round_trip(&message.freeze());
+        assert_eq!(properties_of(&out, &sections), properties);
+    }
+}
+
+#[test]
+fn application_properties_of_every_type_come_back_byte_for_byte() {
+    // B-429.
+    let values = [
+        Value::Null,
+        true.into(),
+        7_u8.into(),
+        700_u16.into(),
+        70_000_u32.into(),
+        7_u64.into(),
+        (-7_i8).into(),
+        (-700_i16).into(),
+        (-70_000_i32).into(),
+        (-7_000_000_000_i64).into(),
+        1.5_f32.into(),
+        2.5_f64.into(),
+        Value::Decimal128([3; 16]),
+        'ü'.into(),
+        "text".into(),
+        Value::Symbol(Symbol::from("name")),
+        AmqpTime(123).into(),
+        Uuid([4; 16]).into(),
+        Bytes::from_static(b"\x00\x01").into(),
+        Value::described(Value::Symbol(Symbol::from("com.microsoft:timespan")), 5_i64.into()),
+        Value::List(vec![1_i32.into()]),
+        Array::new(vec![1_i32.into(), 2_i32.into()]).expect("one type").into(),
+    ];
+    let map: Map = values
+        .into_iter()
+        .enumerate()
+        .map(|(number, value)| (Value::from(format!("p{number}")), value))
+        .collect();
+    let mut message = BytesMut::new();
+    put_application_properties(&mut message, &map);
+    put_data(&mut message, &Bytes::new());
+    let (out, sections) = round_trip(&message.freeze());
+    assert_eq!(read_map(&out, &sections.application_properties).expect("a map"), map);
+}
+
+#[test]
+fn bodies_of_every_form_come_back_unchanged() {
+    // B-428.
+    let mut value = BytesMut::new();
+    put_value_body(&mut value, &Value::Map(Map::new().with("a", 1_i32)));
+    let mut null = BytesMut::new();
+    put_value_body(&mut null, &Value::Null);
+    let mut several = BytesMut::new();
+    put_data(&mut several, &Bytes::from_static(b"a"));
+    put_data(&mut several, &Bytes::from(vec![b'b'; 300]));
+    let mut one = BytesMut::new();
+    put_data(&mut one, &Bytes::from(vec![b'c'; 300]));
+    let footer = b"\x00\x53\x75\xa0\x01x\x00\x53\x78\xc1\x01\x00";
+    let sequence = b"\x00\x53\x76\xc0\x03\x01\x54\x05\x00\x53\x76\x45";
+    for body in [
+        value.freeze(),
+        null.freeze(),
+        several.freeze(),
+        one.freeze(),
+        Bytes::from_static(footer),
+        Bytes::from_static(sequence),
+        Bytes::new(),
+    ] {
+        let (out, sections) = round_trip(&body);
+        let start = if sections.body.is_empty() {
+            out.len()
+        } else {
+            sections.body.start
+        };
+        assert_eq!(out.slice(start..), body);
+    }
+}
+
+#[test]
+fn long_descriptors_of_a_body_become_short_ones() {
+    // Clients in use read descriptors of one byte only.
+    let message = Bytes::from_static(b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x77\xa1\x01x");
+    let (out, sections) = round_trip(&message);
+    assert_eq!(&out[sections.body], b"\x00\x53\x77\xa1\x01x");
+}
+
+#[test]
+fn what_the_broker_wrote_is_dropped_and_what_it_does_not_know_is_kept() {
+    // B-430; a received message that is sent again carries the partition key as bytes.
+    let mut message = BytesMut::new();
+    Header {
+        durable: Some(true),
+        priority: Some(9),
+        ttl_ms: Some(60_000),
+        first_acquirer: None,
+        delivery_count: Some(5),
+    }
+    .encode(&mut message);
+    let annotations = Map::new()
+        .with("x-opt-sequence-number", 99_i64)
+        .with("x-opt-locked-until", AmqpTime(1))
+        .with("x-opt-partition-key", Bytes::from_static(b"key"))
+        .with("x-mine", 5_u16);
+    put_message_annotations(&mut message, &annotations);
+    put_data(&mut message, &Bytes::new());
+    let (out, sections) = round_trip(&message.freeze());
+    let annotations = read_map(&out, &sections.message_annotations).expect("a map");
+    let expected = Map::new()
+        .with("x-opt-enqueued-time", AmqpTime(1_000))
+        .with("x-opt-sequence-number", 7_i64)
+        .with("x-opt-partition-key", "key")
+        .with("x-opt-locked-until", AmqpTime(2_000))
+        .with("x-mine", 5_u16);
+    assert_eq!(annotations, expected);
+    let header = Header::decode(&mut Reader::within(&out, sections.header.start, sections.header.end));
+    assert_eq!(header.expect("a header"), Header::of(2, Some(60_000)));
+    let delivery = read_map(&out, &sections.delivery_annotations).expect("a map");
+    let guid = Uuid([4, 3, 2, 1, 6, 5, 8, 7, 9, 10, 11, 12, 13, 14, 15, 16]);
+    assert_eq!(delivery, Map::new().with("x-opt-lock-token", guid));
+}
+
+#[test]
+fn a_long_time_to_live_is_that_between_the_two_times() {
+    // B-249.
+    let day = 86_400_000_i64;
+    let mut message = BytesMut::new();
+    Header::of(0, Some(u32::MAX)).encode(&mut message);
+    let properties = Properties {
+        creation_time: Some(AmqpTime(10)),
+        absolute_expiry_time: Some(AmqpTime(10 + 100 * day)),
+        ..Properties::NONE
+    };
+    properties.encode(&mut message);
+    read(&message.freeze(), |fields| {
+        assert_eq!(fields.time_to_live_ms, Some(100 * day.unsigned_abs()));
+        Ok(())
+    })
+    .expect("well-formed");
+}
+
+#[test]
+fn a_null_value_is_the_null_of_the_model_and_one_data_section_its_bytes() {
+    let kind = |message: &'static [u8]| {
+        read(&Bytes::from_static(message), |fields| {
+            Ok(match fields.body {
+                Body::Data(bytes) => format!("data {bytes:?}"),
+                Body::Null => "null".to_owned(),
+                Body::Sections(bytes) => format!("sections {}", bytes.len()),
+            })
+        })
+        .expect("well-formed")
+    };
+    assert_eq!(kind(b"\x00\x53\x77\x40"), "null");
+    assert_eq!(kind(b"\x00\x53\x75\xa0\x01\x05"), "data [5]");
+    assert_eq!(kind(b""), "sections 0");
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lock tokens on the wire: a delivery tag has the bytes of the token, a uuid the same token in network order.
+//!
+//! Clients read the tag as .NET writes a GUID, whose first three groups are little-endian, and name the lock by that uuid in
+//! `lock-tokens` of `$management`.
+
+use oxbus_amqp::codec::{Tag, Uuid};
+use oxbus_model::LockToken;
+
+/// Turns the first three groups of a GUID around; twice is the same again.
+fn turned(mut bytes: [u8; 16]) -> [u8; 16] {
+    bytes[0..4].reverse();
+    bytes[4..6].reverse();
+    bytes[6..8].reverse();
+    bytes
+}
+
+/// The delivery tag.
+pub(super) fn tag(token: LockToken) -> Tag {
+    Tag::from(token.0)
+}
+
+/// The uuid.
+pub(super) fn guid(token: LockToken) -> Uuid {
+    Uuid(turned(token.0))
+}
+
+/// The token of a uuid.
+#[expect(dead_code, reason = "for management, which is built beside this")]
+pub(super) fn of_guid(uuid: Uuid) -> LockToken {
+    LockToken(turned(uuid.0))
+}

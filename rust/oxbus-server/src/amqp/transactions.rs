@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The coordinator of a connection: transactions begin and end here (B-306 … B-329).
+//!
+//! A transaction belongs to the link that declared it and ends with it, undone (B-326). Sends and settlements of any link of
+//! the connection may be part of it. What may be in it, the broker's transaction decides: one entity and one partition.
+//! Clients that want several entities in a transaction put all their links into the session of the coordinator link, so one
+//! that is used first over a link of that session may touch several entities (B-324).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use oxbus_amqp::engine::{LinkId, SessionId};
+use oxbus_amqp::message::{Sections, value_body};
+use oxbus_amqp::performative::{DeliveryState, Fault, TransactionRequest, condition};
+use oxbus_broker::client::Transaction;
+use oxbus_model::caps::AMQP_TRANSACTIONS_MAX;
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::fault;
+use crate::front::Context;
+
+/// Transactions of one connection.
+pub(super) struct Coordinator {
+    context: Context,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// Ids are numbers in turn: never one twice on a connection.
+    last: u64,
+    by_id: HashMap<Bytes, Declared>,
+}
+
+struct Declared {
+    /// The link that declared it.
+    control: LinkId,
+    transaction: Arc<Transaction>,
+    is_used: bool,
+}
+
+impl Coordinator {
+    pub(super) fn new(context: Context) -> Self {
+        Self {
+            context,
+            open: Mutex::default(),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a message on a coordinator link. May wait for a store.
+    pub(super) fn request(&self, control: LinkId, message: &Bytes) -> DeliveryState {
+        let request = match read(message) {
+            Ok(request) => request,
+            Err(fault) => return fault.into(),
+        };
+        let done = match request {
+            TransactionRequest::Declare(_) => self.declare(control),
+            TransactionRequest::Discharge(discharge) => self.discharge(&discharge.txn_id, discharge.fail),
+        };
+        done.unwrap_or_else(|error| fault::of(&error).into())
+    }
+
+    fn declare(&self, control: LinkId) -> Result<DeliveryState> {
+        let transaction = Arc::new(self.context.namespace().transaction(false)?);
+        let mut open = self.open();
+        if open.by_id.len() >= AMQP_TRANSACTIONS_MAX {
+            let detail = format!(
+                "the connection has {AMQP_TRANSACTIONS_MAX} open transactions, which is the most; discharge one, or use another \
+                 connection"
+            );
+            return Err(Error::new(ErrorKind::QuotaExceeded, detail));
+        }
+        open.last += 1;
+        let transaction_id = Bytes::copy_from_slice(&open.last.to_be_bytes());
+        let declared = Declared {
+            control,
+            transaction,
+            is_used: false,
+        };
+        open.by_id.insert(transaction_id.clone(), declared);
+        Ok(DeliveryState::Declared { transaction_id })
+    }
+
+    fn discharge(&self, id: &Bytes, fail: bool) -> Result<DeliveryState> {
+        let declared = self.open().by_id.remove(id).ok_or_else(unknown)?;
+        if fail {
+            declared.transaction.rollback()?;
+        } else {
+            declared.transaction.commit()?;
+        }
+        Ok(DeliveryState::Accepted)
+    }
+
+    /// The open transaction of an id, for a link of `session`.
+    pub(super) fn find(&self, id: &Bytes, session: SessionId) -> Result<Arc<Transaction>> {
+        let mut open = self.open();
+        let declared = open.by_id.get_mut(id).ok_or_else(unknown)?;
+        if !declared.is_used && declared.control.session() == session {
+            declared.transaction = Arc::new(self.context.namespace().transaction(true)?);
+        }
+        declared.is_used = true;
+        Ok(Arc::clone(&declared.transaction))
+    }
+
+    /// The same for who answers a transfer or a disposition.
+    pub(super) fn transaction(&self, id: &Bytes, session: SessionId) -> std::result::Result<Arc<Transaction>, Fault> {
+        self.find(id, session).map_err(|error| fault::of(&error))
+    }
+
+    /// A coordinator link is gone: what it declared and did not discharge is undone.
+    pub(super) fn closed(&self, control: LinkId) {
+        let mut gone = Vec::new();
+        self.open().by_id.retain(|_, declared| {
+            let stays = declared.control != control;
+            if !stays {
+                gone.push(Arc::clone(&declared.transaction));
+            }
+            stays
+        });
+        for transaction in gone {
+            // One that somebody else ended meanwhile is over either way.
+            let _ = transaction.rollback();
+        }
+    }
+
+    /// The connection is gone: everything is undone.
+    pub(super) fn close(&self) {
+        let gone = std::mem::take(&mut self.open().by_id);
+        for declared in gone.into_values() {
+            let _ = declared.transaction.rollback();
+        }
+    }
+}
+
+fn unknown() -> Error {
+    // The service's words (B-327).
+    let detail = "Transaction hasn't been declared yet, or has already been discharged. Declare another one.";
+    Error::new(ErrorKind::TransactionOver, detail)
+}
+
+fn read(message: &Bytes) -> std::result::Result<TransactionRequest, Fault> {
+    let request =
+        Sections::scan(message).and_then(|sections| TransactionRequest::read(&mut value_body(message, &sections)?));
+    request.map_err(|error| {
+        Fault::new(
+            condition::DECODE_ERROR,
+            format!("a message to the coordinator must be declare or discharge: {error}"),
+        )
+    })
+}

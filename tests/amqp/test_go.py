@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unmodified azservicebus SDK of Go: see go/main.go for what it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import sdk_programs
+
+if TYPE_CHECKING:
+    from oxbus.management import ServiceBusAdministrationClient
+    from oxbus.server import Server
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_the_go_sdk_works(server: Server, inside: ServiceBusAdministrationClient) -> None:
+    """Messages, settlement, deferral, schedules, sessions and topics work from Go."""
+    go = sdk_programs.need("go")
+    sdk_programs.make_entities(inside)
+    with sdk_programs.copy_of("go") as place:
+        sdk_programs.run(go, "build", "-o", "suite", ".", cwd=place)
+        sdk_programs.run(place / "suite", cwd=place, OXBUS_CONNECTION_STRING=server.connection_string)

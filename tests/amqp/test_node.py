@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unmodified @azure/service-bus SDK on Node: see node/suite.test.mjs for what it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import sdk_programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from oxbus.management import ServiceBusAdministrationClient
+    from oxbus.server import Server
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_the_node_sdk_works(server: Server, inside: ServiceBusAdministrationClient, certificate: Path) -> None:
+    """Messages, settlement, deferral, schedules, sessions, rules and administration work from Node."""
+    npm, node = sdk_programs.need("npm"), sdk_programs.need("node")
+    sdk_programs.make_entities(inside)
+    with sdk_programs.copy_of("node") as place:
+        lock = (place / "package-lock.json").read_text()
+        installed = place / "installed.json"
+        if not installed.exists() or installed.read_text() != lock:
+            sdk_programs.run(npm, "ci", "--no-audit", "--no-fund", cwd=place)
+            installed.write_text(lock)
+        sdk_programs.run(
+            node,
+            "--test",
+            "suite.test.mjs",
+            cwd=place,
+            OXBUS_CONNECTION_STRING=server.connection_string,
+            NODE_EXTRA_CA_CERTS=str(certificate),
+        )

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python-qpid-proton, a client that knows AMQP and nothing of Service Bus: links, settlement, transactions.
+
+It signs in with SASL PLAIN, since it knows no `$cbs` (B-408).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from proton import Event, Message
+from proton.handlers import MessagingHandler, TransactionHandler
+from proton.reactor import Container
+from proton.utils import BlockingConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxbus import ServiceBusClient
+    from oxbus.server import Server
+
+WAIT_SECONDS = 30
+TRANSACTIONAL_STATE = 0x34
+"""What the state of a delivery is called that is part of a transaction."""
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    """The address of the server with the name and the key of the development rule."""
+    return f"amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@{server.host}:{server.port}"
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[BlockingConnection]:
+    """A connection with a session."""
+    connection = BlockingConnection(url, timeout=WAIT_SECONDS, allow_insecure_mechs=True)
+    yield connection
+    connection.close()
+
+
+def test_messages_keep_the_types_of_amqp(connection: BlockingConnection, queue: str) -> None:
+    """Properties, annotations and the body come back as they were sent (B-428, B-429)."""
+    sent = Message(
+        body={"list": [1, 2.5, None], "text": "t"},
+        id=7,
+        subject="subject",
+        correlation_id="c",
+        properties={"text": "t", "number": 7, "flag": True},
+        annotations={"x-opt-partition-key": "k"},
+    )
+    connection.create_sender(queue).send(sent)
+    receiver = connection.create_receiver(queue, credit=1)
+    found = receiver.receive(timeout=WAIT_SECONDS)
+    assert found.body == sent.body
+    assert (found.id, found.subject, found.correlation_id) == (7, "subject", "c")
+    assert found.properties == sent.properties
+    assert found.annotations is not None
+    assert found.annotations["x-opt-partition-key"] == "k"
+    assert found.annotations["x-opt-sequence-number"] > 0
+    receiver.accept()
+
+
+def test_outcomes_settle(connection: BlockingConnection, queue: str, oxbus_client: ServiceBusClient) -> None:
+    """Rejected is dead-lettered, modified comes again and counts, released does not, accepted is done (B-161)."""
+    sender = connection.create_sender(queue)
+    for body in ("rejected", "modified", "released", "accepted"):
+        sender.send(Message(body=body, annotations={"x-opt-partition-key": "k"}))
+    receiver = connection.create_receiver(queue, credit=1)
+    counts: dict[str, list[int]] = {}
+    while len(counts.get("accepted", [])) < 1:
+        message = receiver.receive(timeout=WAIT_SECONDS)
+        seen = counts.setdefault(str(message.body), [])
+        seen.append(message.delivery_count)
+        if len(seen) == 2 or message.body == "accepted":
+            receiver.accept()
+        elif message.body == "rejected":
+            receiver.reject()
+        else:
+            receiver.release(delivered=message.body == "modified")
+    assert counts == {"rejected": [0], "modified": [0, 1], "released": [0, 0], "accepted": [0]}
+    with oxbus_client.get_queue_receiver(queue, sub_queue="deadletter") as dead:
+        (buried,) = dead.receive_messages(max_wait_time=WAIT_SECONDS)
+        dead.complete_message(buried)
+
+
+class Transfer(MessagingHandler, TransactionHandler):
+    """Receives two messages, accepts them and sends two others in one transaction, and ends that."""
+
+    def __init__(self, url: str, queue: str, *, fail: bool) -> None:
+        super().__init__(prefetch=0, auto_accept=False)
+        self.url, self.queue, self.fail = url, queue, fail
+        self.deliveries: list[Any] = []
+        self.outcomes: list[str] = []
+        self.transaction: Any = None
+
+    def on_start(self, event: Event) -> None:
+        """Open the links."""
+        self.connection = event.container.connect(self.url, allow_insecure_mechs=True)
+        self.receiver = event.container.create_receiver(self.connection, self.queue)
+        self.sender = event.container.create_sender(self.connection, self.queue)
+        self.receiver.flow(2)
+
+    def on_message(self, event: Event) -> None:
+        """Begin the transaction when both messages are there."""
+        self.deliveries.append(event.delivery)
+        if len(self.deliveries) == 2:
+            event.container.declare_transaction(self.connection, handler=self, settle_before_discharge=True)
+
+    def on_transaction_declared(self, event: Event) -> None:
+        """Do everything in the transaction and end it."""
+        self.transaction = event.transaction
+        for delivery in self.deliveries:
+            self.transaction.accept(delivery)
+        for body in ("third", "fourth"):
+            message = Message(body=body, annotations={"x-opt-partition-key": "k"})
+            self.transaction.send(self.sender, message)
+
+    def on_delivery(self, event: Event) -> None:
+        """End the transaction when both sends are part of it."""
+        delivery: Any = event.delivery
+        if delivery.link == self.sender and delivery.updated:
+            assert delivery.remote_state == TRANSACTIONAL_STATE
+            delivery.settle()
+            self.outcomes.append("provisional")
+            if len(self.outcomes) == 2:
+                self.transaction.discharge(self.fail)
+
+    def on_transaction_committed(self, _event: Event) -> None:
+        """Note it."""
+        self.outcomes.append("committed")
+        self.connection.close()
+
+    def on_transaction_aborted(self, _event: Event) -> None:
+        """Note it."""
+        self.outcomes.append("aborted")
+        self.connection.close()
+
+    def on_transaction_commit_failed(self, _event: Event) -> None:
+        """Note it."""
+        self.outcomes.append("failed")
+        self.connection.close()
+
+    def on_transaction_declare_failed(self, _event: Event) -> None:
+        """Note it."""
+        self.outcomes.append("undeclared")
+        self.connection.close()
+
+
+@pytest.mark.parametrize(("fail", "end", "left"), [(False, "committed", ["third", "fourth"]), (True, "aborted", [])])
+def test_a_transaction_receives_and_sends(
+    url: str,
+    connection: BlockingConnection,
+    queue: str,
+    oxbus_client: ServiceBusClient,
+    fail: bool,
+    end: str,
+    left: list[str],
+) -> None:
+    """Settlements and sends of one key happen together, or not at all (B-306, B-315, B-316, B-325)."""
+    sender = connection.create_sender(queue)
+    for body in ("first", "second"):
+        sender.send(Message(body=body, annotations={"x-opt-partition-key": "k"}))
+    transfer = Transfer(url, queue, fail=fail)
+    Container(transfer).run()
+    assert transfer.outcomes == ["provisional", "provisional", end]
+    with oxbus_client.get_queue_receiver(queue) as receiver:
+        peeked = receiver.peek_messages(10)
+    # After a rollback the messages are still there: the receiver that is gone has their locks.
+    assert len(peeked) == (2 if fail else len(left))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in other languages that use an SDK of Azure Service Bus: what they need, and how they are run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxbus.management import ServiceBusAdministrationClient
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "tests" / "amqp"
+BUILD = ROOT / "build" / "amqp"
+"""Where packages are installed and programs are built; `make clean` removes it."""
+
+RUN_SECONDS_MAX = 150
+"""How long a program may take before it counts as stuck; never a measure of speed."""
+
+
+def need(program: str) -> str:
+    """Find a program, or skip the test and say which one is missing."""
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed: install it and run the test again")
+    return found
+
+
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    """Run a program to its end and return what it printed; the test fails with that when it fails."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=RUN_SECONDS_MAX,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"{command[0]} ended with {done.returncode}:\n{done.stdout[-20_000:]}")
+    return done.stdout
+
+
+@contextmanager
+def copy_of(language: str) -> Iterator[Path]:
+    """The sources of a language in the directory where it builds; one process at a time may work there."""
+    target = BUILD / language
+    target.mkdir(parents=True, exist_ok=True)
+    with (BUILD / f"{language}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.copytree(SOURCES / language, target, dirs_exist_ok=True)
+        yield target
+
+
+def make_entities(admin: ServiceBusAdministrationClient) -> None:
+    """Make what the programs use: queues with and without sessions and a topic, plain and partitioned."""
+    for kind in ("plain", "partitioned"):
+        partitioned = kind == "partitioned"
+        admin.create_queue(f"{kind}-orders", enable_partitioning=partitioned)
+        admin.create_queue(f"{kind}-sessions", enable_partitioning=partitioned, requires_session=True)
+        admin.create_topic(f"{kind}-news", enable_partitioning=partitioned)
+        for subscription in ("all", "chosen"):
+            admin.create_subscription(f"{kind}-news", subscription)
