@@ -4,7 +4,7 @@
 Spark's `xxhash64` is XXH64 with seed 42, the hash oxbus uses, so Spark can tell where a key lives without a UDF.
 Three details make the two agree on every key:
 
-- the key is hashed as its bytes, hence the cast to binary;
+- the key is hashed as its bytes, hence the cast to binary unless it is a plain string, which Spark hashes so anyway;
 - the hash is signed and `pmod` is the modulo that never returns a negative number (`%` truncates);
 - `xxhash64(NULL)` is the seed, 42, so a null key is answered before hashing.
 """
@@ -57,7 +57,9 @@ def partition_id(column: Column | str, partitions: SupportsIndex = 16) -> Column
 
     key_type = sf.typeof(key)  # a constant once resolved: the check costs nothing per row
     is_hashable = (key_type == "binary") | sf.startswith(key_type, sf.lit("string")) | (key_type == "void")
-    hashed = sf.pmod(sf.xxhash64(key.cast("binary")), sf.lit(count)).cast("int")
+    # A plain string is hashed where it is; one with a collation as its bytes, which a cast copies.
+    hash_of_bytes = sf.when(key_type == "string", sf.xxhash64(key)).otherwise(sf.xxhash64(key.cast("binary")))
+    hashed = sf.pmod(hash_of_bytes, sf.lit(count)).cast("int")
     refusal = sf.raise_error(
         sf.concat(sf.lit("oxbus.spark.partition_id: the key must be string or binary, not "), key_type)
     )
