@@ -35,7 +35,7 @@ def test_stopped_query_stops_its_source(spark: SparkSession, broker: Broker, tmp
     """Its reader is stopped where Spark lets it, its process ends, and the locks of its batch are renewed no more."""
     spark.dataSource.register(StoppingSource)
     broker.fill("in", range(ROWS))
-    df = messages(spark, broker, "oxbus-stopping", testDirectory=tmp_path, lockDuration="2s")
+    df = messages(spark, broker, "oxbus-stopping", testDirectory=tmp_path, lockDuration="5s")
     query = forward(df, broker, tmp_path / "checkpoint").start()
     query.processAllAvailable()
     broker.fill("in", range(ROWS, ROWS + 50))
