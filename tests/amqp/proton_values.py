@@ -83,7 +83,8 @@ def main() -> None:
     read = {name: decoded(bytes.fromhex(text)) for name, text in (line.split() for line in ours)}
     for name, value in VALUES.items():
         wanted = decoded(encoded(value))
-        if repr(read.pop(name)) != repr(wanted):
+        # Written again: proton reads binaries as views, which are not alike.
+        if encoded(read.pop(name)) != encoded(wanted):
             raise SystemExit(f"{name}: proton reads another value of ours")
     if read:
         raise SystemExit(f"values that proton did not write: {sorted(read)}")
