@@ -30,6 +30,105 @@ WAIT_SECONDS = 30
 
 
 @pytest.fixture
+def live_bus() -> Iterator[Namespace]:
+    """A namespace in memory, whose time goes by itself."""
+    with Namespace() as namespace:
+        yield namespace
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Where the server of the test writes what clients trust."""
+    return tmp_path / "issuer.pem"
+
+
+@pytest.fixture
+def server(live_bus: Namespace, certificate: Path) -> Iterator[Server]:
+    """Serve the namespace of the test on one port of loopback, with the development key."""
+    with serve(live_bus, certificate_out=certificate) as server:
+        yield server
+
+
+@pytest.fixture
+def inside(live_bus: Namespace) -> ServiceBusAdministrationClient:
+    """The administration client of oxbus, in this process."""
+    return ServiceBusAdministrationClient(live_bus)
+
+
+@pytest.fixture
+def oxbus_client(live_bus: Namespace) -> ServiceBusClient:
+    """The client of oxbus, in this process."""
+    return ServiceBusClient(live_bus)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "partitioned"])
+def partitioned(request: pytest.FixtureRequest) -> bool:
+    """Whether the entities of the test are partitioned."""
+    return bool(request.param)
+
+
+@pytest.fixture
+def make_queue(inside: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
+    """Create a queue, partitioned or not as the axis says, and return its name."""
+
+    def make(name: str = "orders", **options: Any) -> str:
+        inside.create_queue(name, enable_partitioning=partitioned, **options)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def queue(make_queue: Callable[..., str]) -> str:
+    """A queue with default options."""
+    return make_queue()
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[SdkClient]:
+    """The unmodified client of azure-servicebus. What fails, fails at once."""
+    with SdkClient.from_connection_string(server.connection_string, retry_total=0) as client:
+        yield client
+
+
+@pytest.fixture
+def admin(server: Server, certificate: Path) -> Iterator[SdkAdministrationClient]:
+    """The unmodified administration client of azure-servicebus, which always speaks https."""
+    client = SdkAdministrationClient.from_connection_string(
+        server.connection_string, connection_verify=str(certificate), retry_total=0
+    )
+    with client:
+        yield client
+
+
+@pytest.fixture
+def send(client: SdkClient) -> Callable[..., None]:
+    """Send each text to a queue as a message of its own with the given properties."""
+
+    def send(queue: str, *texts: str, **properties: Any) -> None:
+        with client.get_queue_sender(queue) as sender:
+            for text in texts:
+                sender.send_messages(SdkMessage(text, **properties))
+
+    return send
+
+
+@pytest.fixture
+def take() -> Callable[..., list[SdkReceivedMessage]]:
+    """Receive exactly so many messages."""
+
+    def take(receiver: SdkReceiver, count: int) -> list[SdkReceivedMessage]:
+        messages: list[SdkReceivedMessage] = []
+        while len(messages) < count:
+            found = receiver.receive_messages(count - len(messages), max_wait_time=WAIT_SECONDS)
+            assert found, f"{len(messages)} of {count} messages came"
+            messages += found
+        return messages
+
+    return take
+
+
+@pytest.fixture
 def bus() -> Iterator[Namespace]:
     """A namespace in memory, whose time goes by itself."""
     with Namespace() as bus:
@@ -126,3 +225,44 @@ def take() -> Callable[..., list[SdkReceivedMessage]]:
         return messages
 
     return take
+
+
+@pytest.fixture
+def kept_bus(store: str, tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace on the store under test: where calls wait for a journal the server works on threads."""
+    options = {"path": tmp_path / "bus", "durability": "os"} if store == "durable" else {}
+    with Namespace(**options) as bus:
+        yield bus
+
+
+@pytest.fixture
+def bus_admin(kept_bus: Namespace) -> ServiceBusAdministrationClient:
+    """The administration client of `kept_bus`, in this process."""
+    return ServiceBusAdministrationClient(kept_bus)
+
+
+@pytest.fixture
+def amqp_server(kept_bus: Namespace) -> Iterator[Server]:
+    """Serve `kept_bus` on a free port of loopback with the development key."""
+    with serve(kept_bus) as server:
+        yield server
+
+
+@pytest.fixture
+def sdk_client(amqp_server: Server) -> Iterator[SdkClient]:
+    """The unmodified client of azure-servicebus, connected to `kept_bus`."""
+    with SdkClient.from_connection_string(amqp_server.connection_string, retry_total=0) as client:
+        yield client
+
+
+@pytest.fixture
+def entity_options(partitioned: bool) -> dict[str, bool]:
+    """Options of an entity: with partitions, and without."""
+    return {"enable_partitioning": partitioned}
+
+
+@pytest.fixture
+def orders(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]) -> str:
+    """A queue of `kept_bus`."""
+    bus_admin.create_queue("orders", **entity_options)
+    return "orders"

@@ -269,6 +269,39 @@ pub const AMQP_TRANSACTIONS_MAX: usize = 256;
 /// Messages that one request of `$management` removes (B-403).
 pub const AMQP_BATCH_DELETE_MAX: usize = 4_000;
 
+/// Messages that a client may send on a link before the first is answered; told anew as they are answered (B-421). Clients in
+/// use give themselves 10,000.
+pub const AMQP_LINK_CREDIT: u32 = 1_000;
+/// Requests that a client may send on a link before the first is taken up. Ours.
+pub const AMQP_REQUEST_CREDIT: u32 = 100;
+/// Bytes of messages of a connection that wait to be stored, beyond which the server takes no further frame of it. Ours: as
+/// much as the unfinished deliveries of a connection may have.
+pub const AMQP_QUEUED_BYTES_MAX: usize = AMQP_PARTIAL_BYTES_MAX;
+/// Bytes that a connection reads at a time. Ours: the largest frame.
+pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
+/// Calls of the broker that one connection has on threads at a time; further ones wait. Ours: a quarter of the threads.
+pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
+/// Messages that a link takes from its entity at a time. Ours: then it is the turn of other links of the connection.
+pub const AMQP_LOOK_MESSAGES: usize = 128;
+/// Scopes for which a connection may have tokens. Ours: one for each of the links it may use at once.
+pub const AMQP_CLAIMS_MAX: usize = 1_024;
+/// Answers of a link that wait for credit; further ones are dropped, as the client reads none. Ours.
+pub const AMQP_REPLIES_MAX: usize = 256;
+/// Milliseconds until a token must have been put to `$cbs` (B-409).
+pub const AMQP_TOKEN_MS_MAX: u64 = 20_000;
+/// Milliseconds until the first link of a connection (B-410).
+pub const AMQP_FIRST_LINK_MS_MAX: u64 = 60_000;
+/// Milliseconds after the last link of a connection (B-410).
+pub const AMQP_WITHOUT_LINK_MS_MAX: u64 = 300_000;
+/// Milliseconds without use after which a link is detached (B-411).
+pub const AMQP_LINK_IDLE_MS_MAX: u64 = 600_000;
+/// Milliseconds that a client waits for the next session when it names no time (B-196).
+pub const AMQP_ACCEPT_MS_DEFAULT: u64 = 65_000;
+/// Longest wait for the next session, in milliseconds. Ours.
+pub const AMQP_ACCEPT_MS_MAX: u64 = 3_600_000;
+/// Milliseconds between the end of a session's lock and the end of its link. The service takes some seconds (B-201).
+pub const AMQP_SESSION_LOST_MS: u64 = 4_000;
+
 /// Authorization rules of a namespace, and of an entity (B-046).
 pub const AUTHORIZATION_RULES_MAX: usize = 12;
 /// Characters of the name of an authorization rule. Azure's own limit of such names.

@@ -40,6 +40,11 @@ impl Taken {
         &self.deliveries
     }
 
+    /// Gives them out: they are the caller's to send or to give back.
+    pub(crate) fn take_all(&mut self) -> Deliveries {
+        std::mem::take(&mut self.deliveries)
+    }
+
     /// They are the client's now.
     pub(crate) fn keep(&mut self) {
         self.is_kept = true;

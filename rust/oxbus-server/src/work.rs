@@ -5,9 +5,14 @@ use oxbus_broker::clock::leaving_after;
 use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::{Error, ErrorKind, Result};
 
+/// Runs `work`, which leaves a store that does not answer.
+pub(crate) fn leaving_dead_stores<T>(work: impl FnOnce() -> T) -> T {
+    leaving_after(CALL_MS_DEFAULT, work)
+}
+
 /// Runs `work` on a thread that may wait for a store; it leaves one that does not answer.
 pub(crate) async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(|| leaving_after(CALL_MS_DEFAULT, work)).await;
+    let done = tokio::task::spawn_blocking(|| leaving_dead_stores(work)).await;
     done.unwrap_or_else(|_| {
         // The panic was told where it happened; whoever called learns that nothing is known of the call.
         let detail = "the server failed within the call; look at its error output";

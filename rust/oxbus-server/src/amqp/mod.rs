@@ -1,11 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The AMQP 1.0 front end.
+//! The AMQP 1.0 front end: links of unmodified clients on one side, senders and receivers of the broker on the other.
 //!
-//! It is not in this version: a client is told so by the end of its connection, and the count of refused connections in
-//! the metrics says why.
+//! `connection` drives the engine of `oxbus-amqp` and hands its events to one file each: `attach`, `sends`, `receives`,
+//! `sessions`, `settles`, `exchange` with `cbs` and `management`, `transactions`, `idle`. Calls of the broker are `jobs`.
+//! `message` knows both forms of a message.
+//!
+//! Holds always
+//! - a message of a client is answered when it is as durable as its entity wants it, and not before;
+//! - a link never has more messages than its client gave credit for, but those that are gone when they are received;
+//! - a link that ends settles and unlocks nothing; what was not sent yet goes back.
+//!
+//! Source: docs/behaviour.md, section 21 and 0.4.
 
+mod attach;
+mod bell;
+mod call;
+mod cbs;
+mod connection;
+mod exchange;
+mod fault;
+mod idle;
+mod jobs;
+mod links;
+mod management;
 mod message;
+mod node;
+mod receives;
+mod sasl;
+mod sends;
+mod sessions;
+mod settles;
+mod shared;
+mod timers;
 mod token;
+mod transactions;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -13,6 +41,5 @@ use crate::front::{Context, Peer};
 
 /// Speaks AMQP on a stream, from its protocol header on, until it ends or the server stops.
 pub(crate) async fn serve_amqp(stream: impl AsyncRead + AsyncWrite + Unpin + Send, context: Context, _peer: Peer) {
-    drop(stream);
-    context.meters().refused_amqp();
+    connection::Connection::new(context).run(stream).await;
 }

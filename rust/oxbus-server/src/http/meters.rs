@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Default)]
 pub(crate) struct Meters {
     amqp_connections: AtomicU64,
-    amqp_refused: AtomicU64,
     http_connections: AtomicU64,
     http_requests: AtomicU64,
     http_refused: AtomicU64,
@@ -17,7 +16,6 @@ pub(crate) struct Meters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) amqp_connections: u64,
-    pub(crate) amqp_refused: u64,
     pub(crate) http_connections: u64,
     pub(crate) http_requests: u64,
     pub(crate) http_refused: u64,
@@ -37,11 +35,6 @@ impl Meters {
         });
     }
 
-    /// An AMQP connection was ended because nobody here speaks AMQP.
-    pub(crate) fn refused_amqp(&self) {
-        one(&self.amqp_refused);
-    }
-
     /// An HTTP request was answered.
     pub(crate) fn answered(&self, is_refused: bool) {
         one(&self.http_requests);
@@ -54,7 +47,6 @@ impl Meters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counted {
             amqp_connections: of(&self.amqp_connections),
-            amqp_refused: of(&self.amqp_refused),
             http_connections: of(&self.http_connections),
             http_requests: of(&self.http_requests),
             http_refused: of(&self.http_refused),

@@ -97,9 +97,6 @@ impl Collector for Shown {
                 ConstCounter::new(count).encode(family.encode_family(&[(label, value)])?)?;
             }
         }
-        let refused = ConstCounter::new(counted.amqp_refused);
-        let help = "AMQP connections that ended at once: this version does not speak AMQP";
-        refused.encode(encoder.encode_descriptor("oxbus_amqp_refused", help, None, refused.metric_type())?)?;
         let parts = self.context.namespace().partition_health();
         let mut health = encoder.encode_descriptor(
             "oxbus_partition_healthy",

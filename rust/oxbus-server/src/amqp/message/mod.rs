@@ -12,7 +12,7 @@ mod outgoing;
 mod properties;
 
 pub(super) use incoming::{each_of_batch, read};
-pub(super) use outgoing::{Seen, State, write};
+pub(super) use outgoing::{Seen, State, write, write_head};
 
 #[cfg(test)]
 mod tests;

@@ -38,6 +38,12 @@ fn time(time: Timestamp) -> AmqpTime {
 
 /// Writes all sections.
 pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, seen: &Seen) {
+    let rest = write_head(out, fields, seen);
+    out.put_slice(rest);
+}
+
+/// Writes all but the bytes at the end of the body, which need no copy.
+pub(in crate::amqp) fn write_head<'a>(out: &mut BytesMut, fields: &Fields<'a>, seen: &Seen) -> &'a [u8] {
     let extras = Extras::read(fields.amqp);
     let ttl_ms = fields.time_to_live_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
     Header::of(seen.delivery_count, ttl_ms).encode(out);
@@ -51,7 +57,7 @@ pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, seen: &See
     if let Some(application) = fields.application_properties {
         properties::write(out, application);
     }
-    put_body(out, fields.body);
+    put_body(out, fields.body)
 }
 
 fn annotations(fields: &Fields<'_>, seen: &Seen, others: Map) -> Map {
@@ -110,16 +116,18 @@ fn put_properties(out: &mut BytesMut, fields: &Fields<'_>, kept: Properties) {
     }
 }
 
-fn put_body(out: &mut BytesMut, body: Body<'_>) {
+fn put_body<'a>(out: &mut BytesMut, body: Body<'a>) -> &'a [u8] {
     match body {
         Body::Data(bytes) => {
             out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::DATA]);
-            properties::put_sized(out, code::BINARY_8, code::BINARY_32, bytes);
+            properties::put_size(out, code::BINARY_8, code::BINARY_32, bytes.len());
+            bytes
         }
         Body::Null => {
             out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::VALUE]);
             Value::Null.encode(out);
+            &[]
         }
-        Body::Sections(sections) => out.put_slice(sections),
+        Body::Sections(sections) => sections,
     }
 }

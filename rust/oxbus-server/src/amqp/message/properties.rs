@@ -122,13 +122,18 @@ fn put(out: &mut BytesMut, value: Raw<'_>) {
 
 /// Writes text or bytes with their length.
 pub(super) fn put_sized(out: &mut BytesMut, short: u8, long: u8, bytes: &[u8]) {
-    if let Ok(len) = u8::try_from(bytes.len()) {
+    put_size(out, short, long, bytes.len());
+    out.put_slice(bytes);
+}
+
+/// Writes what stands before text or bytes of that length.
+pub(super) fn put_size(out: &mut BytesMut, short: u8, long: u8, len: usize) {
+    if let Ok(len) = u8::try_from(len) {
         out.put_slice(&[short, len]);
     } else {
         out.put_u8(long);
-        out.put_u32(u32::try_from(bytes.len()).expect("a record has at most 1 GiB"));
+        out.put_u32(u32::try_from(len).expect("a record has at most 1 GiB"));
     }
-    out.put_slice(bytes);
 }
 
 /// A symbol of the text, for a field that has one.

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A request that came over a link, and its answer.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use oxbus_amqp::codec::{Field, Map, Reader, Symbol, Value};
+use oxbus_amqp::engine::SessionId;
+use oxbus_amqp::message::{
+    MessageId, Properties, Sections, put_application_properties, put_value_body, read_map, read_value_body,
+};
+use oxbus_model::{Error, ErrorKind, Result};
+
+use super::fault;
+use super::node::Place;
+use super::shared::Shared;
+use super::transactions::Coordinator;
+use crate::front::Context;
+use crate::sas::Refused;
+
+/// A request.
+pub(super) struct Call {
+    pub(super) context: Context,
+    /// The entity whose management it went to; nothing for `$cbs`.
+    pub(super) place: Option<Place>,
+    /// What belongs to the connection.
+    pub(super) shared: Arc<Shared>,
+    pub(super) message: Bytes,
+    pub(super) sections: Sections,
+    /// The transaction that it is part of, and the session it came over (B-328).
+    pub(super) transaction: Option<(Bytes, SessionId)>,
+    pub(super) coordinator: Arc<Coordinator>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: i32,
+    pub(super) description: String,
+    pub(super) condition: Option<&'static str>,
+    pub(super) body: Value,
+}
+
+/// How the keys of an answer are written (B-415).
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Keys {
+    /// `status-code`.
+    Cbs,
+    /// `statusCode`.
+    Management,
+}
+
+impl Call {
+    /// What the application properties say.
+    pub(super) fn properties(&self) -> Result<Map> {
+        read_map(&self.message, &self.sections.application_properties).map_err(wrong)
+    }
+
+    /// The value that the body is; nothing when it is no value.
+    pub(super) fn body(&self) -> Option<Value> {
+        read_value_body(&self.message, &self.sections).ok()
+    }
+
+    /// Properties of a request: its id, and where the answer goes.
+    pub(super) fn standard(message: &Bytes, sections: &Sections) -> Properties {
+        let range = &sections.properties;
+        if range.is_empty() {
+            return Properties::NONE;
+        }
+        Properties::decode(&mut Reader::within(message, range.start, range.end)).unwrap_or(Properties::NONE)
+    }
+}
+
+pub(super) fn wrong(error: oxbus_amqp::codec::DecodeError) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!("the request is not well-formed: {error}"),
+    )
+}
+
+impl Reply {
+    /// Done, with this body.
+    pub(super) fn ok(body: impl Into<Value>) -> Self {
+        Self {
+            status: 200,
+            description: "OK".to_owned(),
+            condition: None,
+            body: body.into(),
+        }
+    }
+
+    /// Not done, because of the broker.
+    pub(super) fn of(error: &Error) -> Self {
+        Self {
+            status: fault::status(error.kind()),
+            description: error.detail().to_owned(),
+            condition: Some(fault::condition(error.kind())),
+            body: Value::Null,
+        }
+    }
+
+    /// Not done, for want of a right.
+    pub(super) fn refused(refused: &Refused) -> Self {
+        Self {
+            status: refused.status().into(),
+            description: refused.detail(),
+            condition: Some(refused.condition()),
+            body: Value::Null,
+        }
+    }
+
+    /// The message to send.
+    pub(super) fn message(self, keys: Keys, request_id: Option<MessageId>) -> Bytes {
+        let mut out = BytesMut::new();
+        Properties {
+            correlation_id: request_id,
+            ..Properties::NONE
+        }
+        .encode(&mut out);
+        let (code, description, condition) = match keys {
+            Keys::Cbs => ("status-code", "status-description", "error-condition"),
+            Keys::Management => ("statusCode", "statusDescription", "errorCondition"),
+        };
+        let mut map = Map::new();
+        map.push(code, self.status);
+        map.push(description, self.description);
+        if let Some(name) = self.condition {
+            map.push(condition, Symbol::from(name));
+        }
+        put_application_properties(&mut out, &map);
+        put_value_body(&mut out, &self.body);
+        out.freeze()
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection: a task that reads, asks the broker, answers and writes.
+//!
+//! Whatever came in one piece is worked on before anything is written, so that answers go together. A link has at most one
+//! call of each sort under way; what comes meanwhile goes into the next one, together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use oxbus_amqp::codec::Map;
+use oxbus_amqp::engine::{Engine, Event, Incoming, LinkId, Settings};
+use oxbus_amqp::performative::{Attach, Fault, condition};
+use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX, AMQP_READ_BYTES};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+
+use super::bell::Bell;
+use super::jobs::{Done, Jobs};
+use super::links::{Kind, Link};
+use super::shared::Shared;
+use super::timers::Timers;
+use super::transactions::Coordinator;
+use crate::accept::until_stopped;
+use crate::front::Context;
+
+/// A connection.
+pub(super) struct Connection {
+    pub(super) context: Context,
+    pub(super) engine: Engine,
+    pub(super) shared: Arc<Shared>,
+    pub(super) coordinator: Arc<Coordinator>,
+    pub(super) links: HashMap<LinkId, Link>,
+    /// Attaches of links for requests and answers, until it is known that their entity is there.
+    pub(super) asked: HashMap<LinkId, Attach>,
+    pub(super) jobs: Jobs,
+    pub(super) bell: Arc<Bell>,
+    pub(super) timers: Timers,
+    /// Links with messages or settlements that wait for a call.
+    pub(super) dirty: Vec<LinkId>,
+    /// Links with credit to which nothing could be sent, as the client reads too slowly.
+    pub(super) stalled: Vec<LinkId>,
+    /// Bytes of messages that wait to be stored.
+    pub(super) queued_bytes: usize,
+    pub(super) started: Instant,
+    /// The client has shown who it is, be it by a token.
+    pub(super) is_known: bool,
+    /// Since when it has no link.
+    pub(super) without_links_since: Option<Instant>,
+    /// Whether it ever had one.
+    pub(super) had_links: bool,
+    pub(super) is_stopping: bool,
+    /// For heads of messages.
+    pub(super) head: BytesMut,
+}
+
+impl Connection {
+    pub(super) fn new(context: Context) -> Self {
+        let started = Instant::now();
+        let settings = Settings {
+            properties: Map::new()
+                .with("product", "oxbus")
+                .with("version", env!("CARGO_PKG_VERSION")),
+            ..Settings::default()
+        };
+        Self {
+            engine: Engine::new(settings, 0),
+            shared: Arc::new(Shared::new(context.clone())),
+            coordinator: Arc::new(Coordinator::new(context.clone())),
+            jobs: Jobs::new(context.namespace().may_wait()),
+            context,
+            links: HashMap::new(),
+            asked: HashMap::new(),
+            bell: Arc::default(),
+            timers: Timers::default(),
+            dirty: Vec::new(),
+            stalled: Vec::new(),
+            queued_bytes: 0,
+            started,
+            is_known: false,
+            without_links_since: Some(started),
+            had_links: false,
+            is_stopping: false,
+            head: BytesMut::new(),
+        }
+    }
+
+    /// Milliseconds since the connection was accepted.
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Works until the connection ends.
+    pub(super) async fn run(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
+        let (mut reads, mut writes) = tokio::io::split(stream);
+        let mut stopped = self.context.stopped();
+        let mut writing = BytesMut::new();
+        let bell = Arc::clone(&self.bell);
+        loop {
+            self.work();
+            if writing.is_empty() {
+                std::mem::swap(&mut writing, self.engine.output());
+            }
+            if writing.is_empty() && self.engine.is_finished() {
+                break;
+            }
+            let reads_on = self.engine.wants_input() && self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.is_drained();
+            let deadline = self.deadline();
+            self.engine.input().reserve(AMQP_READ_BYTES);
+            tokio::select! {
+                written = writes.write(&writing), if !writing.is_empty() => match written {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => writing.advance(count),
+                },
+                read = reads.read_buf(self.engine.input()), if reads_on => match read {
+                    Ok(0) | Err(_) => break,
+                    Ok(_) => {}
+                },
+                done = self.jobs.next() => self.finish(done),
+                () = bell.wait() => {}
+                () = tokio::time::sleep_until(deadline) => self.on_time(),
+                () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
+            }
+        }
+        // A client that reads no more gets no longer than it would have to answer.
+        let closing = async {
+            let _ = writes.flush().await;
+            let _ = writes.shutdown().await;
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(AMQP_CLOSE_MS_MAX), closing).await;
+        self.end().await;
+    }
+
+    /// Works on what came until there is nothing left to do without waiting.
+    fn work(&mut self) {
+        if !self.engine.is_backed_up() {
+            for link in std::mem::take(&mut self.stalled) {
+                self.send_on(link);
+            }
+        }
+        loop {
+            if let Some(done) = self.jobs.take_done() {
+                self.finish(done);
+                continue;
+            }
+            let now = self.now();
+            if self.queued_bytes < AMQP_QUEUED_BYTES_MAX
+                && let Some(event) = self.engine.next_event(now)
+            {
+                self.handle(event);
+                continue;
+            }
+            let rung = self.bell.take();
+            let is_rung = !rung.is_empty();
+            for link in rung {
+                self.look(link);
+            }
+            if !self.start_queued() && !is_rung {
+                break;
+            }
+        }
+        if self.is_stopping && self.jobs.is_idle() && self.is_drained() {
+            let text = "the server is going down; connect again later";
+            let now = self.now();
+            self.engine
+                .close(Some(Fault::new(condition::CONNECTION_FORCED, text)), now);
+        }
+        let now = self.now();
+        self.engine.flush(now);
+    }
+
+    /// Whether the server stops and all that came is answered.
+    fn is_drained(&self) -> bool {
+        self.is_stopping && self.queued_bytes == 0 && self.dirty.is_empty()
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::SaslInit(init) => self.authenticate(&init),
+            Event::Open(_) | Event::Begin { .. } => {}
+            Event::Attach(request) => self.attach(*request),
+            Event::Credit { link, credit, drain } => self.credit(link, credit, drain),
+            Event::Incoming(incoming) => self.incoming(*incoming),
+            Event::Settle(settle) => self.settle(*settle),
+            Event::Detach { link, .. } => self.detached(link),
+            Event::LinkLost { link, .. } => self.remove(link),
+            Event::End { session, .. } => {
+                self.remove_all_of(session);
+                self.engine.end(session, None);
+            }
+            Event::SessionLost { session, .. } => self.remove_all_of(session),
+            Event::Close { .. } => {
+                self.remove_all();
+                let now = self.now();
+                self.engine.close(None, now);
+            }
+            Event::Failed(_) => self.remove_all(),
+        }
+    }
+
+    fn incoming(&mut self, incoming: Incoming) {
+        let Some(link) = self.links.get_mut(&incoming.link) else {
+            return;
+        };
+        link.used_at = Instant::now();
+        match &mut link.kind {
+            Kind::Sends(sends) => {
+                self.queued_bytes += incoming.message.len();
+                if sends.queued.is_empty() {
+                    self.dirty.push(incoming.link);
+                }
+                sends.queued.push(incoming);
+            }
+            Kind::Requests { node } => {
+                let node = node.clone();
+                self.request(&node, incoming);
+            }
+            Kind::Coordinator => self.coordinate(incoming),
+            Kind::Opening(_) | Kind::Receives(_) | Kind::Replies(_) => {}
+        }
+    }
+
+    fn credit(&mut self, id: LinkId, credit: u32, drain: bool) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.used_at = Instant::now();
+        match &mut link.kind {
+            Kind::Receives(receives) => {
+                receives.is_draining = drain;
+                if credit == 0 {
+                    receives.ticket = None;
+                }
+                self.look(id);
+            }
+            Kind::Replies(_) => {
+                self.send_replies(id);
+                if drain {
+                    self.engine.drained(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes up what a call has brought.
+    pub(super) fn finish(&mut self, done: Done) {
+        match done {
+            Done::Opened(link, opened) => self.opened(link, opened),
+            Done::Sent(link, answers, bytes) => self.sent(link, answers, bytes),
+            Done::Looked(link, look) => self.looked(link, look),
+            Done::LookedForSession(link, look) => self.looked_for_session(link, look),
+            Done::Settled(link, answers) => self.settled(link, answers),
+            Done::Answered(answered) => self.answered(*answered),
+            Done::Coordinated(id, state) => self.engine.answer(id, state),
+            Done::Nothing => {}
+            Done::Lost => {
+                let text = "the server failed within a call; look at its error output";
+                let now = self.now();
+                self.engine
+                    .close(Some(Fault::new(condition::INTERNAL_ERROR, text)), now);
+            }
+        }
+    }
+
+    /// Starts calls for what came; false when there was nothing.
+    fn start_queued(&mut self) -> bool {
+        let links = std::mem::take(&mut self.dirty);
+        let mut any = false;
+        for link in links {
+            any |= self.start_sends(link);
+            any |= self.start_settles(link);
+        }
+        any
+    }
+
+    /// Refuses to go on with a link.
+    pub(super) fn detach(&mut self, link: LinkId, fault: Fault) {
+        self.remove(link);
+        self.engine.detach(link, Some(fault));
+    }
+
+    fn remove_all_of(&mut self, session: oxbus_amqp::engine::SessionId) {
+        let gone: Vec<LinkId> = self
+            .links
+            .keys()
+            .filter(|link| link.session() == session)
+            .copied()
+            .collect();
+        for link in gone {
+            self.remove(link);
+        }
+    }
+
+    /// The client detaches a link: what it sent before is stored and answered first.
+    fn detached(&mut self, id: LinkId) {
+        if let Some(Kind::Sends(sends)) = self.links.get_mut(&id).map(|link| &mut link.kind)
+            && (sends.is_busy || !sends.queued.is_empty())
+        {
+            sends.is_detaching = true;
+            return;
+        }
+        self.remove(id);
+        self.engine.detach(id, None);
+    }
+
+    /// Goes on with a link to which nothing could be sent.
+    fn send_on(&mut self, id: LinkId) {
+        match self.links.get(&id).map(|link| &link.kind) {
+            Some(Kind::Replies(_)) => self.send_replies(id),
+            _ => self.look(id),
+        }
+    }
+
+    fn remove_all(&mut self) {
+        let gone: Vec<LinkId> = self.links.keys().copied().collect();
+        for link in gone {
+            self.remove(link);
+        }
+    }
+
+    /// Ends what belongs to the connection; what it has under way is done before.
+    async fn end(mut self) {
+        self.remove_all();
+        let coordinator = Arc::clone(&self.coordinator);
+        self.jobs.start(move || {
+            coordinator.close();
+            Done::Nothing
+        });
+        self.jobs.finish().await;
+    }
+}

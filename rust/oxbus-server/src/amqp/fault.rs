@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Errors as clients know them: a condition, and a status for answers of management (B-434, B-437).
+
+use oxbus_amqp::performative::{Fault, condition as of_amqp};
+use oxbus_model::{Error, ErrorKind};
+
+use crate::sas::Refused;
+
+/// The condition of a kind.
+pub(super) fn condition(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::MessageLockLost | ErrorKind::MessageAlreadySettled => "com.microsoft:message-lock-lost",
+        ErrorKind::SessionLockLost => "com.microsoft:session-lock-lost",
+        ErrorKind::SessionCannotBeLocked => "com.microsoft:session-cannot-be-locked",
+        ErrorKind::MessageNotFound => "com.microsoft:message-not-found",
+        ErrorKind::EntityNotFound => of_amqp::NOT_FOUND,
+        ErrorKind::EntityAlreadyExists => "com.microsoft:entity-already-exists",
+        ErrorKind::EntityDisabled => "com.microsoft:entity-disabled",
+        ErrorKind::MessageSizeExceeded => of_amqp::MESSAGE_SIZE_EXCEEDED,
+        ErrorKind::QuotaExceeded => of_amqp::RESOURCE_LIMIT_EXCEEDED,
+        ErrorKind::ServerBusy | ErrorKind::PartitionUnavailable => "com.microsoft:server-busy",
+        ErrorKind::Timeout => "com.microsoft:timeout",
+        ErrorKind::TransactionOver => of_amqp::TRANSACTION_UNKNOWN_ID,
+        ErrorKind::TransactionTimeout => "amqp:transaction:timeout",
+        ErrorKind::InvalidOperation
+        | ErrorKind::KeyMismatch
+        | ErrorKind::ReservationFenced
+        | ErrorKind::CheckpointBehind => of_amqp::NOT_ALLOWED,
+        ErrorKind::InvalidArgument | ErrorKind::InvalidRule => "com.microsoft:argument-error",
+        ErrorKind::NotSupported => of_amqp::NOT_IMPLEMENTED,
+        // Closed, NamespaceInUse, Corrupt, Storage, Forked.
+        _ => of_amqp::INTERNAL_ERROR,
+    }
+}
+
+/// The status of a kind in an answer of management.
+pub(super) fn status(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::MessageLockLost
+        | ErrorKind::MessageAlreadySettled
+        | ErrorKind::SessionLockLost
+        | ErrorKind::SessionCannotBeLocked => 410,
+        ErrorKind::MessageNotFound | ErrorKind::EntityNotFound => 404,
+        ErrorKind::EntityAlreadyExists => 409,
+        ErrorKind::MessageSizeExceeded | ErrorKind::QuotaExceeded => 403,
+        ErrorKind::ServerBusy | ErrorKind::PartitionUnavailable => 503,
+        ErrorKind::Timeout => 408,
+        ErrorKind::EntityDisabled
+        | ErrorKind::TransactionOver
+        | ErrorKind::TransactionTimeout
+        | ErrorKind::InvalidOperation
+        | ErrorKind::KeyMismatch
+        | ErrorKind::InvalidArgument
+        | ErrorKind::InvalidRule
+        | ErrorKind::ReservationFenced
+        | ErrorKind::CheckpointBehind => 400,
+        ErrorKind::NotSupported => 501,
+        _ => 500,
+    }
+}
+
+/// An error of the broker.
+pub(super) fn of(error: &Error) -> Fault {
+    Fault::new(condition(error.kind()), error.detail().to_owned())
+}
+
+/// A refusal of rights.
+pub(super) fn refused(refused: &Refused) -> Fault {
+    Fault::new(refused.condition(), refused.detail())
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::ErrorKind;
+
+    use super::{condition, status};
+
+    #[test]
+    fn every_kind_has_a_condition_and_a_status_of_an_error() {
+        // B-434, B-437.
+        for kind in ErrorKind::ALL {
+            let condition = condition(kind);
+            assert!(
+                condition.starts_with("amqp:") || condition.starts_with("com.microsoft:"),
+                "{kind:?}"
+            );
+            assert!((400..=503).contains(&status(kind)), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_broker_calls_an_invalid_operation_is_not_allowed() {
+        // B-439.
+        for kind in [ErrorKind::InvalidOperation, ErrorKind::KeyMismatch] {
+            assert_eq!((condition(kind), status(kind)), ("amqp:not-allowed", 400));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls of the broker for one connection.
+//!
+//! Where calls may wait for a store they run on threads, a few at a time; where they never wait they are done at once, on the
+//! connection's own task, which saves two changes of thread for each.
+
+use std::collections::VecDeque;
+
+use oxbus_amqp::engine::{DeliveryId, IncomingId, LinkId};
+use oxbus_amqp::performative::{DeliveryState, Fault};
+use oxbus_broker::client::{Acceptor, WakeTicket};
+use oxbus_broker::{Receiver, Sender};
+use oxbus_model::Result;
+use oxbus_model::caps::AMQP_JOBS_MAX;
+use tokio::task::JoinSet;
+
+use super::call::Reply;
+use crate::taken::Taken;
+use crate::work::leaving_dead_stores;
+
+/// What a call has brought.
+pub(super) enum Done {
+    /// An entity was opened for a link.
+    Opened(LinkId, std::result::Result<Opened, Fault>),
+    /// Messages of a link were stored, or not.
+    Sent(LinkId, Vec<(IncomingId, DeliveryState)>, usize),
+    /// A look for messages.
+    Looked(LinkId, Result<Look>),
+    /// A look for a session.
+    LookedForSession(LinkId, Result<Box<SessionLook>>),
+    /// Messages were settled, or not.
+    Settled(LinkId, Vec<(DeliveryId, DeliveryState)>),
+    /// A request was answered.
+    Answered(Box<Answered>),
+    /// A request of the coordinator was answered.
+    Coordinated(IncomingId, DeliveryState),
+    /// Nothing to do with it.
+    Nothing,
+    /// The call failed within the server.
+    Lost,
+}
+
+/// What a link stands on.
+pub(super) enum Opened {
+    Sender(Box<Sender>),
+    Receiver(Box<Receiver>),
+    /// A session that is accepted next.
+    Acceptor(Box<Acceptor>),
+    /// The management of an entity that is there.
+    Management,
+}
+
+/// Messages, or a place among those who wait.
+pub(super) struct Look {
+    pub(super) taken: Option<Taken>,
+    pub(super) ticket: Option<WakeTicket>,
+}
+
+/// A session, or a place among those who wait.
+pub(super) struct SessionLook {
+    pub(super) receiver: Option<Receiver>,
+    pub(super) ticket: Option<WakeTicket>,
+}
+
+/// An answer on its way.
+pub(super) struct Answered {
+    /// The link the request came over.
+    pub(super) link: LinkId,
+    pub(super) reply: Reply,
+    pub(super) standard: oxbus_amqp::message::Properties,
+}
+
+type Work = Box<dyn FnOnce() -> Done + Send>;
+
+/// Calls under way.
+pub(super) struct Jobs {
+    may_wait: bool,
+    running: JoinSet<Done>,
+    waiting: VecDeque<Work>,
+    done: VecDeque<Done>,
+}
+
+impl Jobs {
+    pub(super) fn new(may_wait: bool) -> Self {
+        Self {
+            may_wait,
+            running: JoinSet::new(),
+            waiting: VecDeque::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    /// Does `work` now, or has a thread do it.
+    pub(super) fn start(&mut self, work: impl FnOnce() -> Done + Send + 'static) {
+        if !self.may_wait {
+            self.done.push_back(work());
+        } else if self.running.len() < AMQP_JOBS_MAX {
+            self.running.spawn_blocking(|| leaving_dead_stores(work));
+        } else {
+            self.waiting.push_back(Box::new(work));
+        }
+    }
+
+    /// What is done already.
+    pub(super) fn take_done(&mut self) -> Option<Done> {
+        self.done.pop_front()
+    }
+
+    /// Waits for a thread.
+    pub(super) async fn next(&mut self) -> Done {
+        let Some(done) = self.running.join_next().await else {
+            return std::future::pending().await;
+        };
+        if let Some(work) = self.waiting.pop_front() {
+            self.running.spawn_blocking(|| leaving_dead_stores(work));
+        }
+        // A panic was told where it happened.
+        done.unwrap_or(Done::Lost)
+    }
+
+    /// Waits for all that is under way; nobody asks for it any more.
+    pub(super) async fn finish(&mut self) {
+        self.done.clear();
+        while !self.is_idle() {
+            drop(self.next().await);
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty() && self.done.is_empty()
+    }
+}

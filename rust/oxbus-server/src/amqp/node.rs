@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the address of a link names (B-020, B-420).
+//!
+//! `queue`, `topic/Subscriptions/name`, either with `/$DeadLetterQueue` or `/$Transfer/$DeadLetterQueue` behind it, all of
+//! these with `/$management`, and `$cbs`; with or without scheme and host, which are never compared.
+
+use oxbus_model::name::{EntityName, SubQueue};
+use percent_encoding::percent_decode_str;
+
+const CBS: &str = "$cbs";
+const MANAGEMENT: &str = "/$management";
+const TRANSFER: &str = "/$transfer";
+
+/// What an address names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Where tokens are put.
+    Cbs,
+    /// The management of an entity.
+    Management(Place),
+    /// An entity.
+    Entity(Place),
+}
+
+/// An entity, or one of its sub-queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Path of the entity.
+    pub(super) path: String,
+    /// Itself or its dead-letter queue.
+    pub(super) sub_queue: SubQueue,
+    /// The dead-letter queue of what could not be transferred.
+    pub(super) transfer: bool,
+}
+
+impl Node {
+    /// What an address names; any other text names an entity, which may not exist.
+    pub(super) fn of(address: &str) -> Self {
+        let path = match address.split_once("://") {
+            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+            None => address,
+        };
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let path = path.trim_matches('/');
+        if path.eq_ignore_ascii_case(CBS) {
+            Self::Cbs
+        } else if let Some(entity) = without_end(path, MANAGEMENT) {
+            Self::Management(Place::of(entity))
+        } else {
+            Self::Entity(Place::of(path))
+        }
+    }
+}
+
+impl Place {
+    fn of(path: &str) -> Self {
+        let (entity, sub_queue) = EntityName::split_sub_queue(path);
+        let before_transfer = without_end(entity, TRANSFER).filter(|_| sub_queue == SubQueue::DeadLetter);
+        Self {
+            path: before_transfer.unwrap_or(entity).to_owned(),
+            sub_queue,
+            transfer: before_transfer.is_some(),
+        }
+    }
+}
+
+fn without_end<'a>(path: &'a str, end: &str) -> Option<&'a str> {
+    let at = path.len().checked_sub(end.len())?;
+    let (before, last) = path.split_at_checked(at)?;
+    last.eq_ignore_ascii_case(end).then_some(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::name::SubQueue;
+
+    use super::{Node, Place};
+
+    fn entity(path: &str, sub_queue: SubQueue, transfer: bool) -> Place {
+        Place {
+            path: path.to_owned(),
+            sub_queue,
+            transfer,
+        }
+    }
+
+    #[test]
+    fn an_address_names_a_node_with_or_without_scheme_and_host() {
+        // B-020, B-420.
+        let main = Node::Entity(entity("a/Q", SubQueue::Main, false));
+        for address in [
+            "a/Q",
+            "/a/Q",
+            "amqps://host:5672/a/Q",
+            "amqp://other/a%2FQ",
+            "sb://h/a/Q/",
+        ] {
+            assert_eq!(Node::of(address), main, "{address}");
+        }
+        assert_eq!(Node::of("amqps://h/$CBS"), Node::Cbs);
+        assert_eq!(Node::of("$cbs"), Node::Cbs);
+    }
+
+    #[test]
+    fn sub_queues_and_management_are_told_by_the_end_of_the_path() {
+        // B-018, B-020.
+        let dead = entity("t/Subscriptions/s", SubQueue::DeadLetter, false);
+        assert_eq!(
+            Node::of("t/Subscriptions/s/$DeadLetterQueue"),
+            Node::Entity(dead.clone())
+        );
+        assert_eq!(
+            Node::of("t/Subscriptions/s/$deadletterqueue/$management"),
+            Node::Management(dead)
+        );
+        let transfer = entity("q", SubQueue::DeadLetter, true);
+        assert_eq!(Node::of("q/$Transfer/$DeadLetterQueue"), Node::Entity(transfer));
+        assert_eq!(
+            Node::of("q/$management"),
+            Node::Management(entity("q", SubQueue::Main, false))
+        );
+    }
+}

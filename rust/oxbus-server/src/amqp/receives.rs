@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages on their way to a client: as many as it gives credit for, as soon as they are there.
+//!
+//! A link looks for messages when it has credit, and waits at the doorbell of its entity when there are none; nothing polls.
+//! What was taken and cannot be sent goes back at once, nothing charged, unless it is gone when it is received.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use oxbus_amqp::engine::{LinkId, Outgoing, SendRefused};
+use oxbus_broker::Receiver;
+use oxbus_broker::client::{Delivery, SettleKey};
+use oxbus_broker::entity::Queue;
+use oxbus_model::caps::AMQP_LOOK_MESSAGES;
+use oxbus_model::message::Fields;
+use oxbus_model::options::ReceiveMode;
+use oxbus_model::{ErrorKind, Result};
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::jobs::{Done, Look};
+use super::links::Kind;
+use super::message::{Seen, State};
+use super::{fault, message, token};
+use crate::taken::Taken;
+
+impl Connection {
+    /// Looks for messages of a link, or for its session.
+    pub(super) fn look(&mut self, id: LinkId) {
+        match self.links.get(&id).map(|link| &link.kind) {
+            Some(Kind::Opening(_)) => self.look_for_session(id),
+            Some(Kind::Receives(_)) => self.look_for_messages(id),
+            _ => {}
+        }
+    }
+
+    fn look_for_messages(&mut self, id: LinkId) {
+        self.send_unsent(id);
+        let wanted = self.engine.sendable(id) as usize;
+        let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+            return;
+        };
+        if receives.is_looking {
+            receives.again = true;
+            return;
+        }
+        if receives.session_lost_at.is_some() || !receives.unsent.is_empty() {
+            return;
+        }
+        if wanted == 0 {
+            // Dropped, a ring that was not taken goes to the next who waits.
+            receives.ticket = None;
+            if self.engine.credit(id) > 0 {
+                self.stalled.push(id);
+            } else if receives.is_draining {
+                receives.is_draining = false;
+                self.engine.drained(id);
+            }
+            return;
+        }
+        if let Some(mut ticket) = receives.ticket.take() {
+            ticket.take_ring();
+        }
+        receives.is_looking = true;
+        receives.again = false;
+        let max = wanted.min(AMQP_LOOK_MESSAGES);
+        let receiver = Arc::clone(&receives.receiver);
+        let callback = self.bell.callback(id);
+        self.jobs.start(move || {
+            let look = || -> Result<Look> {
+                let take = || -> Result<Option<Taken>> {
+                    let found = receiver.receive_now(max)?;
+                    Ok(found.map(|found| Taken::new(&receiver, found)))
+                };
+                let mut taken = take()?;
+                let mut ticket = None;
+                if taken.is_none() {
+                    // Registered first, looked again second: what arrived in between is found here or rings.
+                    ticket = Some(receiver.register(callback));
+                    taken = take()?;
+                }
+                Ok(Look { taken, ticket })
+            };
+            Done::Looked(id, look())
+        });
+    }
+
+    pub(super) fn looked(&mut self, id: LinkId, look: Result<Look>) {
+        let Some(link) = self.links.get_mut(&id) else {
+            // What was taken goes back when the look is dropped.
+            return;
+        };
+        let Kind::Receives(receives) = &mut link.kind else {
+            return;
+        };
+        receives.is_looking = false;
+        let look = match look {
+            Ok(look) => look,
+            Err(error) if error.kind() == ErrorKind::SessionLockLost => {
+                // A client that iterates a session when its lock ends finds the end of the iteration first (B-201).
+                receives.session_lost_at = Some(Instant::now());
+                return self.set_timer(id);
+            }
+            Err(error) => return self.detach(id, fault::of(&error)),
+        };
+        let is_empty = look.taken.is_none();
+        if let Some(mut taken) = look.taken {
+            link.used_at = Instant::now();
+            receives.unsent.extend(taken.take_all());
+        } else {
+            receives.ticket = look.ticket;
+        }
+        let again = std::mem::take(&mut receives.again);
+        if is_empty && receives.is_draining {
+            receives.is_draining = false;
+            receives.ticket = None;
+            return self.engine.drained(id);
+        }
+        if is_empty && !again {
+            return self.set_timer(id);
+        }
+        self.look_for_messages(id);
+    }
+
+    /// Sends what was taken; what the client has no credit for any more goes back.
+    fn send_unsent(&mut self, id: LinkId) {
+        let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+            return;
+        };
+        let mut refused = None;
+        while let Some(delivery) = receives.unsent.front() {
+            match send(&mut self.engine, &mut self.head, id, &receives.receiver, delivery) {
+                Ok(()) => {
+                    receives.unsent.pop_front();
+                }
+                Err(reason) => {
+                    refused = Some(reason);
+                    break;
+                }
+            }
+        }
+        let is_locked = receives.receiver.mode() == ReceiveMode::PeekLock;
+        if is_locked && matches!(refused, Some(SendRefused::NoCredit | SendRefused::Gone)) {
+            let keys: Vec<SettleKey> = receives.unsent.drain(..).map(|it| key(&it)).collect();
+            let receiver = Arc::clone(&receives.receiver);
+            self.jobs.start(move || {
+                receiver.release(&keys);
+                Done::Nothing
+            });
+        }
+    }
+}
+
+fn key(delivery: &Delivery) -> SettleKey {
+    SettleKey {
+        index: delivery.index,
+        key: delivery.claimed.key,
+    }
+}
+
+/// Writes one message into the output.
+fn send(
+    engine: &mut oxbus_amqp::engine::Engine,
+    head: &mut BytesMut,
+    id: LinkId,
+    receiver: &Receiver,
+    delivery: &Delivery,
+) -> std::result::Result<(), SendRefused> {
+    if engine.sendable(id) == 0 {
+        return Err(if engine.credit(id) == 0 {
+            SendRefused::NoCredit
+        } else {
+            SendRefused::NoWindow
+        });
+    }
+    let claimed = &delivery.claimed;
+    let lock_token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(key(delivery)));
+    let seen = Seen {
+        number: Queue::sequence_number(delivery.index, claimed.key.counter),
+        enqueued_at: claimed.enqueued_at,
+        delivery_count: claimed.delivery_count,
+        // A message of a session is under the session's lock.
+        locked_until: delivery.locked_until.filter(|_| lock_token.is_some()),
+        lock_token,
+        state: State::Active,
+    };
+    let record = claimed.record.in_memory().expect("what is handed out is in memory");
+    let fields = Fields::decode(record).expect("a record was checked when it was stored");
+    head.clear();
+    let rest = message::write_head(head, &fields, &seen);
+    let tag = lock_token.map(token::tag);
+    let outgoing = Outgoing {
+        tag: tag.as_ref(),
+        message_format: 0,
+        settled: lock_token.is_none(),
+        parts: &[head, rest],
+    };
+    engine.send(id, &outgoing).map(drop)
+}

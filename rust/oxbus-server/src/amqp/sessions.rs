@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Links that receive from a session: accepting the next one takes as long as the client waits, and the link ends with the
+//! session's lock (B-183 … B-206).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_amqp::codec::{Map, Value};
+use oxbus_amqp::engine::{Accept, LinkId};
+use oxbus_amqp::performative::Attach;
+use oxbus_broker::Receiver;
+use oxbus_broker::client::Acceptor;
+use oxbus_model::caps::{AMQP_ACCEPT_MS_DEFAULT, AMQP_ACCEPT_MS_MAX, AMQP_SESSION_LOST_MS};
+use oxbus_model::{Error, Result, Timestamp};
+use tokio::time::Instant;
+
+use super::attach::SESSION_FILTER;
+use super::connection::Connection;
+use super::fault;
+use super::jobs::{Done, Opened, SessionLook};
+use super::links::{Kind, WaitingForSession};
+
+/// .NET ticks, of 100 ns, between the year 1 and 1970.
+const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
+const TICKS_PER_MS: i64 = 10_000;
+
+fn ticks(time: Timestamp) -> i64 {
+    let ms = i64::try_from(time.0).unwrap_or(i64::MAX);
+    ms.saturating_mul(TICKS_PER_MS).saturating_add(TICKS_BEFORE_1970)
+}
+
+/// Says which session it is, and until when it is locked.
+pub(super) fn say_session(receiver: &Receiver, accept: &mut Accept) {
+    let Some(id) = receiver.session_id() else { return };
+    let mut filter = Map::new();
+    filter.push(oxbus_amqp::codec::Symbol::from(SESSION_FILTER), id);
+    accept.source.filter = Some(filter);
+    if let Some(until) = receiver.session_locked_until() {
+        accept.properties = std::mem::take(&mut accept.properties).with("com.microsoft:locked-until-utc", ticks(until));
+    }
+}
+
+/// How long a client waits for a session (B-196).
+fn patience(attach: &Attach) -> Duration {
+    let asked = attach
+        .properties
+        .as_ref()
+        .and_then(|map| map.get("com.microsoft:timeout"))
+        .and_then(Value::as_i64)
+        .and_then(|ms| u64::try_from(ms).ok());
+    Duration::from_millis(asked.unwrap_or(AMQP_ACCEPT_MS_DEFAULT).min(AMQP_ACCEPT_MS_MAX))
+}
+
+impl Connection {
+    /// Holds an attach until there is a session.
+    pub(super) fn wait_for_session(&mut self, id: LinkId, acceptor: Acceptor) {
+        if let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
+            let until = Instant::now() + patience(&opening.attach);
+            opening.waiting = Some(WaitingForSession {
+                acceptor: Arc::new(acceptor),
+                until,
+                ticket: None,
+                is_looking: false,
+                again: false,
+            });
+        }
+        self.look_for_session(id);
+    }
+
+    /// Looks for a session, and joins those who wait when there is none.
+    pub(super) fn look_for_session(&mut self, id: LinkId) {
+        let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+            return;
+        };
+        let Some(waiting) = &mut opening.waiting else { return };
+        if waiting.is_looking {
+            waiting.again = true;
+            return;
+        }
+        waiting.is_looking = true;
+        waiting.again = false;
+        if let Some(mut ticket) = waiting.ticket.take() {
+            ticket.take_ring();
+        }
+        let acceptor = Arc::clone(&waiting.acceptor);
+        let callback = self.bell.callback(id);
+        self.jobs.start(move || {
+            let look = || -> Result<Box<SessionLook>> {
+                let mut receiver = acceptor.accept_now()?;
+                let mut ticket = None;
+                if receiver.is_none() {
+                    // Registered first, looked again second: what arrived in between is found here or rings.
+                    ticket = Some(acceptor.register(callback));
+                    receiver = acceptor.accept_now()?;
+                }
+                Ok(Box::new(SessionLook { receiver, ticket }))
+            };
+            Done::LookedForSession(id, look())
+        });
+    }
+
+    pub(super) fn looked_for_session(&mut self, id: LinkId, look: Result<Box<SessionLook>>) {
+        let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+            // The client has left: the session goes back when the look is dropped.
+            return;
+        };
+        let Some(waiting) = &mut opening.waiting else { return };
+        waiting.is_looking = false;
+        match look {
+            Err(error) => self.give_up_session(id, &error),
+            Ok(look) => match *look {
+                SessionLook {
+                    receiver: Some(receiver),
+                    ..
+                } => self.opened(id, Ok(Opened::Receiver(Box::new(receiver)))),
+                SessionLook { ticket, .. } => {
+                    waiting.ticket = ticket;
+                    if waiting.again {
+                        return self.look_for_session(id);
+                    }
+                    let again = waiting.acceptor.look_again_after().map(|wait| Instant::now() + wait);
+                    let next = again.map_or(waiting.until, |again| again.min(waiting.until));
+                    self.timers.set(id, Some(next));
+                }
+            },
+        }
+    }
+
+    /// The time of a link that waits for a session has come.
+    pub(super) fn session_time(&mut self, id: LinkId) {
+        let Some(Kind::Opening(opening)) = self.links.get(&id).map(|link| &link.kind) else {
+            return;
+        };
+        let Some(waiting) = &opening.waiting else { return };
+        if Instant::now() >= waiting.until && !waiting.is_looking {
+            let error = waiting.acceptor.timed_out();
+            self.give_up_session(id, &error);
+        } else {
+            self.look_for_session(id);
+        }
+    }
+
+    fn give_up_session(&mut self, id: LinkId, error: &Error) {
+        self.detach(id, fault::of(error));
+    }
+
+    /// Sets when to look whether the session is lost: a while after its lock ends, as the service does (B-201).
+    pub(super) fn set_timer(&mut self, id: LinkId) {
+        let Some(Kind::Receives(receives)) = self.links.get(&id).map(|link| &link.kind) else {
+            return;
+        };
+        let now = Instant::now();
+        let grace = Duration::from_millis(AMQP_SESSION_LOST_MS);
+        let clock = self.context.namespace().clock();
+        let lost = receives.session_lost_at.map(|at| at + grace);
+        let lock_end = receives
+            .receiver
+            .session_locked_until()
+            .filter(|_| clock.is_real_time())
+            .map(|until| now + Duration::from_millis(until.0.saturating_sub(clock.now().0)) + grace);
+        let again = receives
+            .ticket
+            .as_ref()
+            .and_then(|_| receives.receiver.look_again_after())
+            .map(|wait| now + wait);
+        let next = [lost.or(lock_end), again].into_iter().flatten().min();
+        self.timers.set(id, next);
+    }
+}

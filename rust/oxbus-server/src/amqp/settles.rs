@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a client says of messages that it was sent (B-158 … B-166, as corrected in behaviour.md 0.4).
+//!
+//! The delivery tag is the lock token, which finds its own message: there is no table of deliveries here.
+
+use std::sync::Arc;
+
+use oxbus_amqp::codec::{Map, Value as AmqpValue};
+use oxbus_amqp::engine::{DeliveryId, LinkId, Settle, SessionId};
+use oxbus_amqp::performative::{DeliveryState, Fault, Modified};
+use oxbus_broker::Receiver;
+use oxbus_broker::client::{SettleKey, Settlement};
+use oxbus_model::caps::AMQP_UNSETTLED_MAX;
+use oxbus_model::message::Value;
+use oxbus_model::{Error, ErrorKind, LockToken};
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::fault;
+use super::jobs::Done;
+use super::links::Kind;
+use super::transactions::Coordinator;
+
+const REASON: &str = "DeadLetterReason";
+const DESCRIPTION: &str = "DeadLetterErrorDescription";
+const DEAD_LETTER: &str = "com.microsoft:dead-letter";
+
+impl Connection {
+    pub(super) fn settle(&mut self, settle: Settle) {
+        let Some(link) = self.links.get_mut(&settle.link) else {
+            return;
+        };
+        link.used_at = Instant::now();
+        let Kind::Receives(receives) = &mut link.kind else {
+            return;
+        };
+        if receives.settles.is_empty() {
+            self.dirty.push(settle.link);
+        }
+        receives.settles.push(settle);
+    }
+
+    /// Settles what a link has queued; false when it has nothing, or a call is under way.
+    pub(super) fn start_settles(&mut self, id: LinkId) -> bool {
+        let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+            return false;
+        };
+        if receives.is_settling || receives.settles.is_empty() {
+            return false;
+        }
+        receives.is_settling = true;
+        let settles = std::mem::take(&mut receives.settles);
+        let receiver = Arc::clone(&receives.receiver);
+        let coordinator = Arc::clone(&self.coordinator);
+        self.jobs
+            .start(move || Done::Settled(id, settle_all(&receiver, (&coordinator, id.session()), settles)));
+        true
+    }
+
+    pub(super) fn settled(&mut self, id: LinkId, answers: Vec<(DeliveryId, DeliveryState)>) {
+        // Nothing is sent while too many are not settled.
+        let is_at_limit = self.engine.unsettled(id.session()) >= AMQP_UNSETTLED_MAX as usize;
+        for (delivery, state) in answers {
+            self.engine.settle(delivery, state);
+        }
+        if let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
+            receives.is_settling = false;
+            if !receives.settles.is_empty() {
+                self.dirty.push(id);
+            }
+            if is_at_limit {
+                self.look(id);
+            }
+        }
+    }
+}
+
+/// Settles in the order of the client, neighbours that are complete together. What the client waits for is answered.
+pub(super) fn settle_all(
+    receiver: &Receiver,
+    coordinator: (&Coordinator, SessionId),
+    settles: Vec<Settle>,
+) -> Vec<(DeliveryId, DeliveryState)> {
+    let mut answers = Vec::with_capacity(settles.len());
+    let mut completed: Vec<(Option<DeliveryId>, SettleKey)> = Vec::new();
+    for settle in settles {
+        let answered = (!settle.settled).then_some(settle.delivery);
+        let Some(state) = settle.state else { continue };
+        let Some(at) = key(receiver, &settle.tag) else {
+            let error = Error::new(
+                ErrorKind::MessageLockLost,
+                "no message is locked like that; receive it again",
+            );
+            answers.extend(answered.map(|id| (id, fault::of(&error).into())));
+            continue;
+        };
+        if state == DeliveryState::Accepted {
+            completed.push((answered, at));
+            continue;
+        }
+        complete(receiver, &mut completed, &mut answers);
+        let outcome = settle_one(receiver, coordinator, at, state);
+        answers.extend(answered.map(|id| (id, outcome)));
+    }
+    complete(receiver, &mut completed, &mut answers);
+    answers
+}
+
+fn key(receiver: &Receiver, tag: &oxbus_amqp::codec::Tag) -> Option<SettleKey> {
+    let token = <[u8; 16]>::try_from(tag.as_bytes()).ok()?;
+    receiver.open_token(LockToken(token))
+}
+
+fn complete(
+    receiver: &Receiver,
+    completed: &mut Vec<(Option<DeliveryId>, SettleKey)>,
+    answers: &mut Vec<(DeliveryId, DeliveryState)>,
+) {
+    if completed.is_empty() {
+        return;
+    }
+    let keys: Vec<SettleKey> = completed.iter().map(|(_, at)| *at).collect();
+    let lost = receiver.complete_many(&keys);
+    for (position, (answered, at)) in completed.drain(..).enumerate() {
+        let Some(id) = answered else { continue };
+        let state = match &lost {
+            Err(error) => fault::of(error).into(),
+            Ok(lost) if lost.binary_search(&position).is_ok() => fault::of(&receiver.lock_lost(at)).into(),
+            Ok(_) => DeliveryState::Accepted,
+        };
+        answers.push((id, state));
+    }
+}
+
+/// Settles one message; the outcome that the client is told: of the type that it asked for, or an error.
+fn settle_one(
+    receiver: &Receiver,
+    (coordinator, session): (&Coordinator, SessionId),
+    at: SettleKey,
+    state: DeliveryState,
+) -> DeliveryState {
+    match state {
+        DeliveryState::Released => {
+            // Never used: nothing is charged.
+            receiver.release(&[at]);
+            DeliveryState::Released
+        }
+        DeliveryState::Transactional {
+            transaction_id,
+            outcome,
+        } => {
+            let transaction = match coordinator.transaction(&transaction_id, session) {
+                Ok(transaction) => transaction,
+                Err(fault) => return fault.into(),
+            };
+            let asked = outcome.as_deref().cloned().unwrap_or(DeliveryState::Accepted);
+            let settled = with_settlement(&asked, |settlement| transaction.settle(receiver, &[at], settlement));
+            match settled {
+                Ok(()) => DeliveryState::Transactional {
+                    transaction_id,
+                    outcome: Some(Box::new(echo(asked))),
+                },
+                Err(error) => fault::of(&error).into(),
+            }
+        }
+        asked => match with_settlement(&asked, |settlement| receiver.settle(at, settlement)) {
+            Ok(()) => echo(asked),
+            Err(error) => fault::of(&error).into(),
+        },
+    }
+}
+
+/// What says that it is done: clients in use take a rejection with an error for a failure.
+fn echo(asked: DeliveryState) -> DeliveryState {
+    match asked {
+        DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
+        other => other,
+    }
+}
+
+/// Hands the settlement that a state means to `settle`.
+fn with_settlement(
+    state: &DeliveryState,
+    settle: impl FnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
+) -> oxbus_model::Result<()> {
+    match state {
+        DeliveryState::Accepted => settle(Settlement::Complete),
+        DeliveryState::Modified(modified) => {
+            let Modified {
+                undeliverable_here,
+                message_annotations,
+                ..
+            } = &**modified;
+            let changes = changes(message_annotations.as_ref(), &[])?;
+            settle(if *undeliverable_here {
+                Settlement::Defer(&changes)
+            } else {
+                Settlement::Abandon(&changes)
+            })
+        }
+        DeliveryState::Rejected(fault) => dead_letter(fault.as_deref(), settle),
+        _ => {
+            let detail = "no such settlement; use accepted, released, modified or rejected";
+            Err(Error::new(ErrorKind::InvalidArgument, detail))
+        }
+    }
+}
+
+fn dead_letter(
+    fault: Option<&Fault>,
+    settle: impl FnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
+) -> oxbus_model::Result<()> {
+    let info = fault.and_then(|fault| fault.info.as_ref());
+    let text = |key: &str| info.and_then(|map| map.get(key)).and_then(AmqpValue::as_text);
+    // A client of another make gives its reasons as the error itself.
+    let foreign = fault.filter(|fault| fault.condition != *DEAD_LETTER);
+    let reason = text(REASON).or(foreign.map(|fault| fault.condition.as_str()));
+    let description = text(DESCRIPTION).or(foreign.and_then(|fault| fault.description.as_deref()));
+    let changes = changes(info, &[REASON, DESCRIPTION])?;
+    settle(Settlement::DeadLetter {
+        reason,
+        description,
+        changes: &changes,
+    })
+}
+
+/// Properties to change, but for some names (B-166).
+fn changes<'a>(map: Option<&'a Map>, but: &[&str]) -> oxbus_model::Result<Vec<(&'a str, Value<'a>)>> {
+    let mut changes = Vec::new();
+    for (key, value) in map.into_iter().flat_map(Map::iter) {
+        let name = key.as_text().unwrap_or_default();
+        if but.contains(&name) {
+            continue;
+        }
+        let value = plain(value).ok_or_else(|| {
+            let detail = format!("a property to modify has a type that cannot be set; use a plain one: `{name}`");
+            Error::new(ErrorKind::InvalidArgument, detail)
+        })?;
+        changes.push((name, value));
+    }
+    Ok(changes)
+}
+
+/// The value as the model has it.
+fn plain(value: &AmqpValue) -> Option<Value<'_>> {
+    Some(match value {
+        AmqpValue::Null => Value::Null,
+        AmqpValue::Boolean(it) => Value::Bool(*it),
+        AmqpValue::Float(it) => Value::Double((*it).into()),
+        AmqpValue::Double(it) => Value::Double(*it),
+        AmqpValue::String(it) => Value::Text(it),
+        AmqpValue::Symbol(it) => Value::Text(it.as_str()),
+        AmqpValue::Binary(it) => Value::Bytes(it),
+        AmqpValue::Uuid(it) => Value::Uuid(it.0),
+        AmqpValue::Timestamp(it) => Value::Time(it.0),
+        AmqpValue::Described(pair) => return plain(&pair.1),
+        number => Value::Int(number.as_i64()?),
+    })
+}
