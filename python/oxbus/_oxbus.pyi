@@ -28,6 +28,7 @@ __all__ = [
     "Namespace",
     "PartitionHealth",
     "Recovery",
+    "Server",
     "ServiceBusMessage",
     "ServiceBusMessageBatch",
     "ServiceBusReceivedMessage",

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from oxbus._oxbus import Server
-from oxbus.management._translation import shown_authorization_rule
+from oxbus.management import _translation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +74,7 @@ def serve(
 
 def authorization_rules(server: Server) -> list[AuthorizationRule]:
     """Return who may do what with the namespace of a server, with the keys in clear."""
-    return [shown_authorization_rule(rule) for rule in server._rules()]
+    return [_translation.shown_authorization_rule(rule) for rule in server._rules()]
 
 
 def replace_authorization_rules(server: Server, rules: Iterable[AuthorizationRule]) -> None:

@@ -88,14 +88,14 @@ def test_bodies_of_every_form_come_back(
         assert list(got.body) == [b"one", b"two"]
 
 
-def test_a_batch_is_stored_as_its_messages(sdk_client: ServiceBusClient, orders: str, bus: Namespace) -> None:
+def test_a_batch_is_stored_as_its_messages(sdk_client: ServiceBusClient, orders: str, kept_bus: Namespace) -> None:
     """Each message of a batch is a message of the queue."""
     with sdk_client.get_queue_sender(orders) as sender:
         batch = sender.create_message_batch()
         for number in range(50):
             batch.add_message(ServiceBusMessage(str(number)))
         sender.send_messages(batch)
-    with oxbus.ServiceBusClient(bus) as client, client.get_queue_receiver(orders) as receiver:
+    with oxbus.ServiceBusClient(kept_bus) as client, client.get_queue_receiver(orders) as receiver:
         got = receiver.receive_messages(100, max_wait_time=0)
     assert sorted(int(str(message)) for message in got) == list(range(50))
 
@@ -170,13 +170,13 @@ def test_a_topic_that_is_missing_is_an_error(sdk_client: ServiceBusClient) -> No
 
 
 def test_a_program_in_process_sees_what_an_sdk_sent(
-    sdk_client: ServiceBusClient, orders: str, bus: Namespace
+    sdk_client: ServiceBusClient, orders: str, kept_bus: Namespace
 ) -> None:
     """Values of types that only AMQP has show as the nearest ones; several sections show joined."""
     message = AmqpAnnotatedMessage(data_body=[b"one", b"two"], application_properties={"int": 5, "text": "t"})
     with sdk_client.get_queue_sender(orders) as sender:
         sender.send_messages(message)
-    with oxbus.ServiceBusClient(bus) as client, client.get_queue_receiver(orders) as receiver:
+    with oxbus.ServiceBusClient(kept_bus) as client, client.get_queue_receiver(orders) as receiver:
         (got,) = receiver.receive_messages(max_wait_time=0)
     assert bytes(got) == b"onetwo"
     assert got.application_properties == {"int": 5, "text": "t"}

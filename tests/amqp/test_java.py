@@ -23,11 +23,11 @@ def address() -> str:
     return f"127.{1 + number // 62_500 % 250}.{number // 250 % 250}.{1 + number % 250}"
 
 
-def test_the_java_sdk_works(live_bus: Namespace, inside: ServiceBusAdministrationClient) -> None:
+def test_the_java_sdk_works(bus: Namespace, inside: ServiceBusAdministrationClient) -> None:
     """Messages, settlement, deferral, schedules, sessions, rules and transactions work from Java."""
     mvn, java, javac = (sdk_programs.need(name) for name in ("mvn", "java", "javac"))
     sdk_programs.make_entities(inside)
-    with sdk_programs.copy_of("java") as place, serve(live_bus, host=address(), amqp_port=5672) as server:
+    with sdk_programs.copy_of("java") as place, serve(bus, host=address(), amqp_port=5672) as server:
         pom = (place / "pom.xml").read_text()
         installed = place / "installed.xml"
         if not installed.exists() or installed.read_text() != pom:

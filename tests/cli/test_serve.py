@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.servicebus.management import ServiceBusAdministrationClient as SdkAdministrationClient
 from oxbus import Namespace, ServiceBusClient
 from oxbus.bulk import BulkClient
+from oxbus.cli import _serve
+from oxbus.cli._commands import make_parser
 from oxbus.exceptions import ServiceBusAuthenticationError
+from oxbus.management import ServiceBusAdministrationClient
+from signatures import token
 
 pa = pytest.importorskip("pyarrow")
 
@@ -23,15 +31,27 @@ if TYPE_CHECKING:
 
 LIVENESS_SECONDS = 60
 KEY = "a key of the tests, long enough"
+SECRET = "a key of a server of the tests"  # noqa: S105 (it opens nothing else)
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
-    """Start a server on a free port, and return its process and its address once it is ready."""
-    started: list[subprocess.Popen[str]] = []
+def serve(start: Callable[..., Any]) -> Callable[..., tuple[subprocess.Popen[str], str]]:
+    """Start a bulk server on a free port, and return its process and its address once it is ready."""
 
     def serve(*arguments: str, **variables: str) -> tuple[subprocess.Popen[str], str]:
-        command = [sys.executable, "-m", "oxbus.cli", "serve", "--bulk-port", "0", "--json", *arguments]
+        process, told = start("--bulk-port", "0", *arguments, **variables)
+        return process, told["bulk_endpoint"]
+
+    return serve
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], dict[str, Any]]]]:
+    """Start a server, and return its process and what it tells once it is ready."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **variables: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+        command = [sys.executable, "-m", "oxbus.cli", "serve", "--json", *arguments]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
         )
@@ -39,9 +59,9 @@ def serve() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate(timeout=LIVENESS_SECONDS)[1]
-        return process, json.loads(line)["bulk_endpoint"]
+        return process, json.loads(line)
 
-    yield serve
+    yield start
     for process in started:
         if process.poll() is None:
             process.kill()
@@ -93,4 +113,119 @@ def test_what_cannot_be_served_is_one_line(
     assert (outcome.code, "needs a key" in outcome.err) == (1, True)
     outcome = run("serve", "--bulk-port", "70000", "--memory")
     assert (outcome.code, "port is out of range" in outcome.err) == (1, True)
-    assert run("serve", "--memory").code == 2
+    outcome = run("serve", "--amqp-port", "0", "--memory", "--host", "0.0.0.0")  # noqa: S104 (that is refused)
+    assert (outcome.code, "authorization rules" in outcome.err) == (1, True)
+    rules = tmp_path / "rules.json"
+    rules.write_text("[]")
+    outcome = run("serve", "--amqp-port", "0", "--memory", "--rules", str(rules), "--sas-key", SECRET)
+    assert (outcome.code, "exclude each other" in outcome.err) == (2, True)
+    for text, word in (
+        ("[]", "with one at least"),
+        ("{", "no JSON"),
+        ('[{"key_name": "a"}]', "rights"),
+        ('[{"key_name": "a", "rights": ["Send"]}]', "primary_key"),
+        ('[{"key_name": 1, "primary_key": "b", "rights": ["Send"]}]', "must be a text"),
+        ('[{"unheard": "a"}]', "unknown key"),
+        ("[1]", "must be an object"),
+    ):
+        rules.write_text(text)
+        outcome = run("serve", "--amqp-port", "0", "--memory", "--rules", str(rules))
+        assert (outcome.code, word in outcome.err) == (1, True), outcome.err
+
+
+def sdk(told: dict[str, Any], certificate: Path) -> SdkAdministrationClient:
+    """The unmodified administration client of the SDK."""
+    return SdkAdministrationClient.from_connection_string(
+        told["connection_string"], connection_verify=str(certificate), retry_total=0
+    )
+
+
+def test_sdk_reaches_a_directory_and_sigterm_ends_it(
+    start: Callable[..., Any], ox: Callable[..., Any], data: Path, tmp_path: Path
+) -> None:
+    """What an SDK makes is in the directory; a receive that waits when the end comes is answered."""
+    ox("queue", "create", "orders")
+    certificate = tmp_path / "issuer.pem"
+    process, told = start("--amqp-port", "0", "--http-port", "0", "--tls-cert-out", str(certificate))
+    assert set(told) == {"connection_string", "amqp_port", "http_port"}
+    with sdk(told, certificate) as admin:
+        admin.create_queue("made", enable_partitioning=True)
+    signed = token("sb://h")
+    with socket.create_connection(("127.0.0.1", told["http_port"])) as waiting:
+        head = f"Host: x\r\nAuthorization: {signed}\r\nContent-Length: 0\r\n\r\n"
+        # The first request tells that the connection is served; the second one waits.
+        waiting.sendall(f"GET /made HTTP/1.1\r\n{head}".encode())
+        assert waiting.recv(4).startswith(b"HTTP")
+        waiting.sendall(f"POST /made/messages/head?timeout=3000 HTTP/1.1\r\n{head}".encode())
+        process.send_signal(signal.SIGTERM)
+        answers = b"".join(iter(lambda: waiting.recv(65536), b""))
+    assert answers.count(b"HTTP/1.1 204") <= 1
+    out, err = process.communicate(timeout=LIVENESS_SECONDS)
+    assert (process.returncode, out, err) == (0, "", "")
+    with Namespace(data) as namespace:
+        assert ServiceBusAdministrationClient(namespace).get_queue("made").enable_partitioning
+
+
+def test_usual_ports_hold_unless_one_is_named() -> None:
+    """5672, 5671 and 5300; with one that is named, that one only; the bulk plane alone opens none of them."""
+    parser = make_parser()
+
+    def ports(*arguments: str) -> dict[str, int]:
+        return _serve._ports(parser.parse_args(["serve", "--memory", *arguments]))
+
+    assert ports() == {"amqp": 5672, "amqps": 5671, "http": 5300}
+    assert ports("--https-port", "0") == {"https": 0}
+    assert ports("--bulk-port", "0") == {}
+    assert ports("--bulk-port", "0", "--amqp-port", "1") == {"amqp": 1}
+
+
+def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_path: Path) -> None:
+    """SIGHUP replaces keys while the server goes on; a file with a mistake changes nothing and is told."""
+    rules = tmp_path / "rules.json"
+
+    def write(key: str) -> None:
+        rules.write_text(json.dumps([{"key_name": "app", "primary_key": key, "rights": ["Manage"]}]))
+
+    write(SECRET)
+    process, told = start("--memory", "--amqp-port", "0", "--rules", str(rules))
+    assert f"SharedAccessKeyName=app;SharedAccessKey={SECRET};" in told["connection_string"]
+
+    def status(key: str, name: str = "app") -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", told["amqp_port"], timeout=LIVENESS_SECONDS)
+        connection.request("GET", "/$namespaceinfo", headers={"Authorization": token("sb://h", name, key)})
+        found = connection.getresponse().status
+        connection.close()
+        return found
+
+    assert (status(SECRET), status("SAS_KEY_VALUE", "RootManageSharedAccessKey")) == (200, 401)
+    rules.write_text("[")
+    process.send_signal(signal.SIGHUP)
+    assert process.stderr is not None
+    assert "stay as they were" in process.stderr.readline()
+    assert status(SECRET) == 200
+    write(SECRET + "2")
+    process.send_signal(signal.SIGHUP)
+    until = time.monotonic() + LIVENESS_SECONDS
+    while status(SECRET + "2") != 200:
+        assert time.monotonic() < until, "the new key never opened"
+    assert status(SECRET) == 401
+    process.terminate()
+    out, err = process.communicate(timeout=LIVENESS_SECONDS)
+    assert (process.returncode, SECRET in out + err) == (0, False)
+
+
+def test_key_of_the_environment_is_not_shown_to_people() -> None:
+    """It opens the server; without one the development key is printed in a connection string that can be copied."""
+    command = [sys.executable, "-m", "oxbus.cli", "serve", "--memory", "--amqp-port", "0"]
+    for key, shown in ((SECRET, "need a key"), ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true")):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OXBUS_SAS_KEY": key}
+        )
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.terminate()
+        out, err = process.communicate(timeout=LIVENESS_SECONDS)
+        assert lines[0].startswith("Serving on 127.0.0.1: amqp ")
+        assert shown in lines[1]
+        assert lines[2] == "Ctrl-C or SIGTERM ends it.\n"
+        assert SECRET not in "".join(lines) + out + err

@@ -18,6 +18,7 @@ MODULES = [
     "oxbus.bulk",
     "oxbus.exceptions",
     "oxbus.management",
+    "oxbus.server",
     "oxbus.testing",
 ]
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from oxbus.cli._outcomes import CommandError, UsageError
 from oxbus.exceptions import ServiceBusError
-from oxbus.management import AuthorizationRule
-from oxbus.server import Server, replace_authorization_rules
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from argparse import Namespace as Options
+
+    from oxbus.management import AuthorizationRule
+    from oxbus.server import Server
 
 SAS_KEY_VARIABLE: Final = "OXBUS_SAS_KEY"
 HUNG_UP: Final = signal.SIGHUP
@@ -91,10 +92,14 @@ class AccessRules:
             return _read(self.file)
         if self.key is None:
             return []
+        from oxbus.management import AuthorizationRule  # noqa: PLC0415 -- not needed for `--help`
+
         return [AuthorizationRule(key_name=self.name, primary_key=self.key, rights=["Manage", "Send", "Listen"])]
 
     def replace_in(self, server: Server) -> None:
-        """Read the file again and let its rules hold; on a mistake in it those that hold stay, and standard error tells."""
+        """Read the file again and let its rules hold; after a mistake those that hold stay, which is told."""
+        from oxbus.server import replace_authorization_rules  # noqa: PLC0415 -- not needed for `--help`
+
         if self.file is None:
             return
         try:
@@ -114,6 +119,8 @@ def _read(file: Path) -> list[AuthorizationRule]:
 
 
 def _rule(file: Path, place: int, found: object) -> AuthorizationRule:
+    from oxbus.management import AuthorizationRule  # noqa: PLC0415 -- not needed for `--help`
+
     where = f"`{file}`: rule {place}"
     if not isinstance(found, dict):
         raise CommandError(f"{where} must be an object with {', '.join(_KEYS)}")

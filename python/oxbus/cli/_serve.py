@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from oxbus import server
 from oxbus._oxbus import Namespace
 from oxbus.cli import _values
 from oxbus.cli._access_rules import HUNG_UP, AccessRules, add_access_rules
@@ -21,6 +20,8 @@ from oxbus.cli._place import DATA_VARIABLE, Bus, add_rules, open_place, rules
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from argparse import Namespace as Options
+
+    from oxbus.server import Server
 
 KEY_VARIABLE: Final = "OXBUS_BULK_KEY"
 
@@ -60,8 +61,8 @@ def add_serve(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--bulk-key",
         metavar="KEY",
-        help="what clients of the bulk plane must know, at least 16 characters; others on this machine may see it here, "
-        f"but not in ${KEY_VARIABLE}, which is the default; needed unless the host is loopback",
+        help="what clients of the bulk plane must know, at least 16 characters; others on this machine may see it "
+        f"here, but not in ${KEY_VARIABLE}, which is the default; needed unless the host is loopback",
     )
     parser.add_argument("--bulk-key-name", metavar="NAME", help="the name of that key (default: bulk)")
     parser.add_argument(
@@ -113,8 +114,10 @@ def _ports(options: Options) -> dict[str, int]:
     return {name: usual for name, (usual, _) in _PORTS.items() if usual is not None}
 
 
-def _start(bus: Bus, options: Options, access: AccessRules, ports: dict[str, int]) -> server.Server:
-    return server.serve(
+def _start(bus: Bus, options: Options, access: AccessRules, ports: dict[str, int]) -> Server:
+    from oxbus.server import serve  # noqa: PLC0415 -- not needed for `--help`
+
+    return serve(
         bus.namespace,
         host=options.host,
         rules=access.read(),

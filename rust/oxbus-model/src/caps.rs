@@ -328,10 +328,15 @@ pub const WEBSOCKET_BYTES_MAX: usize = 1 << 20;
 pub const HTTP_HEAD_BYTES_MAX: usize = 128 << 10;
 /// Headers of an HTTP request, each user property included. Ours.
 pub const HTTP_HEADERS_MAX: usize = 256;
-/// Milliseconds for the line and the headers of an HTTP request. Ours: a slow request ends.
-pub const HTTP_HEAD_MS_MAX: u64 = 10_000;
+/// Milliseconds for the line and the headers of an HTTP request, counted from the end of the one before: a slow request
+/// ends, and so does a connection that nobody uses. Ours.
+pub const HTTP_HEAD_MS_MAX: u64 = 60_000;
 /// Milliseconds between two pieces of the body of an HTTP request. Ours.
 pub const HTTP_BODY_IDLE_MS_MAX: u64 = 30_000;
+/// Bytes that are read on of a body that was refused, so that the client reads why and the connection goes on. Ours.
+pub const HTTP_DRAIN_BYTES_MAX: usize = 2 << 20;
+/// Milliseconds for which they are read. Ours.
+pub const HTTP_DRAIN_MS_MAX: u64 = 5_000;
 /// Bytes that the bodies of unfinished HTTP requests take together. Ours.
 pub const HTTP_BODIES_BYTES_MAX: usize = 512 << 20;
 /// HTTP requests that a server works on at once, those that wait for messages included (B-045: with the 5,001st the service
@@ -345,8 +350,6 @@ pub const HTTP_WAIT_SECONDS_DEFAULT: u64 = 60;
 pub const HTTP_WAIT_SECONDS_MAX: u64 = 3_600;
 /// Entities that one HTTP connection may have caches of. Ours: a connection that receives from more starts anew with one.
 pub const HTTP_RECEIVERS_MAX: usize = 64;
-/// Messages that the cache of an HTTP connection holds beyond the one asked for. Ours (B-125 says no number).
-pub const HTTP_PREFETCH_COUNT: usize = 16;
 
 /// Bytes of a description of an entity in XML. Ours: the longest rule and all authorization rules fit several times.
 pub const ATOM_BODY_BYTES_MAX: usize = 256 << 10;

@@ -2,7 +2,6 @@
 //! Accepting connections: how many there may be, and waiting for their end.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     places: Places,
     mut stopped: watch::Receiver<bool>,
-    handle: impl Fn(TcpStream, SocketAddr) -> F,
+    handle: impl Fn(TcpStream) -> F,
 ) {
     loop {
         let accepted = async {
@@ -52,12 +51,12 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
             () = until_stopped(&mut stopped) => break,
             accepted = accepted => accepted,
         };
-        let Ok((socket, peer)) = accepted else {
+        let Ok((socket, _)) = accepted else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         let _ = socket.set_nodelay(true);
-        let handling = handle(socket, peer);
+        let handling = handle(socket);
         tokio::spawn(async move {
             handling.await;
             drop(place);
@@ -71,4 +70,41 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
 pub(crate) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
     // An error says that the server is gone, which is an end too.
     let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::watch;
+
+    use super::{Places, accept};
+
+    #[tokio::test]
+    async fn who_comes_when_all_places_are_taken_waits_for_one() {
+        // B-044: a flood of connections takes no more than the places that there are.
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopped) = watch::channel(false);
+        let places = Places::new(1);
+        let echo = |mut socket: TcpStream| async move {
+            let byte = socket.read_u8().await.unwrap_or_default();
+            let _ = socket.write_u8(byte).await;
+        };
+        let accepting = tokio::spawn(accept(listener, places.clone(), stopped, echo));
+        let mut first = TcpStream::connect(address).await.expect("connected");
+        let mut second = TcpStream::connect(address).await.expect("connected");
+        second.write_u8(2).await.expect("written");
+        // Nobody can tell that something will never come; a moment shows what has not come.
+        let early = tokio::time::timeout(Duration::from_millis(50), second.read_u8()).await;
+        assert!(early.is_err());
+        first.write_u8(1).await.expect("written");
+        assert_eq!(first.read_u8().await.expect("an answer"), 1);
+        assert_eq!(second.read_u8().await.expect("an answer"), 2);
+        stop.send_replace(true);
+        accepting.await.expect("it ended");
+        places.until_empty().await;
+    }
 }

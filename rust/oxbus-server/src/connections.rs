@@ -26,7 +26,7 @@ pub(crate) async fn serve(
 ) {
     let places = Places::new(BULK_CONNECTIONS_MAX);
     let ends = stopped.clone();
-    accept(listener, places.clone(), stopped, move |socket, _| {
+    accept(listener, places.clone(), stopped, move |socket| {
         handle(socket, tls.clone(), routes.clone(), ends.clone())
     })
     .await;

@@ -6,7 +6,7 @@ use oxbus_amqp::codec::{Array, Map, Symbol, Timestamp, Uuid, Value};
 use proptest::prelude::*;
 
 /// Values that hold no others.
-pub fn scalar() -> impl Strategy<Value = Value> {
+pub(crate) fn scalar() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -33,7 +33,7 @@ pub fn scalar() -> impl Strategy<Value = Value> {
 }
 
 /// Values of any type. An empty array is written as an empty list, so there is none.
-pub fn value() -> impl Strategy<Value = Value> {
+pub(crate) fn value() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(4, 48, 8, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..8).prop_map(Value::List),

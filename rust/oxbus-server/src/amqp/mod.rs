@@ -26,6 +26,7 @@ mod management;
 mod message;
 mod node;
 mod receives;
+mod runs;
 mod sasl;
 mod sends;
 mod sessions;
@@ -34,6 +35,9 @@ mod shared;
 mod timers;
 mod token;
 mod transactions;
+
+#[cfg(test)]
+mod tests;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

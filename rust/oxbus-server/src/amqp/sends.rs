@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::jobs::Done;
 use super::links::Kind;
 use super::transactions::Coordinator;
-use super::{fault, message};
+use super::{fault, message, runs};
 
 impl Connection {
     /// Stores what a link has queued; false when it has nothing, or a call is under way.
@@ -40,11 +40,15 @@ impl Connection {
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move || {
             let bytes = queued.iter().map(|it| it.message.len()).sum();
-            let mut answers = Vec::with_capacity(queued.len());
-            for incoming in queued {
-                let state = store(&sender, &coordinator, &incoming);
-                answers.extend(incoming.id.map(|id| (id, state)));
-            }
+            let answers = if sender.queue().may_wait() {
+                runs::store(&sender, &coordinator, queued)
+            } else {
+                let answer = |it: Incoming| {
+                    let state = store(&sender, &coordinator, &it);
+                    it.id.map(|id| (id, state))
+                };
+                queued.into_iter().filter_map(answer).collect()
+            };
             Done::Sent(id, answers, bytes)
         });
     }
@@ -68,7 +72,7 @@ impl Connection {
 }
 
 /// Stores one message, or one batch; the outcome for the client.
-fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incoming) -> DeliveryState {
+pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incoming) -> DeliveryState {
     if let Some(DeliveryState::Transactional { transaction_id, .. }) = &incoming.state {
         let transaction = match coordinator.transaction(transaction_id, incoming.link.session()) {
             Ok(transaction) => transaction,

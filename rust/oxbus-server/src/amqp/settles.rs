@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use oxbus_amqp::codec::{Map, Value as AmqpValue};
-use oxbus_amqp::engine::{DeliveryId, LinkId, Settle, SessionId};
+use oxbus_amqp::engine::{DeliveryId, LinkId, SessionId, Settle};
 use oxbus_amqp::performative::{DeliveryState, Fault, Modified};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, Settlement};

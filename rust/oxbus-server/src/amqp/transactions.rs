@@ -108,11 +108,7 @@ impl Coordinator {
     }
 
     /// The same for who answers a transfer or a disposition.
-    pub(super) fn transaction(
-        &self,
-        id: &Bytes,
-        session: SessionId,
-    ) -> std::result::Result<Arc<Transaction>, Fault> {
+    pub(super) fn transaction(&self, id: &Bytes, session: SessionId) -> std::result::Result<Arc<Transaction>, Fault> {
         self.find(id, session).map_err(|error| fault::of(&error))
     }
 
@@ -148,6 +144,12 @@ fn unknown() -> Error {
 }
 
 fn read(message: &Bytes) -> std::result::Result<TransactionRequest, Fault> {
-    let request = Sections::scan(message).and_then(|sections| TransactionRequest::read(&mut value_body(message, &sections)?));
-    request.map_err(|error| Fault::new(condition::DECODE_ERROR, format!("a message to the coordinator must be declare or discharge: {error}")))
+    let request =
+        Sections::scan(message).and_then(|sections| TransactionRequest::read(&mut value_body(message, &sections)?));
+    request.map_err(|error| {
+        Fault::new(
+            condition::DECODE_ERROR,
+            format!("a message to the coordinator must be declare or discharge: {error}"),
+        )
+    })
 }

@@ -53,3 +53,21 @@ impl Drop for Share {
         self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::ErrorKind;
+
+    use super::Budget;
+
+    #[test]
+    fn requests_share_the_bytes_and_give_them_back() {
+        let budget = Budget::new(10);
+        let (mut one, mut other) = (budget.share(), budget.share());
+        assert!(one.take(6).is_ok());
+        let refused = other.take(5).expect_err("eleven");
+        assert_eq!(refused.kind(), ErrorKind::ServerBusy);
+        drop((one, other));
+        assert!(budget.share().take(10).is_ok());
+    }
+}

@@ -4,7 +4,6 @@
 //! Each port speaks everything: TLS with anything inside it, AMQP, HTTP, and AMQP in a WebSocket.
 //! A client that says nothing, or does not finish a handshake, is cut off.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use oxbus_model::caps::SERVER_FIRST_BYTES_MS_MAX;
@@ -19,15 +18,11 @@ use crate::http::serve_http;
 
 const FIRST_BYTES: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
 
-/// Who is at the other end, and how.
+/// How the other end is connected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
-    /// Its address.
-    pub(crate) address: SocketAddr,
     /// TLS is around what it says.
     pub(crate) is_encrypted: bool,
-    /// A WebSocket is around what it says.
-    pub(crate) is_websocket: bool,
 }
 
 /// A stream of a connection.
@@ -36,12 +31,8 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Handles a connection until its end.
-pub(super) async fn handle(stream: impl Stream, address: SocketAddr, tls: TlsAcceptor, context: Context) {
-    let mut peer = Peer {
-        address,
-        is_encrypted: false,
-        is_websocket: false,
-    };
+pub(super) async fn handle(stream: impl Stream, tls: TlsAcceptor, context: Context) {
+    let mut peer = Peer { is_encrypted: false };
     let Some((protocol, stream)) = recognize(stream).await else {
         return;
     };

@@ -110,8 +110,13 @@ impl Context {
 impl Context {
     /// The context of a server that is not there, with the development rule.
     pub(crate) fn for_tests(namespace: Namespace) -> Self {
+        Self::for_tests_until(namespace, watch::channel(false).1)
+    }
+
+    /// The same, until it is to end.
+    pub(crate) fn for_tests_until(namespace: Namespace, stopped: watch::Receiver<bool>) -> Self {
         let rules = vec![crate::sas::development_rule()];
         let new_id = || oxbus_model::message::AssignedId::new(1, 1);
-        Self::new(namespace, rules, new_id, true, watch::channel(false).1).expect("the development rule is one")
+        Self::new(namespace, rules, new_id, true, stopped).expect("the development rule is one")
     }
 }

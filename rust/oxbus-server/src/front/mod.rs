@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server that SDKs talk to: AMQP, HTTP and WebSockets, plain or encrypted, on each of its ports.
+//! The server that SDKs talk to: AMQP, HTTP, and `WebSocket`s, plain or encrypted, on each of its ports.
 //!
 //! Read in this order: `server` (its life), `connection` (from the first byte to the right protocol), `context` (what all
 //! connections share). What a protocol says is in `amqp` and `http`; who may say it, in `sas`.
@@ -13,6 +13,9 @@ mod rewound;
 mod server;
 mod sniff;
 mod websocket;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use budget::Budget;
 pub(crate) use connection::Peer;

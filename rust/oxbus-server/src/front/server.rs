@@ -64,7 +64,7 @@ impl BusServer {
                 tokio::net::TcpListener::from_std(listener).map_err(|error| cannot_start(&error))?
             };
             let (acceptor, context) = (acceptor.clone(), context.clone());
-            let handle = move |socket, peer| handle(socket, peer, acceptor.clone(), context.clone());
+            let handle = move |socket| handle(socket, acceptor.clone(), context.clone());
             accepting.spawn_on(
                 accept(listener, places.clone(), stopped.clone(), handle),
                 runtime.handle(),

@@ -11,6 +11,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use oxbus_model::caps::WEBSOCKET_BYTES_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -36,8 +37,12 @@ pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
             .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Answers the request and goes on in AMQP on a task of its own. `None` when the client offers no protocol that is spoken.
-pub(crate) fn switch(mut request: Request<Incoming>, context: &Context, peer: Peer) -> Option<Response<Full<Bytes>>> {
+/// The answer to the request, and the task that goes on in AMQP. `None` when the client offers no protocol that is spoken.
+pub(crate) fn switch(
+    mut request: Request<Incoming>,
+    context: &Context,
+    peer: Peer,
+) -> Option<(Response<Full<Bytes>>, JoinHandle<()>)> {
     let offered = request.headers().get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
     let protocol = offered
         .split(',')
@@ -47,14 +52,8 @@ pub(crate) fn switch(mut request: Request<Incoming>, context: &Context, peer: Pe
     let accept = derive_accept_key(request.headers().get(SEC_WEBSOCKET_KEY)?.as_bytes());
     let accept = HeaderValue::from_str(&accept).ok()?;
     let upgrade = hyper::upgrade::on(&mut request);
-    let (context, peer) = (
-        context.clone(),
-        Peer {
-            is_websocket: true,
-            ..peer
-        },
-    );
-    tokio::spawn(async move {
+    let context = context.clone();
+    let task = tokio::spawn(async move {
         if let Ok(stream) = upgrade.await {
             carry(TokioIo::new(stream), context, peer).await;
         }
@@ -66,7 +65,7 @@ pub(crate) fn switch(mut request: Request<Incoming>, context: &Context, peer: Pe
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
-    Some(response)
+    Some((response, task))
 }
 
 /// Carries bytes both ways until one end is gone.
@@ -85,17 +84,17 @@ async fn pump(socket: WebSocketStream<impl Stream>, near: DuplexStream) {
     let (mut outward, mut inward) = socket.split();
     let (mut from_amqp, mut to_amqp) = tokio::io::split(near);
     let reading = async {
+        let mut written = Ok(());
         while let Some(Ok(message)) = inward.next().await {
             match message {
-                Message::Binary(bytes) => {
-                    if to_amqp.write_all(&bytes).await.is_err() {
-                        break;
-                    }
-                }
-                Message::Close(_) => break,
-                // Pings are answered by the library; text is nobody's AMQP.
-                Message::Text(_) => break,
+                Message::Binary(bytes) => written = to_amqp.write_all(&bytes).await,
+                // Text is nobody's AMQP.
+                Message::Close(_) | Message::Text(_) => break,
+                // Pings are answered by the library.
                 _ => {}
+            }
+            if written.is_err() {
+                break;
             }
         }
         let _ = to_amqp.shutdown().await;

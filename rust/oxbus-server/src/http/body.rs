@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use hyper::HeaderMap;
 use hyper::StatusCode;
 use hyper::body::{Body, Bytes, Incoming};
-use oxbus_model::caps::HTTP_BODY_IDLE_MS_MAX;
+use hyper::header::EXPECT;
+use oxbus_model::caps::{HTTP_BODY_IDLE_MS_MAX, HTTP_DRAIN_BYTES_MAX, HTTP_DRAIN_MS_MAX};
 
 use super::refusal::{Area, Refusal};
 use crate::front::Budget;
 
 /// Reads a body of at most so many bytes.
-pub(super) async fn read(mut body: Incoming, max: usize, budget: &Budget, area: Area) -> Result<Bytes, Refusal> {
+pub(super) async fn read(body: &mut Incoming, max: usize, budget: &Budget, area: Area) -> Result<Bytes, Refusal> {
     let too_large = || {
         let detail = format!("the body is too large; send less at once: limit={max} bytes");
         Refusal::new(StatusCode::FORBIDDEN, 40300, detail)
@@ -37,4 +39,22 @@ pub(super) async fn read(mut body: Incoming, max: usize, budget: &Budget, area: 
         share.take(bytes.len()).map_err(|error| Refusal::of(area, &error))?;
         read.extend_from_slice(&bytes);
     }
+}
+
+/// Reads on for a while and keeps nothing: a client that still writes reads an answer only afterwards. One that asked whether
+/// to write at all is not asked to.
+pub(super) async fn drain(body: &mut Incoming, headers: &HeaderMap) {
+    if body.is_end_stream() || body.size_hint().lower() > HTTP_DRAIN_BYTES_MAX as u64 || headers.contains_key(EXPECT) {
+        return;
+    }
+    let rest = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > HTTP_DRAIN_BYTES_MAX {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(HTTP_DRAIN_MS_MAX), rest).await;
 }

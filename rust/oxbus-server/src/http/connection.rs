@@ -2,11 +2,12 @@
 //! An HTTP connection: what it keeps between its requests, and how a request finds its handler.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -14,11 +15,12 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX};
 use oxbus_model::{Error, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
 
 use super::messages::Kept;
 use super::refusal::{Area, Refusal};
 use super::route::Route;
-use super::{Answer, access, atom, health, messages, metrics};
+use super::{Answer, access, atom, body, health, messages, metrics};
 use crate::accept::until_stopped;
 use crate::front::{Context, Peer, is_websocket, switch};
 
@@ -28,6 +30,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     /// Receivers with their caches: what one request locked beyond its message, the next one gets (B-130).
     pub(super) kept: Kept,
+    /// What the connection became when it switched to a WebSocket.
+    switched: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Speaks HTTP on a stream until it ends or the server stops.
@@ -41,6 +45,7 @@ pub(crate) async fn serve_http(
         context,
         peer,
         kept: Kept::default(),
+        switched: Mutex::default(),
     });
     let service = service_fn(|request| {
         let connection = Arc::clone(&connection);
@@ -64,16 +69,35 @@ pub(crate) async fn serve_http(
         }
     }
     connection.kept.close();
+    // It has the place of this connection until it ends.
+    let switched = connection
+        .switched
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    if let Some(task) = switched {
+        let _ = task.await;
+    }
 }
 
 impl Connection {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let answer = if is_websocket(&request) {
-            switch(request, &self.context, self.peer).ok_or_else(|| {
+            let switched = switch(request, &self.context, self.peer);
+            let answer = switched.map(|(answer, task)| {
+                *self.switched.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+                answer
+            });
+            answer.ok_or_else(|| {
                 Refusal::bad_request("the WebSocket offers no protocol that is spoken here; offer AMQPWSB10 or amqp")
             })
         } else {
-            self.handle(request).await
+            let (parts, mut body) = request.into_parts();
+            let answer = self.handle(&parts, &mut body).await;
+            if answer.is_err() {
+                body::drain(&mut body, &parts.headers).await;
+            }
+            answer
         };
         let answer = answer.unwrap_or_else(|refusal| refusal.answer());
         self.context
@@ -82,15 +106,15 @@ impl Connection {
         answer
     }
 
-    async fn handle(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
-        match Route::of(request.method(), request.uri().path())? {
+    async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<Answer, Refusal> {
+        match Route::of(&request.method, request.uri.path())? {
             Route::Health => Ok(health::health(
                 self.context.namespace(),
                 *self.context.stopped().borrow(),
             )),
             Route::Metrics => {
                 if !self.context.is_loopback() {
-                    access::check(&self.context, request.headers(), AccessRight::Manage, "").await?;
+                    access::check(&self.context, &request.headers, AccessRight::Manage, "").await?;
                 }
                 metrics::metrics(&self.context).await
             }
@@ -98,13 +122,13 @@ impl Connection {
                 let Ok(_place) = self.context.requests().try_acquire() else {
                     return Err(busy(Area::Messages));
                 };
-                messages::handle(self, request, entity, operation).await
+                messages::handle(self, request, body, entity, operation).await
             }
             Route::Entities(place) => {
                 let Ok(_place) = self.context.requests().try_acquire() else {
                     return Err(busy(Area::Entities));
                 };
-                atom::handle(&self.context, self.peer, request, place).await
+                atom::handle(&self.context, self.peer, request, body, place).await
             }
         }
     }

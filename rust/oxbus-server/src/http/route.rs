@@ -145,8 +145,8 @@ mod tests {
 
     use super::{Held, Operation, Place, Route};
 
-    fn of(method: Method, path: &str) -> Route {
-        Route::of(&method, path).expect("a route")
+    fn of(method: &Method, path: &str) -> Route {
+        Route::of(method, path).expect("a route")
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             (Method::POST, "/a/b/messages/7/t", Operation::Renew(held())),
         ] {
             let entity = "a/b".to_owned();
-            assert_eq!(of(method, path), Route::Messages { entity, operation });
+            assert_eq!(of(&method, path), Route::Messages { entity, operation });
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
                 Place::Rule(own("t"), own("s"), own("$Default")),
             ),
         ] {
-            assert_eq!(of(Method::GET, path), Route::Entities(place));
+            assert_eq!(of(&Method::GET, path), Route::Entities(place));
         }
     }
 

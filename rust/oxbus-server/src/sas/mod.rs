@@ -12,6 +12,9 @@ mod refused;
 mod scope;
 mod token;
 
+#[cfg(test)]
+mod tests;
+
 pub use authority::{Authority, Claims, EntityRules, development_rule};
 pub use refused::Refused;
 pub use scope::Scope;

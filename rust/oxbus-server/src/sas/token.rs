@@ -17,6 +17,9 @@ use super::scope::Scope;
 /// What the text of a token begins with.
 const SCHEME: &str = "SharedAccessSignature";
 
+/// The parts of a token.
+const NAMES: [&str; 4] = ["sr", "sig", "se", "skn"];
+
 /// A token that was read and not yet believed.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
@@ -44,7 +47,6 @@ impl<'a> Token<'a> {
             });
         }
         let mut parts = [None; 4];
-        const NAMES: [&str; 4] = ["sr", "sig", "se", "skn"];
         for part in text[SCHEME.len()..].trim_start().split('&') {
             let (name, value) = part
                 .split_once('=')

@@ -15,7 +15,13 @@ use super::request::Request;
 pub(super) fn delete(request: &Request<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
     let count = request.count("message-count")?;
-    in_range("message-count", count as u64, 1, AMQP_BATCH_DELETE_MAX as u64, "messages")?;
+    in_range(
+        "message-count",
+        count as u64,
+        1,
+        AMQP_BATCH_DELETE_MAX as u64,
+        "messages",
+    )?;
     let filter = request.text_if_any("session-id")?.map(|id| {
         let parameters = [("@id".to_owned(), OwnedValue::Text(id.to_owned()))];
         SqlFilter::parse("sys.SessionId = @id", &parameters)

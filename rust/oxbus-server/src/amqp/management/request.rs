@@ -109,7 +109,9 @@ impl<'a> Request<'a> {
     /// The sequence numbers of the request.
     pub(super) fn numbers(&self) -> Result<Vec<SequenceNumber>> {
         let number = |value: &Value| {
-            let number = value.as_i64().ok_or_else(|| wrong("sequence-numbers", "an array of long"))?;
+            let number = value
+                .as_i64()
+                .ok_or_else(|| wrong("sequence-numbers", "an array of long"))?;
             // The same 64 bits: a number of a high partition has its top bit set.
             Ok(SequenceNumber(number.cast_unsigned()))
         };
@@ -195,7 +197,8 @@ impl<'a> Request<'a> {
     /// The transaction that the request is part of (B-328).
     pub(super) fn transaction(&self) -> Result<Option<Arc<Transaction>>> {
         let id = self.call.transaction.as_ref();
-        id.map(|(id, session)| self.call.coordinator.find(id, *session)).transpose()
+        id.map(|(id, session)| self.call.coordinator.find(id, *session))
+            .transpose()
     }
 
     /// Refuses what no transaction can have (B-307).

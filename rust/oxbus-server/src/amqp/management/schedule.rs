@@ -33,7 +33,10 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
         }
         None => {
             let numbers = sender.send_batch(batch, None)?;
-            numbers.into_iter().map(|number| Value::Long(number.0.cast_signed())).collect()
+            numbers
+                .into_iter()
+                .map(|number| Value::Long(number.0.cast_signed()))
+                .collect()
         }
     };
     Ok(Answer::of("sequence-numbers", array(numbers)))
@@ -41,7 +44,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
 
 fn push(batch: &mut Batch, fields: &Fields<'_>) -> Result<()> {
     if fields.scheduled_enqueue_time.is_none() {
-        let detail = "a message that is scheduled needs a time; set the annotation x-opt-scheduled-enqueue-time to a timestamp";
+        let detail =
+            "a message that is scheduled needs a time; set the annotation x-opt-scheduled-enqueue-time to a timestamp";
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
     batch.push(fields)

@@ -38,14 +38,20 @@ fn bus() -> Bus {
         ..QueueSettings::default()
     };
     namespace.create_queue("s", sessions).expect("s");
-    let options = TopicOptions { support_ordering: false };
-    namespace.create_topic("t", QueueSettings::default(), options).expect("t");
+    let options = TopicOptions {
+        support_ordering: false,
+    };
+    namespace
+        .create_topic("t", QueueSettings::default(), options)
+        .expect("t");
     let options = SubscriptionOptions { bury_failed: false };
     let made = namespace.create_subscription("t", "a", QueueSettings::default(), options, None);
     made.expect("a");
     let context = Context::for_tests(namespace.clone());
     let shared = Arc::new(Shared::new(context.clone()));
-    let claims = context.authority().authorize_plain("RootManageSharedAccessKey", "SAS_KEY_VALUE");
+    let claims = context
+        .authority()
+        .authorize_plain("RootManageSharedAccessKey", "SAS_KEY_VALUE");
     assert!(shared.grant(claims.expect("the development key")));
     Bus {
         namespace,
@@ -88,12 +94,19 @@ impl Bus {
             session_id,
             ..Fields::default()
         };
-        self.namespace.sender(path).expect("sender").send(&fields, None).expect("sent");
+        self.namespace
+            .sender(path)
+            .expect("sender")
+            .send(&fields, None)
+            .expect("sent");
     }
 
     /// Receives the next message of `q`: its hold, and its token as requests write it.
     fn receive(&self) -> (Receiver, SettleKey, Value) {
-        let receiver = self.namespace.receiver("q", ReceiverOptions::default()).expect("receiver");
+        let receiver = self
+            .namespace
+            .receiver("q", ReceiverOptions::default())
+            .expect("receiver");
         let deliveries = receiver.receive_now(1).expect("received").expect("a message");
         let hold = SettleKey {
             index: deliveries[0].index,
@@ -137,7 +150,12 @@ fn later() -> Value {
 fn a_scheduled_message_has_a_number_is_seen_and_cancelled() {
     // B-232, B-238, B-290, B-292, B-431, B-436.
     let bus = bus();
-    let peek = || body(vec![("from-sequence-number", 0_i64.into()), ("message-count", 10_i32.into())]);
+    let peek = || {
+        body(vec![
+            ("from-sequence-number", 0_i64.into()),
+            ("message-count", 10_i32.into()),
+        ])
+    };
     let empty = bus.ask("q", "peek-message", peek());
     assert_eq!((empty.status, empty.condition), (204, None));
     let numbers = found(
@@ -146,7 +164,9 @@ fn a_scheduled_message_has_a_number_is_seen_and_cancelled() {
     );
     assert_eq!(numbers, array(vec![1_i64.into()]));
     let messages = found(&bus.ask("q", "peek-message", peek()), "messages");
-    let Value::List(messages) = messages else { panic!("a list: {messages:?}") };
+    let Value::List(messages) = messages else {
+        panic!("a list: {messages:?}")
+    };
     let Some(Value::Binary(message)) = messages[0].as_map().and_then(|it| it.get("message")) else {
         panic!("a binary");
     };
@@ -176,11 +196,18 @@ fn a_message_without_a_time_is_not_scheduled() {
 fn locks_are_renewed_and_messages_settled_by_token_once() {
     // B-154, B-155, B-431.
     let bus = bus();
-    for (status, is_gone) in [("completed", true), ("abandoned", false), ("suspended", true), ("defered", false)] {
+    for (status, is_gone) in [
+        ("completed", true),
+        ("abandoned", false),
+        ("suspended", true),
+        ("defered", false),
+    ] {
         bus.send("q", status, None);
         let (receiver, hold, tokens) = bus.receive();
         let reply = bus.ask("q", "renew-lock", body(vec![("lock-tokens", tokens.clone())]));
-        let Value::Array(expirations) = found(&reply, "expirations") else { panic!("an array") };
+        let Value::Array(expirations) = found(&reply, "expirations") else {
+            panic!("an array")
+        };
         assert!(matches!(expirations.items(), [Value::Timestamp(_)]), "{expirations:?}");
         let settle = || {
             body(vec![
@@ -198,7 +225,9 @@ fn locks_are_renewed_and_messages_settled_by_token_once() {
         assert_eq!(left, usize::from(!is_gone), "{status}");
         if status == "abandoned" {
             let (receiver, hold, _) = bus.receive();
-            receiver.settle(hold, oxbus_broker::client::Settlement::Complete).expect("held");
+            receiver
+                .settle(hold, oxbus_broker::client::Settlement::Complete)
+                .expect("held");
         }
     }
 }
@@ -218,15 +247,22 @@ fn deferred_messages_are_fetched_with_their_tokens() {
     assert_eq!(bus.ask("q", "update-disposition", settle).status, 200);
     let fetch = |mode: u32, number: i64| {
         let numbers = array(vec![number.into()]);
-        body(vec![("sequence-numbers", numbers), ("receiver-settle-mode", mode.into())])
+        body(vec![
+            ("sequence-numbers", numbers),
+            ("receiver-settle-mode", mode.into()),
+        ])
     };
     let unknown = bus.ask("q", "receive-by-sequence-number", fetch(1, 9));
     assert_eq!(refused(&unknown), (404, "com.microsoft:message-not-found"));
     let messages = found(&bus.ask("q", "receive-by-sequence-number", fetch(1, 1)), "messages");
-    let Value::List(messages) = messages else { panic!("a list") };
+    let Value::List(messages) = messages else {
+        panic!("a list")
+    };
     let entry = messages[0].as_map().expect("a map");
     let token = entry.get("lock-token").expect("a token").clone();
-    let Some(Value::Binary(message)) = entry.get("message") else { panic!("a binary") };
+    let Some(Value::Binary(message)) = entry.get("message") else {
+        panic!("a binary")
+    };
     let sections = Sections::scan(message).expect("a message");
     let properties = read_map(message, &sections.application_properties).expect("properties");
     assert_eq!(properties.get("colour").and_then(Value::as_text), Some("red"));
@@ -247,19 +283,35 @@ fn rules_are_added_listed_and_removed() {
     let path = "t/Subscriptions/a";
     let add = |name: &str, key: &str, filter: Map| {
         let description = body(vec![(key, filter.into()), ("sql-rule-action", Value::Null)]);
-        body(vec![("rule-name", name.into()), ("rule-description", description.into())])
+        body(vec![
+            ("rule-name", name.into()),
+            ("rule-description", description.into()),
+        ])
     };
     let red = || add("red", "sql-filter", body(vec![("expression", "colour = 'red'".into())]));
     assert_eq!(bus.ask(path, "add-rule", red()).status, 200);
     let again = bus.ask(path, "add-rule", red());
     assert_eq!(refused(&again), (409, "com.microsoft:entity-already-exists"));
     let properties = body(vec![("to", "me".into())]);
-    let letter = body(vec![("label", "letter".into()), ("to", Value::Null), ("properties", properties.into())]);
-    assert_eq!(bus.ask(path, "add-rule", add("letter", "correlation-filter", letter)).status, 200);
+    let letter = body(vec![
+        ("label", "letter".into()),
+        ("to", Value::Null),
+        ("properties", properties.into()),
+    ]);
+    assert_eq!(
+        bus.ask(path, "add-rule", add("letter", "correlation-filter", letter))
+            .status,
+        200
+    );
     let wrong = add("wrong", "sql-filter", body(vec![("expression", "colour =".into())]));
-    assert_eq!(refused(&bus.ask(path, "add-rule", wrong)), (400, "com.microsoft:argument-error"));
+    assert_eq!(
+        refused(&bus.ask(path, "add-rule", wrong)),
+        (400, "com.microsoft:argument-error")
+    );
     let page = |skip: i32| body(vec![("top", 100_i32.into()), ("skip", skip.into())]);
-    let Value::List(rules) = found(&bus.ask(path, "enumerate-rules", page(0)), "rules") else { panic!("a list") };
+    let Value::List(rules) = found(&bus.ask(path, "enumerate-rules", page(0)), "rules") else {
+        panic!("a list")
+    };
     let shown: Vec<&Value> = rules
         .iter()
         .filter_map(|rule| rule.as_map()?.get("rule-description"))
@@ -277,13 +329,23 @@ fn rules_are_added_listed_and_removed() {
     assert_eq!(bus.ask(path, "enumerate-rules", page(3)).status, 204);
     let remove = || body(vec![("rule-name", "red".into())]);
     assert_eq!(bus.ask(path, "remove-rule", remove()).status, 200);
-    assert_eq!(refused(&bus.ask(path, "remove-rule", remove())), (404, "amqp:not-found"));
-    assert_eq!(refused(&bus.ask("q", "remove-rule", remove())), (400, "amqp:not-allowed"));
+    assert_eq!(
+        refused(&bus.ask(path, "remove-rule", remove())),
+        (404, "amqp:not-found")
+    );
+    assert_eq!(
+        refused(&bus.ask("q", "remove-rule", remove())),
+        (400, "amqp:not-allowed")
+    );
 }
 
 fn descriptor(value: &Value) -> u64 {
-    let Value::Described(pair) = value else { panic!("described: {value:?}") };
-    let Value::Ulong(code) = pair.0 else { panic!("a ulong: {:?}", pair.0) };
+    let Value::Described(pair) = value else {
+        panic!("described: {value:?}")
+    };
+    let Value::Ulong(code) = pair.0 else {
+        panic!("a ulong: {:?}", pair.0)
+    };
     code
 }
 
@@ -323,7 +385,10 @@ fn many_messages_are_deleted_at_once() {
         bus.send("q", text, None);
     }
     let delete = |count: i32, before: i64| {
-        body(vec![("message-count", count.into()), ("enqueued-time-utc", Timestamp(before).into())])
+        body(vec![
+            ("message-count", count.into()),
+            ("enqueued-time-utc", Timestamp(before).into()),
+        ])
     };
     let far = 4_000_000_000_000;
     assert_eq!(bus.ask("q", "batch-delete-messages", delete(10, 1)).status, 204);
@@ -341,14 +406,30 @@ fn many_messages_are_deleted_at_once() {
 fn what_is_not_understood_is_refused() {
     // B-434.
     let bus = bus();
-    assert_eq!(refused(&bus.ask("q", "none", Map::new())), (501, "amqp:not-implemented"));
-    assert_eq!(refused(&bus.ask("q", "renew-lock", "text")), (400, "com.microsoft:argument-error"));
     assert_eq!(
-        refused(&bus.ask("nowhere", "peek-message", body(vec![("from-sequence-number", 1_i64.into()), ("message-count", 1_i32.into())]))),
+        refused(&bus.ask("q", "none", Map::new())),
+        (501, "amqp:not-implemented")
+    );
+    assert_eq!(
+        refused(&bus.ask("q", "renew-lock", "text")),
+        (400, "com.microsoft:argument-error")
+    );
+    assert_eq!(
+        refused(&bus.ask(
+            "nowhere",
+            "peek-message",
+            body(vec![
+                ("from-sequence-number", 1_i64.into()),
+                ("message-count", 1_i32.into())
+            ])
+        )),
         (404, "amqp:not-found")
     );
     let foreign = body(vec![("lock-tokens", array(vec![Uuid([7; 16]).into()]))]);
-    assert_eq!(refused(&bus.ask("q", "renew-lock", foreign)), (410, "com.microsoft:message-lock-lost"));
+    assert_eq!(
+        refused(&bus.ask("q", "renew-lock", foreign)),
+        (410, "com.microsoft:message-lock-lost")
+    );
 }
 
 #[test]

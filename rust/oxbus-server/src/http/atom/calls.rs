@@ -6,7 +6,8 @@ use std::sync::Arc;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{HOST, HeaderName, IF_MATCH};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use oxbus_broker::Namespace;
 use oxbus_broker::entity::Queue;
 use oxbus_broker::namespace::Wish;
@@ -15,7 +16,7 @@ use oxbus_model::caps::ATOM_BODY_BYTES_MAX;
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::{Result as ModelResult, Timestamp};
 
-use super::entry::{self, Caller, Entry};
+use super::entry::{self, Caller, Entry, Feed};
 use super::options::{self, Described};
 use super::page::Page;
 use super::xml::{Element, Out};
@@ -63,29 +64,24 @@ impl Place {
 pub(in crate::http) async fn handle(
     context: &Context,
     peer: Peer,
-    request: Request<Incoming>,
+    request: &Parts,
+    body: &mut Incoming,
     place: Place,
 ) -> Result<Answer, Refusal> {
-    let claims = access::check(context, request.headers(), AccessRight::Manage, &place.path()).await?;
-    let parameters = query::parse(request.uri());
+    let claims = access::check(context, &request.headers, AccessRight::Manage, &place.path()).await?;
+    let parameters = query::parse(&request.uri);
     let version = api_version::check(context.namespace(), &parameters, place.entity())?;
-    let caller = Caller::of(context, peer, request.headers());
-    match *request.method() {
+    let caller = Caller::of(context, peer, &request.headers);
+    match request.method {
         Method::GET => get(context, place, caller, parameters).await,
         Method::DELETE => delete(context, place).await,
         Method::PUT => {
-            let is_update = request.headers().contains_key(IF_MATCH);
+            let is_update = request.headers.contains_key(IF_MATCH);
             let tokens = FORWARD_TOKENS.map(|name| {
-                let value = request.headers().get(name)?;
+                let value = request.headers.get(name)?;
                 value.to_str().ok().map(str::to_owned)
             });
-            let bytes = body::read(
-                request.into_body(),
-                ATOM_BODY_BYTES_MAX,
-                context.bodies(),
-                Area::Entities,
-            )
-            .await?;
+            let bytes = body::read(body, ATOM_BODY_BYTES_MAX, context.bodies(), Area::Entities).await?;
             let root = Element::parse(&bytes)?;
             let wanted = Wanted::read(context, place, described(&root)?, is_update)?;
             if wanted.is_partitioned() {
@@ -197,10 +193,6 @@ async fn check_destinations(
     Ok(())
 }
 
-fn refuse(error: oxbus_model::Error) -> Refusal {
-    Refusal::of(Area::Entities, &error)
-}
-
 async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller) -> Result<Answer, Refusal> {
     let context = context.clone();
     let status = if is_update { StatusCode::OK } else { StatusCode::CREATED };
@@ -246,7 +238,7 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
         };
         Ok(entry::one(status, &shown, &caller))
     });
-    done.await.map_err(refuse)
+    done.await.map_err(|error| Refusal::of(Area::Entities, &error))
 }
 
 /// A queue or a topic.
@@ -297,8 +289,16 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
         let now = namespace.clock().now();
         let shown = |entry: Entry| Ok(entry::one(StatusCode::OK, &entry, &caller));
         let list = |title: &str, path: &str, entries: Vec<Entry>, next| {
-            let version = parameters.get("api-version");
-            Ok(entry::many(title, path, &entries, page, next, &caller, version, now))
+            let feed = Feed {
+                title,
+                path,
+                entries,
+                page,
+                next,
+                version: parameters.get("api-version"),
+                now,
+            };
+            Ok(entry::many(&feed, &caller))
         };
         let entities = |title: &str, path: &str, found: Vec<Arc<Queue>>| {
             let (found, next) = page.cut(found);
@@ -343,7 +343,7 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
             }
         }
     });
-    done.await.map_err(refuse)
+    done.await.map_err(|error| Refusal::of(Area::Entities, &error))
 }
 
 async fn delete(context: &Context, place: Place) -> Result<Answer, Refusal> {
@@ -366,7 +366,7 @@ async fn delete(context: &Context, place: Place) -> Result<Answer, Refusal> {
             _ => Ok(()),
         }
     });
-    done.await.map_err(refuse)?;
+    done.await.map_err(|error| Refusal::of(Area::Entities, &error))?;
     // An empty body with the status 200: clients take 204 for an error.
     Ok(Response::new(Full::new(Bytes::new())))
 }

@@ -63,25 +63,21 @@ pub(super) fn written(ms: Option<u64>) -> String {
     };
     let (days, rest) = (ms / DAY_MS, ms % DAY_MS);
     let (hours, minutes, rest) = (rest / 3_600_000, rest / 60_000 % 60, rest % 60_000);
-    let mut text = "P".to_owned();
-    if days > 0 {
-        text += &format!("{days}D");
-    }
-    if ms % DAY_MS > 0 || days == 0 {
-        text.push('T');
-    }
-    if hours > 0 {
-        text += &format!("{hours}H");
-    }
-    if minutes > 0 {
-        text += &format!("{minutes}M");
-    }
-    match (rest / 1000, rest % 1000) {
-        (0, 0) if ms > 0 => {}
-        (seconds, 0) => text += &format!("{seconds}S"),
-        (seconds, ms) => text += &format!("{seconds}.{ms:03}S"),
-    }
-    text
+    let part = |number: u64, unit: &str| {
+        if number > 0 {
+            format!("{number}{unit}")
+        } else {
+            String::new()
+        }
+    };
+    let seconds = match (rest / 1000, rest % 1000) {
+        (0, 0) if ms > 0 => String::new(),
+        (seconds, 0) => format!("{seconds}S"),
+        (seconds, ms) => format!("{seconds}.{ms:03}S"),
+    };
+    let time = part(hours, "H") + &part(minutes, "M") + &seconds;
+    let separator = if time.is_empty() { "" } else { "T" };
+    format!("P{}{separator}{time}", part(days, "D"))
 }
 
 #[cfg(test)]

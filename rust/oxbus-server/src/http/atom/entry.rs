@@ -66,33 +66,39 @@ pub(super) fn one(status: StatusCode, entry: &Entry, caller: &Caller) -> Answer 
     answer(status, "application/atom+xml;type=entry;charset=utf-8", text)
 }
 
+/// A page of a list.
+pub(super) struct Feed<'a> {
+    pub(super) title: &'a str,
+    pub(super) path: &'a str,
+    pub(super) entries: Vec<Entry>,
+    pub(super) page: Page,
+    pub(super) next: Option<Page>,
+    /// The version that the links to other pages name.
+    pub(super) version: Option<&'a str>,
+    pub(super) now: Timestamp,
+}
+
 /// An answer with a page of a list.
-pub(super) fn many(
-    title: &str,
-    path: &str,
-    entries: &[Entry],
-    page: Page,
-    next: Option<Page>,
-    caller: &Caller,
-    version: Option<&str>,
-    now: Timestamp,
-) -> Answer {
+pub(super) fn many(feed: &Feed<'_>, caller: &Caller) -> Answer {
+    let place = format!("{}/{}", caller.base, feed.path);
     let link = |page: Page| {
-        let version = version.map_or_else(String::new, |version| format!("&api-version={version}"));
+        let version = feed
+            .version
+            .map_or_else(String::new, |version| format!("&api-version={version}"));
         let Page { skip, top } = page;
-        quoted(&format!("{}/{path}?$skip={skip}&$top={top}{version}", caller.base))
+        quoted(&format!("{place}?$skip={skip}&$top={top}{version}"))
     };
     let mut out = Out::default();
     out.open("feed", &format!("xmlns=\"{ATOM}\""));
-    out.text_with("title", "type=\"text\"", title);
-    out.text("id", format!("{}/{path}", caller.base));
-    out.text("updated", times::written(now));
-    out.text_with("link", &format!("rel=\"self\" href=\"{}\"", link(page)), "");
-    if let Some(next) = next {
+    out.text_with("title", "type=\"text\"", feed.title);
+    out.text("id", &place);
+    out.text("updated", times::written(feed.now));
+    out.text_with("link", &format!("rel=\"self\" href=\"{}\"", link(feed.page)), "");
+    if let Some(next) = feed.next {
         out.text_with("link", &format!("rel=\"next\" href=\"{}\"", link(next)), "");
     }
     let mut text = out.finish();
-    for entry in entries {
+    for entry in &feed.entries {
         write(entry, caller, "", &mut text);
     }
     text.push_str("</feed>");

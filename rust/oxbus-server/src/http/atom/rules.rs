@@ -148,13 +148,12 @@ pub(super) fn write(rule: &RuleSettings, out: &mut Out) {
             out.close("Filter");
         }
     }
-    match &rule.action {
-        Some(action) => write_sql("Action", "SqlRuleAction", &action.expression, &action.parameters, out),
+    if let Some(action) = &rule.action {
+        write_sql("Action", "SqlRuleAction", &action.expression, &action.parameters, out);
+    } else {
         // Written, since clients look into it without asking.
-        None => {
-            out.open("Action", "i:type=\"EmptyRuleAction\"");
-            out.close("Action");
-        }
+        out.open("Action", "i:type=\"EmptyRuleAction\"");
+        out.close("Action");
     }
     out.text("CreatedAt", times::written(Timestamp(rule.created_at_ms)));
     out.text("Name", &rule.name);

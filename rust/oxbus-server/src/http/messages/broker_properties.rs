@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The header `BrokerProperties`: what is no body and no user property, as a JSON object (B-449, B-450).
 
+use std::fmt::Write as _;
+
 use oxbus_model::message::{Fields, MessageId};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 use serde_json::{Map, Value, json};
@@ -140,7 +142,7 @@ pub(super) fn ascii(json: &str) -> String {
         } else {
             let mut units = [0; 2];
             for unit in character.encode_utf16(&mut units) {
-                text.push_str(&format!("\\u{unit:04x}"));
+                write!(text, "\\u{unit:04x}").expect("text takes everything");
             }
         }
     }

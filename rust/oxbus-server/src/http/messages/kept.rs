@@ -14,7 +14,10 @@ use oxbus_model::options::{LockPolicy, ReceiveMode};
 
 /// The receivers of a connection, the one used last at the end.
 #[derive(Default, Clone)]
-pub(in crate::http) struct Kept(Arc<Mutex<Vec<(String, Arc<Receiver>)>>>);
+pub(in crate::http) struct Kept(Arc<Mutex<Vec<Entry>>>);
+
+/// An entity's name without case, and its receiver.
+type Entry = (String, Arc<Receiver>);
 
 impl Kept {
     /// The receiver of an entity in peek-lock mode.
@@ -45,19 +48,65 @@ impl Kept {
 /// A receiver of a path, which may name a dead-letter queue.
 pub(super) fn open(namespace: &Namespace, path: &str, mode: ReceiveMode) -> Result<Receiver> {
     let (path, sub_queue) = EntityName::split_sub_queue(path);
-    let entity = namespace.entity(path)?;
-    // What is received and deleted is never kept: it would be lost with the connection.
-    let caches = mode == ReceiveMode::PeekLock && entity.is_partitioned();
     let options = ReceiverOptions {
         sub_queue,
         mode,
-        prefetch: if caches {
-            usize::from(entity.partitions()) - 1
-        } else {
-            0
-        },
-        lock_policy: Some(LockPolicy::Faithful),
+        lock_policy: Some(match mode {
+            ReceiveMode::PeekLock => LockPolicy::Faithful,
+            // What is received and deleted is never kept: it would be lost with the connection.
+            ReceiveMode::ReceiveAndDelete => LockPolicy::Fresh,
+        }),
         ..ReceiverOptions::default()
     };
     namespace.receiver(path, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, PoisonError};
+
+    use oxbus_broker::{Namespace, NamespaceOptions};
+    use oxbus_model::caps::HTTP_RECEIVERS_MAX;
+
+    use super::Kept;
+
+    #[test]
+    fn a_connection_keeps_a_bounded_number_of_receivers() {
+        // A client that asks each entity once must not fill the memory with caches.
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let kept = Kept::default();
+        for number in 0..HTTP_RECEIVERS_MAX + 2 {
+            namespace
+                .create_queue_with(&format!("q{number}"), Vec::new())
+                .expect("a queue");
+            kept.receiver(&namespace, &format!("q{number}")).expect("a receiver");
+            kept.receiver(&namespace, "Q0").expect("a receiver");
+        }
+        let names = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.len(), HTTP_RECEIVERS_MAX);
+        assert_eq!(
+            (names[0], names[names.len() - 1]),
+            ("q3", "q0"),
+            "the one used last stays longest"
+        );
+    }
+
+    #[test]
+    fn an_entity_that_was_made_again_has_another_receiver() {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let kept = Kept::default();
+        namespace.create_queue_with("q", Vec::new()).expect("a queue");
+        let first = kept.receiver(&namespace, "q").expect("a receiver");
+        assert!(Arc::ptr_eq(
+            &first,
+            &kept.receiver(&namespace, "q").expect("a receiver")
+        ));
+        namespace.delete_queue("q").expect("deleted");
+        namespace.create_queue_with("q", Vec::new()).expect("a queue");
+        assert!(!Arc::ptr_eq(
+            &first,
+            &kept.receiver(&namespace, "q").expect("a receiver")
+        ));
+    }
 }

@@ -13,7 +13,8 @@ mod user_properties;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::{Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 use oxbus_model::authorization::AccessRight;
 
 pub(super) use self::kept::Kept;
@@ -25,7 +26,8 @@ use super::{Answer, access, api_version, query};
 /// Does one of the operations.
 pub(super) async fn handle(
     connection: &Connection,
-    request: Request<Incoming>,
+    request: &Parts,
+    body: &mut Incoming,
     entity: String,
     operation: Operation,
 ) -> Result<Answer, Refusal> {
@@ -33,11 +35,11 @@ pub(super) async fn handle(
         Operation::Send => AccessRight::Send,
         _ => AccessRight::Listen,
     };
-    access::check(&connection.context, request.headers(), right, &entity).await?;
-    let parameters = query::parse(request.uri());
+    access::check(&connection.context, &request.headers, right, &entity).await?;
+    let parameters = query::parse(&request.uri);
     api_version::check(connection.context.namespace(), &parameters, Some(&entity))?;
     match operation {
-        Operation::Send => send::send(connection, request, entity).await,
+        Operation::Send => send::send(connection, request, body, entity).await,
         Operation::PeekLock | Operation::ReceiveAndDelete => {
             let wait = receive::wait_of(&parameters)?;
             receive::receive(connection, request, entity, operation == Operation::PeekLock, wait).await

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Response, StatusCode};
 use oxbus_broker::client::SettleKey;
 use oxbus_broker::entity::Queue;
 use oxbus_model::caps::{HTTP_WAIT_SECONDS_DEFAULT, HTTP_WAIT_SECONDS_MAX};
@@ -51,7 +52,7 @@ pub(super) fn wait_of(parameters: &Parameters) -> Result<Duration, Refusal> {
 
 pub(super) async fn receive(
     connection: &Connection,
-    request: Request<Incoming>,
+    request: &Parts,
     entity: String,
     is_locked: bool,
     wait_at_most: Duration,
@@ -75,7 +76,7 @@ pub(super) async fn receive(
     let Some(taken) = taken else {
         return Ok(empty(StatusCode::NO_CONTENT));
     };
-    let place = location_base(request.headers(), connection.peer.is_encrypted, &entity);
+    let place = location_base(&request.headers, connection.peer.is_encrypted, &entity);
     answer(taken, is_locked, &place).map_err(refuse)
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `POST /{entity}/messages`: one message, or a batch (B-441, B-442).
 
+use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
-use hyper::{Request, StatusCode};
+use hyper::http::request::Parts;
 use oxbus_model::caps::{HTTP_MESSAGE_BYTES_MAX_PREMIUM, MESSAGE_SIZE_BYTES_MAX, STANDARD_MESSAGE_SIZE_BYTES_MAX};
 use oxbus_model::tier::Tier;
 use oxbus_model::{Error, ErrorKind};
@@ -27,12 +28,12 @@ fn bytes_max(tier: Option<Tier>) -> usize {
 
 pub(super) async fn send(
     connection: &Connection,
-    request: Request<Incoming>,
+    parts: &Parts,
+    incoming: &mut Incoming,
     entity: String,
 ) -> Result<Answer, Refusal> {
     let context = &connection.context;
     let max = bytes_max(context.namespace().plan().tier);
-    let (parts, incoming) = request.into_parts();
     let content_type = match parts.headers.get(CONTENT_TYPE) {
         None => None,
         Some(value) => Some(

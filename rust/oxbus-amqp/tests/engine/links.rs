@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Attach and detach.
+
+use oxbus_amqp::Event;
+use oxbus_amqp::codec::{Map, Value};
+use oxbus_amqp::engine::{Accept, Gone, Outgoing, SendRefused};
+use oxbus_amqp::performative::{
+    Attach, Detach, End, Fault, Performative, Role, SenderSettleMode, Source, Target, condition,
+};
+
+use super::client::{CHANNEL, Client, attach, detach, link_flow, transfer};
+
+fn requested(client: &mut Client, attach: &Attach) -> Box<oxbus_amqp::engine::AttachRequest> {
+    client.say(CHANNEL, attach);
+    let Event::Attach(request) = client.event() else {
+        panic!("an attach");
+    };
+    request
+}
+
+#[test]
+fn accepted_link_is_echoed_with_credit_behind_it() {
+    let (mut client, _) = Client::open();
+    let asked = attach(5, Role::Sender);
+    let request = requested(&mut client, &asked);
+    assert_eq!(request.attach, asked);
+    let accept = Accept {
+        max_message_size: 262_144,
+        credit: 100,
+        properties: Map::new().with("com.microsoft:tracking-id", "id"),
+        ..Accept::as_asked(&request.attach).expect("both ends")
+    };
+    client.engine.accept(request.link, accept).expect("it is there");
+    let frames = client.frames();
+    let [
+        (CHANNEL, Performative::Attach(answer), _),
+        (CHANNEL, Performative::Flow(flow), _),
+    ] = &frames[..]
+    else {
+        panic!("attach and flow: {frames:?}");
+    };
+    assert_eq!(
+        (answer.name.as_ref(), answer.handle, answer.role),
+        ("link-5", 5, Role::Receiver)
+    );
+    assert_eq!(
+        (answer.snd_settle_mode, answer.rcv_settle_mode),
+        (asked.snd_settle_mode, asked.rcv_settle_mode)
+    );
+    assert_eq!((&answer.source, &answer.target), (&asked.source, &asked.target));
+    assert_eq!(answer.max_message_size, Some(262_144));
+    assert_eq!((flow.handle, flow.link_credit), (Some(5), Some(100)));
+    assert_eq!(
+        client
+            .engine
+            .accept(request.link, Accept::as_asked(&asked).expect("ends")),
+        Err(Gone)
+    );
+}
+
+/// A client that receives needs a count to begin with.
+#[test]
+fn link_to_a_receiver_begins_to_count_at_zero() {
+    let (mut client, _) = Client::open();
+    let request = requested(&mut client, &attach(0, Role::Receiver));
+    let accept = Accept::as_asked(&request.attach).expect("both ends");
+    client.engine.accept(request.link, accept).expect("it is there");
+    let Performative::Attach(answer) = client.frame() else {
+        panic!("an attach");
+    };
+    assert_eq!((answer.role, answer.initial_delivery_count), (Role::Sender, Some(0)));
+    assert_eq!(answer.properties, Some(Map::new()), "clients look for keys in it");
+}
+
+#[test]
+fn refused_link_has_no_ends_and_is_closed_with_the_reason() {
+    let (mut client, _) = Client::open();
+    let request = requested(&mut client, &attach(0, Role::Receiver));
+    let fault = Fault::new(condition::NOT_FOUND, "no such queue");
+    client.engine.detach(request.link, Some(fault.clone()));
+    let frames = client.frames();
+    let [
+        (_, Performative::Attach(answer), _),
+        (_, Performative::Detach(refusal), _),
+    ] = &frames[..]
+    else {
+        panic!("attach and detach: {frames:?}");
+    };
+    assert_eq!(
+        (&answer.source, &answer.target, answer.name.as_ref()),
+        (&None, &None, "link-0")
+    );
+    let expected = Detach {
+        handle: 0,
+        closed: true,
+        error: Some(fault),
+    };
+    assert_eq!(**refusal, expected);
+    client.say(CHANNEL, &link_flow(0, 0, 5));
+    client.say(CHANNEL, &detach(0));
+    assert_eq!(client.events(), [], "what was under way is ignored");
+    let again = requested(&mut client, &attach(0, Role::Receiver));
+    assert_ne!(again.link, request.link);
+}
+
+/// Accept-next of a session: the answer comes when a session is free, other links go on meanwhile.
+#[test]
+fn held_attach_is_answered_later() {
+    let (mut client, _) = Client::open();
+    let held = requested(&mut client, &attach(0, Role::Receiver));
+    client.say(CHANNEL, &link_flow(0, 0, 3));
+    assert_eq!(client.events(), [], "its credit is told once it is attached");
+    let other = client.sender(1, 10);
+    client.transfer(&transfer(1, 0), b"message");
+    assert_eq!(client.incoming()[0].link, other);
+    assert_eq!(client.engine.sendable(held.link), 0);
+
+    let mut accept = Accept::as_asked(&held.attach).expect("both ends");
+    accept.source.filter = Some(Map::new().with("com.microsoft:session-filter", "session"));
+    client.engine.accept(held.link, accept).expect("it is there");
+    let credit = Event::Credit {
+        link: held.link,
+        credit: 3,
+        drain: false,
+    };
+    assert_eq!(client.event(), credit);
+    let Performative::Attach(answer) = client.frame() else {
+        panic!("an attach");
+    };
+    let source = answer.source.expect("a source");
+    assert_eq!(source.address(), Some(&"amqps://localhost:5672/queue".into()));
+    let filter = source.filter.expect("a filter");
+    assert_eq!(
+        filter.get("com.microsoft:session-filter"),
+        Some(&Value::from("session"))
+    );
+}
+
+/// A waiter that left must not take a session (B-197).
+#[test]
+fn held_attach_that_was_detached_cannot_be_accepted() {
+    let (mut client, session) = Client::open();
+    let held = requested(&mut client, &attach(0, Role::Receiver));
+    client.say(CHANNEL, &detach(0));
+    assert!(matches!(client.event(), Event::Detach { link, .. } if link == held.link));
+    assert_eq!(
+        client
+            .engine
+            .accept(held.link, Accept::as_asked(&held.attach).expect("ends")),
+        Err(Gone)
+    );
+    assert!(client.take_output().is_empty());
+    client.engine.detach(held.link, None);
+    let frames = client.frames();
+    assert!(
+        matches!(&frames[..], [(_, Performative::Attach(attach), _), (_, Performative::Detach(detach), _)]
+        if attach.source.is_none() && detach.error.is_none())
+    );
+
+    let held = requested(&mut client, &attach(0, Role::Receiver));
+    client.say(CHANNEL, &End { error: None });
+    assert!(matches!(client.event(), Event::End { .. }));
+    assert_eq!(
+        client
+            .engine
+            .accept(held.link, Accept::as_asked(&held.attach).expect("ends")),
+        Err(Gone)
+    );
+    client.engine.end(session, None);
+}
+
+/// A client in use sends before its attach is answered.
+#[test]
+fn messages_before_the_answer_are_told_behind_it() {
+    let (mut client, _) = Client::open();
+    client.say(CHANNEL, &attach(0, Role::Sender));
+    client.transfer(&transfer(0, 0), b"first");
+    client.transfer(&transfer(0, 1), b"second");
+    let Event::Attach(request) = client.event() else {
+        panic!("an attach");
+    };
+    let accept = Accept {
+        credit: 10,
+        ..Accept::as_asked(&request.attach).expect("both ends")
+    };
+    client.engine.accept(request.link, accept).expect("it is there");
+    let messages: Vec<_> = client.incoming().into_iter().map(|incoming| incoming.message).collect();
+    assert_eq!(messages, [&b"first"[..], b"second"]);
+    let frames = client.frames();
+    let Performative::Flow(flow) = &frames[1].1 else {
+        panic!("a flow");
+    };
+    assert_eq!((flow.delivery_count, flow.link_credit), (Some(2), Some(8)));
+}
+
+#[test]
+fn messages_to_a_refused_link_are_dropped() {
+    let (mut client, _) = Client::open();
+    client.say(CHANNEL, &attach(0, Role::Sender));
+    client.transfer(&transfer(0, 0), b"first");
+    let Event::Attach(request) = client.event() else {
+        panic!("an attach");
+    };
+    client.engine.detach(
+        request.link,
+        Some(Fault::new(condition::UNAUTHORIZED_ACCESS, "no right to send")),
+    );
+    client.transfer(&transfer(0, 1), b"second");
+    assert_eq!(client.events(), []);
+}
+
+#[test]
+fn detach_waits_for_the_application_and_so_does_its_number() {
+    let (mut client, _) = Client::open();
+    let link = client.receiver(0);
+    let request = Detach {
+        handle: 0,
+        closed: false,
+        error: None,
+    };
+    client.say(CHANNEL, &request);
+    client.say(CHANNEL, &attach(0, Role::Sender));
+    assert!(matches!(client.event(), Event::Detach { closed: false, .. }));
+    assert!(client.take_output().is_empty());
+    client.engine.detach(link, None);
+    assert!(matches!(client.event(), Event::Attach(_)));
+    assert_eq!(client.frame(), Performative::Detach(request.into()));
+    let outgoing = Outgoing {
+        tag: None,
+        message_format: 0,
+        settled: true,
+        parts: &[],
+    };
+    assert_eq!(client.engine.send(link, &outgoing), Err(SendRefused::Gone));
+}
+
+#[test]
+fn detach_by_the_server_is_closed_with_the_reason() {
+    let (mut client, _) = Client::open();
+    let link = client.receiver(0);
+    let fault = Fault::new("com.microsoft:session-lock-lost", "the lock expired");
+    client.engine.detach(link, Some(fault.clone()));
+    client.engine.detach(link, None);
+    let expected = Detach {
+        handle: 0,
+        closed: true,
+        error: Some(fault),
+    };
+    assert_eq!(client.frame(), Performative::Detach(expected.into()));
+    client.say(CHANNEL, &detach(0));
+    assert_eq!(client.events(), []);
+    assert!(client.take_output().is_empty());
+}
+
+#[test]
+fn coordinator_is_told_from_a_node() {
+    let (mut client, _) = Client::open();
+    let coordinator = oxbus_amqp::performative::Coordinator {
+        capabilities: vec!["amqp:local-transactions".into()],
+    };
+    let asked = Attach {
+        target: Some(Target::Coordinator(coordinator).into()),
+        source: Some(Source::of(Value::Null).into()),
+        ..attach(0, Role::Sender)
+    };
+    let request = requested(&mut client, &asked);
+    assert!(matches!(request.attach.target.as_deref(), Some(Target::Coordinator(_))));
+    client
+        .engine
+        .accept(request.link, Accept::as_asked(&request.attach).expect("ends"))
+        .expect("it is there");
+    let frames = client.frames();
+    assert!(matches!(&frames[0].1, Performative::Attach(answer) if answer.target == asked.target));
+}
+
+/// What a client does wrong, and the condition that it is told.
+type Scene = (fn(&mut Client), &'static str);
+
+#[test]
+fn handles_that_are_not_there_end_the_session() {
+    let scenes: [Scene; 5] = [
+        (
+            |client| client.transfer(&transfer(9, 0), b""),
+            condition::UNATTACHED_HANDLE,
+        ),
+        (
+            |client| client.say(CHANNEL, &link_flow(9, 0, 1)),
+            condition::UNATTACHED_HANDLE,
+        ),
+        (|client| client.say(CHANNEL, &detach(9)), condition::UNATTACHED_HANDLE),
+        (
+            |client| client.say(CHANNEL, &attach(0, Role::Sender)),
+            condition::HANDLE_IN_USE,
+        ),
+        (|client| client.transfer(&transfer(0, 0), b""), condition::ERRANT_LINK),
+    ];
+    for (number, (scene, expected)) in scenes.iter().enumerate() {
+        let (mut client, session) = Client::open();
+        let link = client.receiver(0);
+        scene(&mut client);
+        let Event::SessionLost { session: lost, fault } = client.event() else {
+            panic!("scene {number}");
+        };
+        assert_eq!((lost, fault.condition.as_str()), (session, *expected), "scene {number}");
+        let end = End { error: Some(fault) };
+        assert_eq!(client.frame(), Performative::End(end.into()), "scene {number}");
+        client.engine.detach(link, None);
+        assert!(client.take_output().is_empty(), "its links are gone");
+    }
+}
+
+#[test]
+fn link_that_asked_for_settled_messages_gets_no_others() {
+    let (mut client, session) = Client::open();
+    let asked = Attach {
+        snd_settle_mode: SenderSettleMode::Settled,
+        ..attach(0, Role::Receiver)
+    };
+    let link = client.attached(&asked, 0);
+    client.credit(0, 1);
+    let outgoing = Outgoing {
+        tag: None,
+        message_format: 0,
+        settled: false,
+        parts: &[b"message"],
+    };
+    client.engine.send(link, &outgoing).expect("credit");
+    let Performative::Transfer(sent) = client.frame() else {
+        panic!("a transfer");
+    };
+    assert_eq!((sent.settled, sent.delivery_tag), (Some(true), None));
+    assert_eq!(client.engine.unsettled(session), 0);
+}

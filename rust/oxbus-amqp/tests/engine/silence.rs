@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Idle time-outs and deadlines. Time is what the test says.
+
+use oxbus_amqp::Event;
+use oxbus_amqp::engine::Settings;
+use oxbus_amqp::performative::{Fault, Open, Performative, condition};
+use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_HANDSHAKE_MS_MAX, AMQP_IDLE_MS, AMQP_IDLE_MS_MIN};
+
+use super::client::{CHANNEL, Client, SASL_HEADER, begin, open, session_flow};
+
+/// The attack: a connection that says nothing, or not enough.
+#[test]
+fn half_open_connection_is_given_up() {
+    for start in [&b""[..], &SASL_HEADER[..3], SASL_HEADER] {
+        let mut client = Client::new(Settings::default());
+        client.write(start);
+        client.events();
+        assert_eq!(client.engine.deadline(), Some(AMQP_HANDSHAKE_MS_MAX));
+        client.engine.tick(AMQP_HANDSHAKE_MS_MAX - 1);
+        assert!(!client.engine.is_finished());
+        client.engine.tick(AMQP_HANDSHAKE_MS_MAX);
+        assert!(matches!(client.event(), Event::Failed(_)));
+        assert!(client.engine.is_finished());
+        assert_eq!(client.engine.deadline(), None);
+    }
+}
+
+#[test]
+fn client_that_is_silent_for_twice_the_time_is_closed() {
+    let (mut client, _) = Client::open();
+    let end = 2 * u64::from(AMQP_IDLE_MS);
+    assert_eq!(client.engine.deadline(), Some(end));
+    client.engine.tick(end - 1);
+    assert_eq!(client.events(), []);
+    client.now = 1_000;
+    client.write(b"\0\0\0\x08\x02\0\0\0");
+    client.events();
+    assert_eq!(
+        client.engine.deadline(),
+        Some(end + 1_000),
+        "an empty frame is a sign of life"
+    );
+    client.engine.tick(end + 1_000);
+    assert!(
+        matches!(client.event(), Event::Failed(fault) if fault.condition.as_str() == condition::RESOURCE_LIMIT_EXCEEDED)
+    );
+    assert!(matches!(client.frame(), Performative::Close(_)));
+}
+
+/// The attack: a frame that comes a byte at a time.
+#[test]
+fn part_of_a_frame_is_no_sign_of_life() {
+    let (mut client, _) = Client::open();
+    client.now = 1_000;
+    client.write(b"\0\0\0");
+    client.events();
+    assert_eq!(client.engine.deadline(), Some(2 * u64::from(AMQP_IDLE_MS)));
+}
+
+#[test]
+fn client_that_asks_for_it_gets_empty_frames_in_half_its_time() {
+    let asking = Open {
+        idle_time_out_ms: Some(10_000),
+        ..open()
+    };
+    let (mut client, _) = Client::open_with(&asking, &begin());
+    assert_eq!(client.engine.deadline(), Some(5_000));
+    client.engine.tick(5_000);
+    assert_eq!(&client.take_output()[..], b"\0\0\0\x08\x02\0\0\0");
+    client.now = 6_000;
+    let echo = oxbus_amqp::performative::Flow {
+        echo: true,
+        ..session_flow(1, 100)
+    };
+    client.say(CHANNEL, &echo);
+    client.events();
+    assert_eq!(client.frames().len(), 1);
+    assert_eq!(client.engine.deadline(), Some(11_000), "any frame will do");
+}
+
+/// The attack: an idle time-out that would have a server write nothing but empty frames.
+#[test]
+fn idle_time_out_that_is_too_short_is_refused() {
+    let mut client = Client::new(Settings {
+        is_sasl_required: false,
+        ..Settings::default()
+    });
+    client.write(b"AMQP\x00\x01\x00\x00");
+    let hasty = Open {
+        idle_time_out_ms: Some(AMQP_IDLE_MS_MIN - 1),
+        ..open()
+    };
+    client.say(0, &hasty);
+    assert!(matches!(client.event(), Event::Failed(_)));
+}
+
+#[test]
+fn answer_to_a_close_is_not_waited_for_long() {
+    let (mut client, _) = Client::open();
+    client
+        .engine
+        .close(Some(Fault::new(condition::CONNECTION_FORCED, "shutting down")), 500);
+    assert_eq!(client.engine.deadline(), Some(500 + AMQP_CLOSE_MS_MAX));
+    client.engine.tick(500 + AMQP_CLOSE_MS_MAX);
+    assert!(client.engine.is_finished());
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sections of messages are found without a look into them, and read and written one by one.
+
+mod support {
+    pub(crate) mod values;
+}
+
+use bytes::{BufMut, Bytes, BytesMut};
+use oxbus_amqp::codec::{DecodeError, Field, Map, Reader, Symbol, Timestamp, Uuid, Value};
+use oxbus_amqp::message::{
+    BodyKind, Header, MessageId, Properties, Sections, data, entries, put_application_properties, put_data,
+    put_delivery_annotations, put_message_annotations, put_value_body, read_map, read_value_body, value_body,
+};
+use oxbus_amqp::performative::TransactionRequest;
+use proptest::prelude::*;
+use support::values::{scalar, value};
+
+fn properties() -> Properties {
+    Properties {
+        message_id: Some("id".into()),
+        subject: Some("subject".into()),
+        correlation_id: Some(MessageId::Uuid(Uuid([7; 16]))),
+        content_type: Some("text/plain".into()),
+        absolute_expiry_time: Some(Timestamp(1_000)),
+        group_id: Some("".into()),
+        group_sequence: Some(5),
+        ..Properties::NONE
+    }
+}
+
+/// All sections, and where each begins.
+fn message() -> (Bytes, Vec<usize>) {
+    let mut out = BytesMut::new();
+    let mut starts = Vec::new();
+    let mut note = |out: &BytesMut| starts.push(out.len());
+    note(&out);
+    Header::of(3, Some(60_000)).encode(&mut out);
+    note(&out);
+    put_delivery_annotations(&mut out, &Map::new().with("x-opt-lock-token", Uuid([1; 16])));
+    note(&out);
+    put_message_annotations(&mut out, &Map::new().with("x-opt-sequence-number", 5_i64));
+    note(&out);
+    properties().encode(&mut out);
+    note(&out);
+    put_application_properties(
+        &mut out,
+        &[(Value::from("key"), Value::from(1_i32))].into_iter().collect(),
+    );
+    note(&out);
+    put_data(&mut out, &Bytes::from_static(b"first"));
+    put_data(&mut out, &Bytes::from_static(b"second"));
+    note(&out);
+    out.put_slice(b"\0\x53\x78\xc1\x01\x00");
+    note(&out);
+    (out.freeze(), starts)
+}
+
+#[test]
+fn every_section_is_found() {
+    let (message, starts) = message();
+    let sections = Sections::scan(&message).expect("a message");
+    let ranges = [
+        &sections.header,
+        &sections.delivery_annotations,
+        &sections.message_annotations,
+        &sections.properties,
+        &sections.application_properties,
+        &sections.body,
+        &sections.footer,
+    ];
+    for (range, bounds) in ranges.into_iter().zip(starts.windows(2)) {
+        assert_eq!(*range, bounds[0]..bounds[1]);
+    }
+    assert_eq!((sections.body_kind, sections.body_sections), (BodyKind::Data, 2));
+    assert_eq!(sections.bare(), starts[3]..starts[7]);
+}
+
+#[test]
+fn sections_are_read_as_they_were_written() {
+    let (message, _) = message();
+    let sections = Sections::scan(&message).expect("a message");
+    let reader = |range: &std::ops::Range<usize>| Reader::within(&message, range.start, range.end);
+    assert_eq!(
+        Header::decode(&mut reader(&sections.header)),
+        Ok(Header::of(3, Some(60_000)))
+    );
+    assert_eq!(Properties::decode(&mut reader(&sections.properties)), Ok(properties()));
+    let annotations = read_map(&message, &sections.message_annotations).expect("a map");
+    assert_eq!(annotations.get("x-opt-sequence-number"), Some(&Value::Long(5)));
+    let own: Vec<_> = entries(&message, &sections.application_properties)
+        .expect("a map")
+        .expect("some")
+        .collect();
+    assert_eq!(own, [Ok((Value::from("key"), Value::Int(1)))]);
+    let parts: Vec<_> = data(&message, &sections).collect();
+    assert_eq!(
+        parts,
+        [Ok(Bytes::from_static(b"first")), Ok(Bytes::from_static(b"second"))]
+    );
+}
+
+#[test]
+fn sections_that_are_not_there_are_empty() {
+    let message = Bytes::from_static(b"\0\x53\x75\xa0\x02ab");
+    let sections = Sections::scan(&message).expect("a message");
+    assert!(sections.header.is_empty() && sections.properties.is_empty() && sections.footer.is_empty());
+    assert_eq!(sections.bare(), 0..7);
+    assert_eq!(read_map(&message, &sections.message_annotations), Ok(Map::new()));
+    assert!(
+        entries(&message, &sections.message_annotations)
+            .expect("none")
+            .is_none()
+    );
+    assert!(read_value_body(&message, &sections).is_err());
+    let empty = Sections::scan(&Bytes::new()).expect("no sections");
+    assert_eq!((empty.body_kind, empty.bare()), (BodyKind::None, 0..0));
+    assert_eq!(data(&Bytes::new(), &empty).count(), 0);
+}
+
+#[test]
+fn descriptors_are_read_in_every_form() {
+    let long = Bytes::from_static(b"\0\x80\0\0\0\0\0\0\0\x77\xa1\x02hi");
+    let named = Bytes::from_static(b"\0\xa3\x11amqp:amqp-value:*\xa1\x02hi");
+    for message in [long, named] {
+        let sections = Sections::scan(&message).expect("a message");
+        assert_eq!(read_value_body(&message, &sections), Ok(Value::from("hi")));
+        assert!(value_body(&message, &sections).is_ok());
+    }
+}
+
+#[test]
+fn messages_that_cannot_be_are_errors() {
+    let scan = |bytes: &'static [u8]| Sections::scan(&Bytes::from_static(bytes));
+    assert_eq!(
+        scan(b"\0\x53\x75\xa0\x00\0\x53\x70\x45"),
+        Err(DecodeError::SectionOrder(0x70))
+    );
+    assert_eq!(
+        scan(b"\0\x53\x70\x45\0\x53\x70\x45"),
+        Err(DecodeError::SectionOrder(0x70))
+    );
+    assert_eq!(
+        scan(b"\0\x53\x75\xa0\x00\0\x53\x77\x40"),
+        Err(DecodeError::SectionOrder(0x77))
+    );
+    assert_eq!(
+        scan(b"\0\x53\x77\x40\0\x53\x77\x40"),
+        Err(DecodeError::SectionOrder(0x77))
+    );
+    assert_eq!(scan(b"\0\x53\x75\xa0\x05"), Err(DecodeError::Truncated));
+    assert_eq!(scan(b"\0\x53"), Err(DecodeError::Truncated));
+    let wrong = |wanted, code| Err(DecodeError::WrongType { wanted, code });
+    assert_eq!(scan(b"\0\x53\x75\xa1\x00"), wrong("binary", 0xa1));
+    assert_eq!(scan(b"\0\x53\x72\x45"), wrong("map", 0x45));
+    assert_eq!(scan(b"\0\x53\x73\xc1\x01\0"), wrong("list", 0xc1));
+    assert_eq!(scan(b"hello"), wrong("described value", b'h'));
+    assert!(matches!(
+        scan(b"\0\x53\x79\x45"),
+        Err(DecodeError::WrongDescriptor { .. })
+    ));
+}
+
+/// A message that a client sends again: annotations come as binaries.
+#[test]
+fn binary_in_an_annotation_is_read_as_text() {
+    let map = Map::new().with("x-opt-partition-key", Bytes::from_static(b"key"));
+    assert_eq!(map.get("x-opt-partition-key").and_then(Value::as_text), Some("key"));
+}
+
+#[test]
+fn requests_to_the_coordinator_are_read() {
+    let mut declare = BytesMut::new();
+    declare.put_slice(b"\0\x53\x77\0\x53\x31\x45");
+    let mut discharge = BytesMut::new();
+    let fields = Value::List(vec![Value::Binary(Bytes::from_static(b"id")), Value::Boolean(true)]);
+    put_value_body(&mut discharge, &Value::described(Value::Ulong(0x32), fields));
+    let read = |message: BytesMut| {
+        let message = message.freeze();
+        let sections = Sections::scan(&message).expect("a message");
+        TransactionRequest::read(&mut value_body(&message, &sections).expect("a value"))
+    };
+    assert!(matches!(read(declare), Ok(TransactionRequest::Declare(_))));
+    let Ok(TransactionRequest::Discharge(discharge)) = read(discharge) else {
+        panic!("a discharge");
+    };
+    assert_eq!((&discharge.txn_id[..], discharge.fail), (&b"id"[..], true));
+}
+
+fn message_id() -> impl Strategy<Value = MessageId> {
+    prop_oneof![
+        any::<u64>().prop_map(MessageId::Ulong),
+        any::<[u8; 16]>().prop_map(|id| MessageId::Uuid(Uuid(id))),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(|id| MessageId::Binary(id.into())),
+        ".{0,40}".prop_map(|id| MessageId::String(id.into())),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn properties_come_back_with_their_types(
+        message_id in prop::option::of(message_id()),
+        to in prop::option::of(".{0,40}"),
+        content_type in prop::option::of("[ -~]{0,40}"),
+        creation_time in prop::option::of(any::<i64>()),
+        group_sequence in prop::option::of(any::<u32>()),
+    ) {
+        let properties = Properties {
+            message_id,
+            to: to.map(|to| Value::from(to.as_str())),
+            content_type: content_type.map(|name| Symbol::new(&name)),
+            creation_time: creation_time.map(Timestamp),
+            group_sequence,
+            ..Properties::NONE
+        };
+        let mut out = BytesMut::new();
+        properties.encode(&mut out);
+        let bytes = out.freeze();
+        prop_assert_eq!(Properties::decode(&mut Reader::new(&bytes)), Ok(properties));
+    }
+
+    #[test]
+    fn any_body_is_found_and_kept(
+        body in value(),
+        pairs in prop::collection::vec(("[a-z]{1,9}", scalar()), 0..6),
+    ) {
+        let mut out = BytesMut::new();
+        let pairs = pairs.into_iter().map(|(key, value)| (Value::from(key), value));
+        let own: Map = pairs.collect();
+        put_application_properties(&mut out, &own);
+        put_value_body(&mut out, &body);
+        let message = out.freeze();
+        let sections = Sections::scan(&message).expect("a message");
+        prop_assert_eq!(read_map(&message, &sections.application_properties), Ok(own));
+        prop_assert_eq!(read_value_body(&message, &sections), Ok(body));
+        prop_assert_eq!(sections.bare(), 0..message.len());
+    }
+
+    #[test]
+    fn strange_bytes_are_no_message_or_one(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let bytes = Bytes::from(bytes);
+        if let Ok(sections) = Sections::scan(&bytes) {
+            prop_assert!(sections.bare().end <= bytes.len());
+            let _ = data(&bytes, &sections).count();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a client in use does not do: it says nothing, shows no token, reads slowly, asks for too much. Time stands still but
+//! for what is waited for.
+
+mod client;
+
+use std::time::Duration;
+
+use oxbus_amqp::performative::{DeliveryState, Performative, Role, SaslCode};
+use oxbus_broker::ReceiverOptions;
+use oxbus_broker::client::SettleKey;
+use oxbus_model::caps::{AMQP_LOOK_MESSAGES, AMQP_OUTPUT_BYTES_MAX, AMQP_REPLIES_MAX};
+use oxbus_model::message::{Body, Fields};
+
+use client::{Client, namespace};
+
+const BODY: &[u8] = b"\x00\x53\x75\xa0\x04body";
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_token_ends_after_twenty_seconds() {
+    // B-409.
+    let mut client = Client::open(namespace(), false).await;
+    let fault = client.closed().await;
+    assert_eq!(fault.condition.as_str(), "amqp:connection:forced");
+    assert!(fault.description.expect("a text").contains("20000 ms"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_a_token_nothing_but_cbs_may_be_used() {
+    // B-409.
+    let mut client = Client::open(namespace(), false).await;
+    for (handle, address) in [(0, "q"), (1, "q/$management")] {
+        let fault = client
+            .attach(handle, Role::Sender, address)
+            .await
+            .expect_err("no token");
+        assert_eq!(fault.condition.as_str(), "amqp:unauthorized-access");
+    }
+    client.attach(2, Role::Sender, "$cbs").await.expect("always there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_link_ends_after_a_minute_and_after_five() {
+    // B-410.
+    let mut client = Client::open(namespace(), true).await;
+    let text = client.closed().await.description.expect("a text");
+    assert!(text.contains("more than the allowed 60000 milliseconds"), "{text}");
+
+    let mut client = Client::open(namespace(), true).await;
+    client.attach(0, Role::Sender, "missing").await.expect_err("not there");
+    let text = client.closed().await.description.expect("a text");
+    assert!(text.contains("more than the allowed 300000 milliseconds"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_without_use_is_detached_after_ten_minutes() {
+    // B-411.
+    let mut client = Client::open(namespace(), true).await;
+    client.attach(0, Role::Sender, "q").await.expect("there");
+    for _ in 0..11 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        client.heartbeat().await;
+    }
+    let fault = loop {
+        match client.next().await {
+            Some(Performative::Detach(detach)) => break detach.error.expect("an error"),
+            Some(_) => {}
+            None => panic!("the server hung up"),
+        }
+    };
+    assert_eq!(fault.condition.as_str(), "amqp:link:detach-forced");
+    assert!(fault.description.expect("a text").contains("Idle timeout: 00:10:00"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_nothing_is_cut_off() {
+    let client = Client::new(namespace());
+    client.server.await.expect("the connection ended");
+}
+
+#[tokio::test]
+async fn plain_takes_the_key_of_a_rule_and_no_other() {
+    // B-408.
+    let mut client = Client::new(namespace());
+    let outcome = client
+        .authenticate("PLAIN", b"\0RootManageSharedAccessKey\0another key")
+        .await;
+    assert_eq!(outcome, SaslCode::Auth);
+    assert_eq!(client.next().await, None);
+    Client::open(namespace(), true).await;
+}
+
+#[tokio::test]
+async fn a_message_is_accepted_and_there() {
+    let namespace = namespace();
+    let mut client = Client::open(namespace.clone(), true).await;
+    client.attach(0, Role::Sender, "amqps://any:1/Q").await.expect("there");
+    client.transfer(0, 0, false, BODY).await;
+    let disposition = client.disposition().await;
+    assert_eq!(
+        (disposition.state, disposition.settled),
+        (Some(DeliveryState::Accepted), true)
+    );
+    assert_eq!(namespace.queue_counts("q").expect("there").active, 1);
+}
+
+#[tokio::test]
+async fn what_was_sent_before_a_hangup_is_stored() {
+    let namespace = namespace();
+    let mut client = Client::open(namespace.clone(), true).await;
+    client.attach(0, Role::Sender, "q").await.expect("there");
+    client.transfer(0, 0, true, BODY).await;
+    let server = client.server;
+    drop(client.stop);
+    server.await.expect("the connection ended");
+    assert_eq!(namespace.queue_counts("q").expect("there").active, 1);
+}
+
+#[tokio::test]
+async fn a_message_that_is_no_message_is_rejected() {
+    let mut client = Client::open(namespace(), true).await;
+    client.attach(0, Role::Sender, "q").await.expect("there");
+    client.transfer(0, 0, false, b"\x00\x53\x99\x40").await;
+    let Some(DeliveryState::Rejected(Some(fault))) = client.disposition().await.state else {
+        panic!("not rejected");
+    };
+    assert_eq!(fault.condition.as_str(), "com.microsoft:argument-error");
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded() {
+    // AMQP_REPLIES_MAX.
+    let mut client = Client::open(namespace(), true).await;
+    client.attach(0, Role::Sender, "$cbs").await.expect("there");
+    client.attach(1, Role::Receiver, "$cbs").await.expect("there");
+    let requests = u32::try_from(AMQP_REPLIES_MAX).expect("small") + 50;
+    for id in 0..requests {
+        client.transfer(0, id, false, BODY).await;
+        assert_eq!(client.disposition().await.state, Some(DeliveryState::Accepted));
+    }
+    client.credit(1, requests).await;
+    client.ask(2, Role::Sender, "$cbs").await;
+    let mut answers = 0;
+    loop {
+        match client.next().await {
+            Some(Performative::Transfer(_)) => answers += 1,
+            // It was asked for behind the credit.
+            Some(Performative::Attach(_)) => break,
+            Some(_) => {}
+            None => panic!("the server hung up"),
+        }
+    }
+    assert_eq!(answers, AMQP_REPLIES_MAX);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
+    // AMQP_OUTPUT_BYTES_MAX, AMQP_LOOK_MESSAGES.
+    let namespace = namespace();
+    let sender = namespace.sender("q").expect("there");
+    let body = vec![7; 16 << 10];
+    let count = 2_000;
+    for _ in 0..count {
+        let fields = Fields {
+            body: Body::Data(&body),
+            ..Fields::default()
+        };
+        sender.send(&fields, None).expect("room");
+    }
+    let mut client = Client::open(namespace.clone(), true).await;
+    client.attach(0, Role::Receiver, "q").await.expect("there");
+    client.credit(0, count).await;
+    // One thread: the server works each time until it can write no more.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let other = namespace.receiver("q", ReceiverOptions::default()).expect("there");
+    let mut left = Vec::new();
+    while let Some(found) = other.receive_now(256).expect("it receives") {
+        left.extend(found.into_iter().map(|it| SettleKey {
+            index: it.index,
+            key: it.claimed.key,
+        }));
+    }
+    let taken = count as usize - left.len();
+    let buffers = 2 * AMQP_OUTPUT_BYTES_MAX / body.len() + 2 * AMQP_LOOK_MESSAGES;
+    assert!((1..=buffers).contains(&taken), "{taken} of at most {buffers}");
+    other.release(&left);
+    // All come once it reads.
+    let mut got = 0;
+    while got < count {
+        if let Some(Performative::Transfer(_)) = client.next().await {
+            got += 1;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_goodbye() {
+    let mut client = Client::open(namespace(), true).await;
+    client.attach(0, Role::Sender, "q").await.expect("there");
+    client.stop.send(true).expect("it listens");
+    assert_eq!(client.closed().await.condition.as_str(), "amqp:connection:forced");
+}

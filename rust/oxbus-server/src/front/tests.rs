@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connections as clients make them, and as attackers do. Time is moved by the tests, which wait for nothing.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use oxbus_broker::{Namespace, NamespaceOptions};
+use oxbus_model::caps::{
+    HTTP_BODY_IDLE_MS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX,
+    SERVER_FIRST_BYTES_MS_MAX, WEBSOCKET_BYTES_MAX,
+};
+use oxbus_model::message::AssignedId;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+use super::certificate;
+use super::connection::handle;
+use super::context::Context;
+use super::sniff::{Protocol, sniff};
+use crate::sas::development_rule;
+
+struct Bench {
+    context: Context,
+    tls: TlsAcceptor,
+    stop: watch::Sender<bool>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let (stop, stopped) = watch::channel(false);
+        let new_id = || AssignedId::new(1, 1);
+        Self {
+            context: Context::new(namespace, vec![development_rule()], new_id, true, stopped).expect("a context"),
+            tls: certificate::make("localhost")
+                .and_then(|made| made.acceptor())
+                .expect("a certificate"),
+            stop,
+        }
+    }
+
+    /// A connection: the client's end, and what serves the other one.
+    fn connect(&self) -> (DuplexStream, JoinHandle<()>) {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let serving = tokio::spawn(handle(far, self.tls.clone(), self.context.clone()));
+        (near, serving)
+    }
+}
+
+async fn all(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes).await;
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[tokio::test]
+async fn the_first_bytes_tell_the_protocol() {
+    for (bytes, protocol) in [
+        (&b"AMQP\x03\x01\x00\x00"[..], Some(Protocol::Amqp)),
+        (b"GET / HTTP/1.1", Some(Protocol::Http)),
+        (b"AMQX", Some(Protocol::Http)),
+        (b"\x16\x03\x01", Some(Protocol::Tls)),
+        (b"AM", None),
+        (b"", None),
+    ] {
+        let mut bytes = bytes;
+        let found = sniff(&mut bytes).await.expect("memory can be read");
+        assert_eq!(found.map(|(protocol, _)| protocol), protocol);
+    }
+}
+
+#[tokio::test]
+async fn health_is_told_to_everybody_and_the_rest_to_nobody_without_a_token() {
+    let bench = Bench::new();
+    let (mut client, _serving) = bench.connect();
+    let asked = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    client.write_all(asked).await.expect("written");
+    let answer = all(&mut client).await;
+    assert!(
+        answer.contains("200 OK") && answer.contains("{\"status\":\"healthy\"}"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("401 Unauthorized") && answer.contains("SubCode=40102"),
+        "{answer}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_ends() {
+    // A client that connects and says nothing, or half a word, or half a handshake.
+    for first in [&b""[..], b"AM", b"\x16\x03\x01\x02"] {
+        let bench = Bench::new();
+        let (mut client, serving) = bench.connect();
+        client.write_all(first).await.expect("written");
+        tokio::time::sleep(Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX - 1)).await;
+        assert!(!serving.is_finished());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(all(&mut client).await, "");
+        serving.await.expect("it ended");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_request_ends() {
+    // "Slowloris": a header now and then, never the last one.
+    let bench = Bench::new();
+    let (mut client, serving) = bench.connect();
+    client.write_all(b"GET /health HTTP/1.1\r\n").await.expect("written");
+    let mut written = 0;
+    while !serving.is_finished() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let _ = client.write_all(b"x: y\r\n").await;
+        written += 1000;
+        assert!(written <= HTTP_HEAD_MS_MAX + 2000, "it ends");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_ends() {
+    let bench = Bench::new();
+    bench
+        .context
+        .namespace()
+        .create_queue_with("q", Vec::new())
+        .expect("a queue");
+    let (mut client, serving) = bench.connect();
+    let token = token();
+    let head =
+        format!("POST /q/messages HTTP/1.1\r\nhost: x\r\nauthorization: {token}\r\ncontent-length: 100\r\n\r\nab");
+    client.write_all(head.as_bytes()).await.expect("written");
+    tokio::time::sleep(Duration::from_millis(HTTP_BODY_IDLE_MS_MAX + 1000)).await;
+    let answer = all(&mut client).await;
+    assert!(answer.contains(" 408 "), "{answer}");
+    serving.await.expect("it ended");
+}
+
+#[tokio::test]
+async fn headers_are_bounded_in_size_and_number() {
+    let huge = format!("x: {}\r\n", "y".repeat(HTTP_HEAD_BYTES_MAX));
+    let many = "x: y\r\n".repeat(HTTP_HEADERS_MAX + 1);
+    for headers in [huge, many] {
+        let bench = Bench::new();
+        let (client, serving) = bench.connect();
+        let (mut reading, mut writing) = tokio::io::split(client);
+        let attack = tokio::spawn(async move {
+            let _ = writing.write_all(b"GET /health HTTP/1.1\r\n").await;
+            let _ = writing.write_all(headers.as_bytes()).await;
+            let _ = writing.write_all(b"\r\n").await;
+        });
+        let answer = all(&mut reading).await;
+        assert!(answer.contains(" 431 "), "{answer}");
+        serving.await.expect("it ended");
+        attack.await.expect("nobody waits");
+    }
+}
+
+#[tokio::test]
+async fn a_body_beyond_its_bound_is_refused_before_it_is_read() {
+    let bench = Bench::new();
+    let (mut client, _serving) = bench.connect();
+    let token = token();
+    let head = format!("PUT /q HTTP/1.1\r\nhost: x\r\nauthorization: {token}\r\ncontent-length: 99999999\r\n\r\n");
+    client.write_all(head.as_bytes()).await.expect("written");
+    let mut answer = vec![0; 1000];
+    let count = client.read(&mut answer).await.expect("an answer");
+    let answer = String::from_utf8_lossy(&answer[..count]);
+    assert!(answer.contains(" 403 ") && answer.contains("too large"), "{answer}");
+}
+
+#[tokio::test]
+async fn billion_laughs_are_refused_over_http() {
+    let bench = Bench::new();
+    let (mut client, _serving) = bench.connect();
+    let body = "<!DOCTYPE x [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><entry><content>&b;</content></entry>";
+    let token = token();
+    let request = format!(
+        "PUT /q HTTP/1.1\r\nhost: x\r\nauthorization: {token}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    client.write_all(request.as_bytes()).await.expect("written");
+    let answer = all(&mut client).await;
+    assert!(answer.contains(" 400 ") && answer.contains("document type"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_server_that_ends_lets_idle_connections_go() {
+    let bench = Bench::new();
+    let (mut client, serving) = bench.connect();
+    client
+        .write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .expect("written");
+    let mut answer = vec![0; 1000];
+    assert!(client.read(&mut answer).await.expect("an answer") > 0);
+    bench.stop.send_replace(true);
+    serving.await.expect("it ended");
+}
+
+#[tokio::test]
+async fn requests_beyond_those_that_are_worked_on_are_asked_to_pause() {
+    let bench = Bench::new();
+    let all_of_them = u32::try_from(HTTP_REQUESTS_MAX).expect("few");
+    let _taken = bench
+        .context
+        .requests()
+        .acquire_many(all_of_them)
+        .await
+        .expect("places");
+    for line in ["POST /q/messages", "GET /q"] {
+        let (mut client, _serving) = bench.connect();
+        let request = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+        client.write_all(request.as_bytes()).await.expect("written");
+        let answer = all(&mut client).await;
+        assert!(answer.contains(" 503 ") && answer.contains("SubCode=50004"), "{answer}");
+    }
+}
+
+/// Asks to switch to a WebSocket; the head of the answer.
+async fn switch(client: &mut DuplexStream, protocol: &str) -> String {
+    let request = format!(
+        "GET /$servicebus/websocket HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         sec-websocket-protocol: {protocol}\r\n\r\n"
+    );
+    client.write_all(request.as_bytes()).await.expect("written");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await.expect("an answer"));
+    }
+    String::from_utf8(head).expect("ASCII")
+}
+
+#[tokio::test]
+async fn a_websocket_repeats_the_protocol_that_was_offered() {
+    // B-407; what the Python and the JavaScript SDK offer, and what the specification says.
+    for protocol in ["AMQPWSB10", "amqp", "other, AMQPWSB10"] {
+        let bench = Bench::new();
+        let (mut client, _serving) = bench.connect();
+        let head = switch(&mut client, protocol).await.to_ascii_lowercase();
+        assert!(
+            head.contains(" 101 ") && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo="),
+            "{head}"
+        );
+        let spoken = protocol.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
+        assert!(
+            head.contains(&format!("sec-websocket-protocol: {spoken}\r\n")),
+            "{head}"
+        );
+    }
+    let bench = Bench::new();
+    let (mut client, _serving) = bench.connect();
+    assert!(switch(&mut client, "mqtt").await.contains(" 400 "));
+}
+
+#[tokio::test]
+async fn bytes_of_amqp_go_through_a_websocket_and_nothing_larger_than_a_frame() {
+    let bench = Bench::new();
+    let (mut client, _serving) = bench.connect();
+    switch(&mut client, "AMQPWSB10").await;
+    let mut socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+    // More than one message may hold, in a frame that says so in its head.
+    let attack = Message::binary(vec![0; WEBSOCKET_BYTES_MAX + 1]);
+    let _ = socket.send(attack).await;
+    while let Some(Ok(message)) = socket.next().await {
+        assert!(!message.is_binary(), "nothing of it was taken for AMQP");
+    }
+}
+
+fn token() -> String {
+    use base64::Engine as _;
+    use oxbus_model::Clock;
+    let expiry = oxbus_broker::SystemClock::new().now().0 / 1000 + 60;
+    let rule = development_rule();
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, rule.primary_key.as_bytes());
+    let tag = ring::hmac::sign(&key, format!("sb%3A%2F%2Fx\n{expiry}").as_bytes());
+    let sig = base64::engine::general_purpose::STANDARD.encode(tag);
+    let sig = percent_encoding::utf8_percent_encode(&sig, percent_encoding::NON_ALPHANUMERIC).to_string();
+    format!(
+        "SharedAccessSignature sr=sb%3A%2F%2Fx&sig={sig}&se={expiry}&skn={}",
+        rule.key_name
+    )
+}

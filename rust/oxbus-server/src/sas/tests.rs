@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tokens as clients make them, and as they must not be (B-408 … B-419, B-455, B-464).
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use oxbus_model::Timestamp;
+use oxbus_model::authorization::{AccessRight, AuthorizationRule};
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use proptest::prelude::*;
+use ring::hmac;
+
+use super::{Authority, Claims, EntityRules, Refused, Scope, development_rule};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const LATER: u64 = 1_800_000_060;
+const KEY: &str = "SAS_KEY_VALUE";
+const ROOT: &str = "RootManageSharedAccessKey";
+
+struct Entities(HashMap<String, Vec<AuthorizationRule>>);
+
+impl EntityRules for Entities {
+    fn of(&self, path: &str) -> Vec<AuthorizationRule> {
+        self.0.get(path).cloned().unwrap_or_default()
+    }
+}
+
+fn rule(name: &str, key: &str, rights: &[AccessRight]) -> AuthorizationRule {
+    AuthorizationRule {
+        key_name: name.to_owned(),
+        primary_key: key.to_owned(),
+        secondary_key: Some(format!("another {key}")),
+        rights: rights.to_vec(),
+        created_at_ms: 0,
+        modified_at_ms: 0,
+    }
+}
+
+/// The development key, a key that only listens, and a key of one queue.
+fn authority() -> Authority {
+    let listener = rule("listener", "a key of a listener", &[AccessRight::Listen]);
+    let of_orders = rule("of orders", "a key of one queue", &[AccessRight::Send]);
+    let entities = HashMap::from([("orders".to_owned(), vec![of_orders])]);
+    Authority::new(vec![development_rule(), listener], Entities(entities)).expect("rules")
+}
+
+fn escaped(text: &[u8]) -> String {
+    percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+fn signature(address: &str, expiry: &str, key: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+    STANDARD.encode(hmac::sign(&key, format!("{address}\n{expiry}").as_bytes()))
+}
+
+/// A token as the SDKs make it.
+fn token(address: &str, expiry: u64, name: &str, key: &str) -> String {
+    let address = escaped(address.as_bytes());
+    let sig = escaped(signature(&address, &expiry.to_string(), key).as_bytes());
+    format!(
+        "SharedAccessSignature sr={address}&sig={sig}&se={expiry}&skn={}",
+        escaped(name.as_bytes())
+    )
+}
+
+fn refused(token: &str, audience: &str) -> Refused {
+    authority().authorize(token, audience, NOW).expect_err("a refusal")
+}
+
+#[test]
+fn a_token_of_the_python_sdk_is_known() {
+    // Made by azure-servicebus 7.15 (`generate_sas_token`) for `sb://localhost:5672/orders`.
+    let made = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%3A5672%2Forders\
+                &sig=DTX3TQ7hGFUnc1EMit3o4%2FjwGPBdk0Hccv7XobYkFrs%3D&se=1800000060&skn=RootManageSharedAccessKey";
+    let claims = authority()
+        .authorize(made, "sb://localhost:5672/orders", NOW)
+        .expect("claims");
+    assert_eq!(claims.key_name, ROOT);
+    assert_eq!(claims.expires_at, Timestamp(LATER * 1000));
+}
+
+#[test]
+fn a_token_covers_what_is_below_its_address_and_no_other() {
+    // B-416, and one token for an entity and its management.
+    let token = token("sb://h/Orders", LATER, ROOT, KEY);
+    for audience in [
+        "sb://other:99/orders",
+        "amqps://h/ORDERS/$management",
+        "orders/$DeadLetterQueue",
+        "/orders/",
+    ] {
+        assert!(authority().authorize(&token, audience, NOW).is_ok(), "{audience}");
+    }
+    for audience in ["sb://h/orders2", "sb://h/order", "sb://h/", "sb://h"] {
+        let scope = Scope::of_address("orders");
+        assert_eq!(refused(&token, audience), Refused::WrongAudience(scope), "{audience}");
+    }
+}
+
+#[test]
+fn a_token_of_the_namespace_covers_everything() {
+    for address in ["https://h:443/", "https://h", "sb://h:5300", "h"] {
+        let token = token(address, LATER, ROOT, KEY);
+        assert!(
+            authority().authorize(&token, "sb://x/t/Subscriptions/s", NOW).is_ok(),
+            "{address}"
+        );
+        assert!(authority().authorize(&token, "https://x", NOW).is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn each_refusal_has_its_reason() {
+    let of = |name: &str, key: &str| token("sb://h/orders", LATER, name, key);
+    assert_eq!(
+        refused(&of("nobody", KEY), "sb://h/orders"),
+        Refused::UnknownPolicy("nobody".to_owned())
+    );
+    assert_eq!(
+        refused(&of(ROOT, "another"), "sb://h/orders"),
+        Refused::WrongKey(ROOT.to_owned())
+    );
+    let over = token("sb://h/orders", 1_800_000_000, ROOT, KEY);
+    assert_eq!(refused(&over, "sb://h/orders"), Refused::Expired(NOW));
+    assert_eq!(refused("Bearer eyJ0", "sb://h/orders"), Refused::Issuer);
+    assert_eq!(refused("eyJ0eXAi.x.y", "sb://h/orders"), Refused::Issuer);
+    for text in [
+        "",
+        "SharedAccessSignature",
+        "SharedAccessSignature sr=a",
+        "Basic x",
+        "SharedAccessSignature sr=a&sig=%%&se=1&skn=n",
+    ] {
+        assert!(
+            matches!(refused(text, "sb://h/orders"), Refused::Malformed(_)),
+            "{text}"
+        );
+    }
+    let long = format!("SharedAccessSignature sr={}", "a".repeat(10_000));
+    assert!(matches!(refused(&long, "sb://h/orders"), Refused::Malformed(_)));
+}
+
+#[test]
+fn every_refusal_has_a_status_a_condition_and_a_text_without_secrets() {
+    // B-434, B-464.
+    for refused in [
+        Refused::Missing,
+        Refused::Malformed("why"),
+        Refused::Issuer,
+        Refused::UnknownPolicy("n".to_owned()),
+        Refused::WrongKey("n".to_owned()),
+        Refused::Expired(NOW),
+        Refused::WrongAudience(Scope::namespace()),
+        Refused::MissingRight(AccessRight::Send),
+    ] {
+        assert_eq!((refused.status(), refused.sub_code() / 100), (401, 401));
+        assert_eq!(refused.condition(), "amqp:unauthorized-access");
+        assert!(refused.detail().len() > 20 && !refused.detail().contains(KEY));
+    }
+}
+
+#[test]
+fn rights_are_those_of_the_rule() {
+    let of = |name: &str, key: &str, address: &str| -> Claims {
+        let token = token(address, LATER, name, key);
+        authority().authorize(&token, "orders", NOW).expect("claims")
+    };
+    let orders = Scope::of_address("orders");
+    let root = of(ROOT, KEY, "sb://h");
+    for right in AccessRight::ALL {
+        assert_eq!(root.check(right, &orders, NOW), Ok(()));
+    }
+    let listener = of("listener", "a key of a listener", "sb://h");
+    assert_eq!(listener.check(AccessRight::Listen, &orders, NOW), Ok(()));
+    let missing = Err(Refused::MissingRight(AccessRight::Send));
+    assert_eq!(listener.check(AccessRight::Send, &orders, NOW), missing);
+    let of_orders = of("of orders", "a key of one queue", "sb://h/orders");
+    assert_eq!(
+        of_orders.check(AccessRight::Send, &Scope::of_address("orders/$management"), NOW),
+        Ok(())
+    );
+    assert!(
+        of_orders
+            .check(AccessRight::Send, &Scope::of_address("others"), NOW)
+            .is_err()
+    );
+    let over = Timestamp(LATER * 1000);
+    assert_eq!(
+        root.check(AccessRight::Send, &orders, over),
+        Err(Refused::Expired(over))
+    );
+}
+
+#[test]
+fn a_key_of_an_entity_opens_that_entity_only() {
+    let wide = token("sb://h", LATER, "of orders", "a key of one queue");
+    assert_eq!(
+        refused(&wide, "sb://h/orders"),
+        Refused::UnknownPolicy("of orders".to_owned())
+    );
+    let other = token("sb://h/others", LATER, "of orders", "a key of one queue");
+    assert_eq!(
+        refused(&other, "sb://h/others"),
+        Refused::UnknownPolicy("of orders".to_owned())
+    );
+}
+
+#[test]
+fn keys_rotate_while_clients_go_on() {
+    let authority = authority();
+    let with = |key: &str| token("sb://h", LATER, "listener", key);
+    let works = |key: &str| authority.authorize(&with(key), "q", NOW).is_ok();
+    let (first, second) = ("a key of a listener", "another a key of a listener");
+    assert!(works(first) && works(second));
+    // The first is replaced while clients use the second.
+    let mut next = rule("listener", "a fresh key of one", &[AccessRight::Listen]);
+    next.secondary_key = Some(second.to_owned());
+    authority.replace_rules(vec![next]).expect("rules");
+    assert!(!works(first) && works(second) && works("a fresh key of one"));
+    assert!(
+        authority
+            .authorize(&token("sb://h", LATER, ROOT, KEY), "q", NOW)
+            .is_err(),
+        "that rule is gone"
+    );
+}
+
+#[test]
+fn a_name_and_a_key_open_the_whole_namespace() {
+    // B-408: SASL PLAIN.
+    let claims = authority().authorize_plain(ROOT, KEY).expect("claims");
+    assert_eq!(claims.check(AccessRight::Send, &Scope::of_address("any"), NOW), Ok(()));
+    assert!(
+        authority()
+            .authorize_plain("listener", "another a key of a listener")
+            .is_ok()
+    );
+    assert_eq!(
+        authority().authorize_plain(ROOT, "SAS_KEY_VALUF"),
+        Err(Refused::WrongKey(ROOT.to_owned()))
+    );
+    assert_eq!(
+        authority().authorize_plain("x", KEY),
+        Err(Refused::UnknownPolicy("x".to_owned()))
+    );
+}
+
+proptest! {
+    #[test]
+    fn parts_come_in_any_order_and_any_case(order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(), upper: bool) {
+        let made = token("sb://h/orders", LATER, ROOT, KEY);
+        let parts: Vec<&str> = made["SharedAccessSignature ".len()..].split('&').collect();
+        let named = |part: &str| {
+            let (name, value) = part.split_once('=').expect("a value");
+            if upper { format!("{}={value}", name.to_ascii_uppercase()) } else { part.to_owned() }
+        };
+        let shuffled: Vec<String> = order.iter().map(|at| named(parts[*at])).collect();
+        let text = format!("sharedaccesssignature {}", shuffled.join("&"));
+        prop_assert!(authority().authorize(&text, "orders", NOW).is_ok());
+    }
+
+    #[test]
+    fn what_is_signed_is_the_address_as_it_stands(lower: bool, slash: bool, plain: bool) {
+        // Clients differ in what they escape, and how.
+        let address = if slash { "https://h/orders/" } else { "https://h/orders" };
+        let written = if plain { address.to_owned() } else { escaped(address.as_bytes()) };
+        let written = if lower { written.to_ascii_lowercase() } else { written };
+        let sig = signature(&written, &LATER.to_string(), KEY);
+        let sig = if plain { sig } else { escaped(sig.as_bytes()) };
+        let text = format!("SharedAccessSignature sr={written}&sig={sig}&se={LATER}&skn={ROOT}");
+        prop_assert!(authority().authorize(&text, "orders", NOW).is_ok());
+    }
+
+    #[test]
+    fn no_other_key_and_no_changed_byte_opens(at in any::<prop::sample::Index>(), to in any::<u8>(), key in "[ -~]{13,60}") {
+        prop_assume!(key != KEY);
+        let other = token("sb://h/orders", LATER, ROOT, &key);
+        prop_assert!(authority().authorize(&other, "orders", NOW).is_err());
+        let good = token("sb://h/orders", LATER, ROOT, KEY);
+        let mut bytes = good.clone().into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = to;
+        if let Ok(changed) = String::from_utf8(bytes)
+            && let Ok(claims) = authority().authorize(&changed, "orders", NOW)
+        {
+            // Only what says the same may open: a letter of a name, or of an escape, in another case.
+            prop_assert!(changed.eq_ignore_ascii_case(&good), "{changed}");
+            prop_assert_eq!(claims.expires_at, Timestamp(LATER * 1000));
+        }
+    }
+
+    #[test]
+    fn nothing_that_comes_in_breaks_the_reader(text: String, tail in "[srigekn=&%0-9a-z]{0,60}") {
+        let _ = authority().authorize(&text, "orders", NOW);
+        let _ = authority().authorize(&format!("SharedAccessSignature {tail}"), &text, NOW);
+    }
+
+    #[test]
+    fn a_scope_covers_itself_and_what_is_below(path in "[a-z]{1,5}(/[a-z$]{1,5}){0,3}", more in "[a-z]{1,5}") {
+        let scope = Scope::of_address(&path);
+        prop_assert!(scope.covers(&scope));
+        let below = format!("sb://h/{path}/{more}");
+        prop_assert!(scope.covers(&Scope::of_address(&below)));
+        let beside = format!("{path}{more}");
+        prop_assert!(!scope.covers(&Scope::of_address(&beside)));
+        prop_assert!(Scope::namespace().covers(&scope));
+        prop_assert!(!scope.covers(&Scope::namespace()));
+    }
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections of the unmodified SDK: rights, tokens that end, servers that go and come back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from azure.servicebus import ServiceBusClient as SdkClient
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusAuthorizationError, ServiceBusError
+from oxbus.management import AccessRights, AuthorizationRule
+from oxbus.server import serve
+from signatures import token
+
+if TYPE_CHECKING:
+    from oxbus import Namespace
+    from oxbus.server import Server
+
+KEY = "a key for tests, forty letters long ....."
+
+
+def test_a_wrong_key_is_refused(amqp_server: Server, orders: str) -> None:
+    """A token that another key signed is no token (B-414)."""
+    wrong = amqp_server.connection_string.replace("SAS_KEY_VALUE", "SAS_KEY_WRONG")
+    with (
+        SdkClient.from_connection_string(wrong, retry_total=0) as client,
+        client.get_queue_sender(orders) as sender,
+        pytest.raises(ServiceBusAuthenticationError),
+    ):
+        sender.send_messages(ServiceBusMessage("x"))
+
+
+def test_a_key_to_send_does_not_receive(kept_bus: Namespace, orders: str) -> None:
+    """The right of a link is that of its key; a missing one is refused at attach (B-416)."""
+    rule = AuthorizationRule(key_name="sends", primary_key=KEY, rights=[AccessRights.SEND])
+    with serve(kept_bus, rules=[rule]) as server:
+        text = f"Endpoint=sb://127.0.0.1:{server.port};SharedAccessKeyName=sends;SharedAccessKey={KEY}"
+        with SdkClient.from_connection_string(f"{text};UseDevelopmentEmulator=true", retry_total=0) as client:
+            with client.get_queue_sender(orders) as sender:
+                sender.send_messages(ServiceBusMessage("x"))
+            with pytest.raises(ServiceBusAuthorizationError), client.get_queue_receiver(orders) as receiver:
+                receiver.receive_messages(max_wait_time=1)
+
+
+def test_a_link_ends_with_its_token(amqp_server: Server, orders: str) -> None:
+    """When a token is over the links that it allowed are detached (B-417)."""
+    endpoint = f"sb://127.0.0.1:{amqp_server.port}"
+    signed = token(f"{endpoint}/{orders}", seconds=3)
+    text = f"Endpoint={endpoint};SharedAccessSignature={signed};UseDevelopmentEmulator=true"
+    with (
+        SdkClient.from_connection_string(text, retry_total=0) as client,
+        client.get_queue_receiver(orders) as receiver,
+        pytest.raises(ServiceBusError),
+    ):
+        receiver.receive_messages(max_wait_time=60)
+
+
+def test_a_sender_goes_on_with_a_server_that_came_back(kept_bus: Namespace, orders: str) -> None:
+    """A client connects again by itself; what was accepted before is there."""
+    with serve(kept_bus) as server:
+        port = server.port
+        client = SdkClient.from_connection_string(server.connection_string)
+        sender = client.get_queue_sender(orders)
+        sender.send_messages(ServiceBusMessage("before"))
+    with serve(kept_bus, amqp_port=port), client, sender:
+        sender.send_messages(ServiceBusMessage("behind"))
+        got: list[str] = []
+        with client.get_queue_receiver(orders) as receiver:
+            while len(got) < 2:
+                for message in receiver.receive_messages(2, max_wait_time=10):
+                    got.append(str(message))
+                    receiver.complete_message(message)
+    assert sorted(got) == ["before", "behind"]

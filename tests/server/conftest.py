@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the tests of the server: a server over a namespace, clients of the official SDK, plain HTTP."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from azure.servicebus.management import ServiceBusAdministrationClient as SdkAdministrationClient
+from oxbus.server import serve
+from plain_http import Http
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from oxbus import Namespace
+    from oxbus.server import Server
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Where the server of the test writes what clients trust."""
+    return tmp_path / "issuer.pem"
+
+
+@pytest.fixture
+def server(namespace: Namespace, certificate: Path) -> Iterator[Server]:
+    """Serve the namespace of the test on one port of loopback, with the development key and certificate."""
+    with serve(namespace, certificate_out=certificate) as server:
+        yield server
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Callable[..., Http]]:
+    """Open connections to the server of the test; they are closed at its end."""
+    with ExitStack() as opened:
+
+        def connect(**credentials: str) -> Http:
+            connection = Http(server, **credentials)
+            opened.callback(connection.connection.close)
+            return connection
+
+        yield connect
+
+
+@pytest.fixture
+def ask(connect: Callable[..., Http]) -> Http:
+    """One connection to the server of the test."""
+    return connect()
+
+
+@pytest.fixture
+def sdk(server: Server, certificate: Path) -> Iterator[SdkAdministrationClient]:
+    """The unmodified administration client of azure-servicebus, over https."""
+    client = SdkAdministrationClient.from_connection_string(
+        server.connection_string, connection_verify=str(certificate), retry_total=0
+    )
+    with client:
+        yield client
