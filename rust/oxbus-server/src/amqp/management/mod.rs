@@ -67,7 +67,7 @@ pub(super) fn answer(call: &Call) -> Reply {
         );
         return Reply::of(&Error::new(ErrorKind::NotSupported, detail));
     };
-    if let Err(refused) = call.shared.allows(right, &request.place.path) {
+    if let Err(refused) = call.shared.allows(right, &request.place.scope()) {
         return Reply::refused(&refused);
     }
     reply::reply(operation(&request))
