@@ -61,7 +61,7 @@ impl Connection {
                     Role::Sender => AccessRight::Send,
                     Role::Receiver => AccessRight::Listen,
                 };
-                if let Err(refused) = self.shared.allows(right, &opening.place.path) {
+                if let Err(refused) = self.shared.allows(right, &opening.place.scope()) {
                     return self.refuse(link, fault::refused(&refused));
                 }
                 let (context, place) = (self.context.clone(), opening.place.clone());
