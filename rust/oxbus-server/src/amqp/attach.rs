@@ -178,6 +178,8 @@ impl Connection {
         };
         let accept = Accept {
             max_message_size,
+            // Clients in use take a lost link for a lost connection, and try again.
+            takes_larger: true,
             credit: if attach.role == Role::Sender { credit } else { 0 },
             properties,
             ..accept

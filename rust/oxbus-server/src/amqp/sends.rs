@@ -91,7 +91,9 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
     let sent = if incoming.message_format == MESSAGE_FORMAT_BATCH {
         batch(incoming, coordinator.new_id()).and_then(|batch| sender.send_batch(batch, None).map(drop))
     } else {
-        message::read_new(&incoming.message, coordinator.new_id(), |fields| sender.send(fields, None).map(drop))
+        message::read_new(&incoming.message, coordinator.new_id(), |fields| {
+            sender.send(fields, None).map(drop)
+        })
     };
     match sent {
         Ok(()) => DeliveryState::Accepted,
@@ -103,7 +105,9 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
 fn batch(incoming: &Incoming, new_id: NewId) -> Result<Batch> {
     let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX);
     if incoming.message_format == MESSAGE_FORMAT_BATCH {
-        message::each_of_batch(&incoming.message, |one| message::read_new(one, new_id, |fields| batch.push(fields)))?;
+        message::each_of_batch(&incoming.message, |one| {
+            message::read_new(one, new_id, |fields| batch.push(fields))
+        })?;
     } else {
         message::read_new(&incoming.message, new_id, |fields| batch.push(fields))?;
     }
