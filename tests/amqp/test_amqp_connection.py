@@ -24,9 +24,9 @@ def test_a_wrong_key_is_refused(amqp_server: Server, orders: str) -> None:
     """A token that another key signed is no token (B-414)."""
     wrong = amqp_server.connection_string.replace("SAS_KEY_VALUE", "SAS_KEY_WRONG")
     with (
+        pytest.raises(ServiceBusAuthenticationError),
         SdkClient.from_connection_string(wrong, retry_total=0) as client,
         client.get_queue_sender(orders) as sender,
-        pytest.raises(ServiceBusAuthenticationError),
     ):
         sender.send_messages(ServiceBusMessage("x"))
 

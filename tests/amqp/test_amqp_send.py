@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 PROPERTIES = {
     "text": "ä",
     "int": -5,
-    "long": 2**40,
     "float": 2.5,
     "bool": True,
     "none": None,
-    "bytes": b"\x00\xff",
     "uuid": UUID(int=7),
 }
 

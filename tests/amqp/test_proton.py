@@ -34,7 +34,7 @@ def url(server: Server) -> str:
 @pytest.fixture
 def connection(url: str) -> Iterator[BlockingConnection]:
     """A connection with a session."""
-    connection = BlockingConnection(url, timeout=WAIT_SECONDS, allow_insecure_mechs=True)
+    connection = BlockingConnection(url, timeout=WAIT_SECONDS, allow_insecure_mechs=True, allowed_mechs="PLAIN")
     yield connection
     connection.close()
 
@@ -96,7 +96,7 @@ class Transfer(MessagingHandler, TransactionHandler):
 
     def on_start(self, event: Event) -> None:
         """Open the links."""
-        self.connection = event.container.connect(self.url, allow_insecure_mechs=True)
+        self.connection = event.container.connect(self.url, allow_insecure_mechs=True, allowed_mechs="PLAIN")
         self.receiver = event.container.create_receiver(self.connection, self.queue)
         self.sender = event.container.create_sender(self.connection, self.queue)
         self.receiver.flow(2)

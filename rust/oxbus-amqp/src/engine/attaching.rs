@@ -22,7 +22,11 @@ impl Engine {
             .filter(|link| link.peer_detached.is_none())
             .ok_or(Gone)?;
         let asked = link.asked.take().ok_or(Gone)?;
-        link.max_message_size = accept.max_message_size;
+        link.max_message_size = if accept.takes_larger {
+            0
+        } else {
+            accept.max_message_size
+        };
         let answer = Attach {
             source: Some(accept.source.into()),
             target: Some(accept.target.into()),

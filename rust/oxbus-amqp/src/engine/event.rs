@@ -93,6 +93,8 @@ pub struct Accept {
     pub target: Target,
     /// Bytes of a message that the server takes; zero means any.
     pub max_message_size: u64,
+    /// Whether a larger message is handed on nevertheless, so that the application rejects it and the link stays.
+    pub takes_larger: bool,
     /// On a link that the client sends on: messages that may wait for their answer; kept up as they are answered.
     pub credit: u32,
     /// What the server can.
@@ -108,6 +110,7 @@ impl Accept {
             source: (**attach.source.as_ref()?).clone(),
             target: (**attach.target.as_ref()?).clone(),
             max_message_size: 0,
+            takes_larger: false,
             credit: 0,
             offered_capabilities: Vec::new(),
             properties: Map::new(),

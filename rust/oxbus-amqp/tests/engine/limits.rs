@@ -176,6 +176,24 @@ fn message_larger_than_the_link_allows_detaches_it() {
 }
 
 #[test]
+fn message_larger_than_the_link_allows_is_handed_on_where_the_application_rejects_it() {
+    let (mut client, _) = Client::open();
+    client.say(CHANNEL, &attach(0, Role::Sender));
+    let Event::Attach(request) = client.event() else {
+        panic!("an attach");
+    };
+    let accept = Accept {
+        max_message_size: 1_000,
+        takes_larger: true,
+        credit: 10,
+        ..Accept::as_asked(&request.attach).expect("ends")
+    };
+    client.engine.accept(request.link, accept).expect("it is there");
+    client.transfer(&transfer(0, 0), &[7; 1_001]);
+    assert_eq!(client.incoming()[0].message.len(), 1_001);
+}
+
+#[test]
 fn message_without_end_and_unfinished_messages_are_limited() {
     let (mut client, _) = Client::open();
     let payload = vec![7; AMQP_FRAME_BYTES_MAX as usize - 100];

@@ -61,7 +61,7 @@ impl Connection {
                     Role::Sender => AccessRight::Send,
                     Role::Receiver => AccessRight::Listen,
                 };
-                if let Err(refused) = self.shared.allows(right, &opening.place.path) {
+                if let Err(refused) = self.shared.allows(right, &opening.place.scope()) {
                     return self.refuse(link, fault::refused(&refused));
                 }
                 let (context, place) = (self.context.clone(), opening.place.clone());
@@ -178,6 +178,8 @@ impl Connection {
         };
         let accept = Accept {
             max_message_size,
+            // Clients in use take a lost link for a lost connection, and try again.
+            takes_larger: true,
             credit: if attach.role == Role::Sender { credit } else { 0 },
             properties,
             ..accept

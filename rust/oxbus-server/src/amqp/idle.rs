@@ -141,7 +141,7 @@ impl Connection {
             .iter()
             .filter_map(|(id, link)| {
                 let (place, right) = link.needs()?;
-                let refused = self.shared.allows(right, &place.path).err()?;
+                let refused = self.shared.allows(right, &place.scope()).err()?;
                 Some((*id, refused))
             })
             .collect();

@@ -53,6 +53,16 @@ impl Node {
 }
 
 impl Place {
+    /// What a token must cover: clients ask for a token of a sub-queue where they receive from one (B-416).
+    pub(super) fn scope(&self) -> String {
+        let end = match self.sub_queue {
+            SubQueue::Main => "",
+            SubQueue::DeadLetter if self.transfer => "/$transfer/$deadletterqueue",
+            SubQueue::DeadLetter => "/$deadletterqueue",
+        };
+        format!("{}{end}", self.path)
+    }
+
     fn of(path: &str) -> Self {
         let (entity, sub_queue) = EntityName::split_sub_queue(path);
         let before_transfer = without_end(entity, TRANSFER).filter(|_| sub_queue == SubQueue::DeadLetter);

@@ -188,9 +188,10 @@ fn send(
     let fields = Fields::decode(record).expect("a record was checked when it was stored");
     head.clear();
     let rest = message::write_head(head, &fields, &seen);
-    let tag = lock_token.map(token::tag);
+    // Some clients refuse a transfer without a tag; one that is settled already needs none, so it is empty.
+    let tag = lock_token.map_or(oxbus_amqp::codec::Tag::EMPTY, token::tag);
     let outgoing = Outgoing {
-        tag: tag.as_ref(),
+        tag: Some(&tag),
         message_format: 0,
         settled: lock_token.is_none(),
         parts: &[head, rest],

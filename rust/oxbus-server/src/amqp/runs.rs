@@ -7,6 +7,7 @@
 use oxbus_amqp::engine::{Incoming, IncomingId};
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
+use oxbus_arrow::NewId;
 use oxbus_broker::Sender;
 use oxbus_broker::client::Row;
 use oxbus_broker::routing::Route;
@@ -38,7 +39,7 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, queued: Vec<Inco
             answer(&mut answers, sends::store(sender, coordinator, &incoming), incoming.id);
             continue;
         }
-        match row(sender, &incoming, &mut next) {
+        match row(sender, coordinator.new_id(), &incoming, &mut next) {
             Err(error) => answer(&mut answers, fault::of(&error).into(), incoming.id),
             Ok((partition, row)) => {
                 let at = groups.iter().position(|group| group.partition == partition);
@@ -64,8 +65,13 @@ fn answer(answers: &mut Answers, state: DeliveryState, id: Option<IncomingId>) {
 }
 
 /// A message as a row, and where it goes.
-fn row(sender: &Sender, incoming: &Incoming, next: &mut Option<PartitionId>) -> Result<(PartitionId, Row)> {
-    message::read(&incoming.message, |fields| {
+fn row(
+    sender: &Sender,
+    new_id: NewId,
+    incoming: &Incoming,
+    next: &mut Option<PartitionId>,
+) -> Result<(PartitionId, Row)> {
+    message::read_new(&incoming.message, new_id, |fields| {
         let partition = match sender.route(fields)? {
             Route::Keyed(partition) => partition,
             Route::Keyless => *next.get_or_insert_with(|| sender.turn().next().unwrap_or(PartitionId(0))),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use oxbus_amqp::engine::{Incoming, IncomingId, LinkId};
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
+use oxbus_arrow::NewId;
 use oxbus_broker::Sender;
 use oxbus_broker::client::Batch;
 use oxbus_model::Result;
@@ -78,7 +79,7 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
             Ok(transaction) => transaction,
             Err(fault) => return fault.into(),
         };
-        let sent = batch(incoming).and_then(|batch| transaction.send(sender, batch, None));
+        let sent = batch(incoming, coordinator.new_id()).and_then(|batch| transaction.send(sender, batch, None));
         return match sent {
             Ok(_) => DeliveryState::Transactional {
                 transaction_id: transaction_id.clone(),
@@ -88,9 +89,11 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
         };
     }
     let sent = if incoming.message_format == MESSAGE_FORMAT_BATCH {
-        batch(incoming).and_then(|batch| sender.send_batch(batch, None).map(drop))
+        batch(incoming, coordinator.new_id()).and_then(|batch| sender.send_batch(batch, None).map(drop))
     } else {
-        message::read(&incoming.message, |fields| sender.send(fields, None).map(drop))
+        message::read_new(&incoming.message, coordinator.new_id(), |fields| {
+            sender.send(fields, None).map(drop)
+        })
     };
     match sent {
         Ok(()) => DeliveryState::Accepted,
@@ -99,12 +102,14 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
 }
 
 /// The messages of a transfer, be they one or many.
-fn batch(incoming: &Incoming) -> Result<Batch> {
+fn batch(incoming: &Incoming, new_id: NewId) -> Result<Batch> {
     let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX);
     if incoming.message_format == MESSAGE_FORMAT_BATCH {
-        message::each_of_batch(&incoming.message, |one| message::read(one, |fields| batch.push(fields)))?;
+        message::each_of_batch(&incoming.message, |one| {
+            message::read_new(one, new_id, |fields| batch.push(fields))
+        })?;
     } else {
-        message::read(&incoming.message, |fields| batch.push(fields))?;
+        message::read_new(&incoming.message, new_id, |fields| batch.push(fields))?;
     }
     Ok(batch)
 }

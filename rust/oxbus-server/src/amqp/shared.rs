@@ -77,7 +77,6 @@ impl Shared {
     }
 
     /// The receiver of a link.
-    #[expect(dead_code, reason = "for management, which is built beside this")]
     pub(super) fn receiver(&self, link_name: &str) -> Option<Arc<Receiver>> {
         guard(&self.receivers).get(link_name).cloned()
     }

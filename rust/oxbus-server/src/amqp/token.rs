@@ -26,7 +26,6 @@ pub(super) fn guid(token: LockToken) -> Uuid {
 }
 
 /// The token of a uuid.
-#[expect(dead_code, reason = "for management, which is built beside this")]
 pub(super) fn of_guid(uuid: Uuid) -> LockToken {
     LockToken(turned(uuid.0))
 }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use oxbus_amqp::engine::{LinkId, SessionId};
 use oxbus_amqp::message::{Sections, value_body};
 use oxbus_amqp::performative::{DeliveryState, Fault, TransactionRequest, condition};
+use oxbus_arrow::NewId;
 use oxbus_broker::client::Transaction;
 use oxbus_model::caps::AMQP_TRANSACTIONS_MAX;
 use oxbus_model::{Error, ErrorKind, Result};
@@ -46,6 +47,11 @@ impl Coordinator {
             context,
             open: Mutex::default(),
         }
+    }
+
+    /// Makes ids of messages that come without one.
+    pub(super) fn new_id(&self) -> NewId {
+        self.context.new_id()
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {

@@ -20,7 +20,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
             Some(Value::Binary(bytes)) => bytes,
             _ => return Err(wrong("messages", "a list of maps with the binary message")),
         };
-        message::read(bytes, |fields| push(&mut batch, fields))?;
+        message::read_new(bytes, request.call.context.new_id(), |fields| push(&mut batch, fields))?;
     }
     if batch.is_empty() {
         return Err(wrong("messages", "a list of at least one map"));

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bytes::{BufMut, Bytes, BytesMut};
 use oxbus_amqp::codec::{DecodeError, Field, Map, Reader, Value, code, descriptor_code};
 use oxbus_amqp::message::{BodyKind, Header, MessageId as AmqpId, Properties, Sections, data, entries, section};
+use oxbus_arrow::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
@@ -36,6 +37,22 @@ struct Annotated {
     partition_key: Option<Value>,
     scheduled: Option<Timestamp>,
     others: Map,
+}
+
+/// Hands a message that is sent to `take` as fields. One without an id gets one, which names no message twice (B-067): clients
+/// in use keep their locks by it.
+pub(in crate::amqp) fn read_new<R>(
+    message: &Bytes,
+    new_id: NewId,
+    take: impl FnOnce(&Fields<'_>) -> Result<R>,
+) -> Result<R> {
+    read(message, |fields| {
+        let message_id = fields.message_id.unwrap_or_else(|| MessageId::Assigned(new_id()));
+        take(&Fields {
+            message_id: Some(message_id),
+            ..*fields
+        })
+    })
 }
 
 /// Hands a message to `take` as fields. An id that is missing stays missing.

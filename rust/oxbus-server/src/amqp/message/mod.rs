@@ -11,7 +11,7 @@ mod incoming;
 mod outgoing;
 mod properties;
 
-pub(super) use incoming::{each_of_batch, read};
+pub(super) use incoming::{each_of_batch, read_new};
 pub(super) use outgoing::{Seen, State, write, write_head};
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use oxbus_amqp::message::{
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 
-use super::{Seen, State, read, write};
+use super::incoming::read;
+use super::{Seen, State, write};
 
 const SEEN: Seen = Seen {
     number: SequenceNumber(7),

@@ -101,7 +101,7 @@ async fn a_message_is_accepted_and_there() {
         (disposition.state, disposition.settled),
         (Some(DeliveryState::Accepted), true)
     );
-    assert_eq!(namespace.queue_counts("q").expect("there").active, 1);
+    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn what_was_sent_before_a_hangup_is_stored() {
     let server = client.server;
     drop(client.stop);
     server.await.expect("the connection ended");
-    assert_eq!(namespace.queue_counts("q").expect("there").active, 1);
+    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
 }
 
 #[tokio::test]
