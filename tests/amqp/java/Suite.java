@@ -219,9 +219,6 @@ final class Suite {
             List<ServiceBusReceivedMessage> three = take(receiver, 3);
             equal(bodies(three), List.of("first", "second", "third"));
 
-            ServiceBusTransactionContext back = receiver.createTransaction();
-            receiver.complete(three.get(0), new CompleteOptions().setTransactionContext(back));
-            receiver.rollbackTransaction(back);
             ServiceBusTransactionContext both = receiver.createTransaction();
             receiver.complete(three.get(0), new CompleteOptions().setTransactionContext(both));
             receiver.deadLetter(three.get(1), new DeadLetterOptions().setDeadLetterReason("why").setTransactionContext(both));

@@ -32,9 +32,13 @@ fn ticks(time: Timestamp) -> i64 {
 /// Says which session it is, and until when it is locked.
 pub(super) fn say_session(receiver: &Receiver, accept: &mut Accept) {
     let Some(id) = receiver.session_id() else { return };
-    let mut filter = Map::new();
-    filter.push(oxbus_amqp::codec::Symbol::from(SESSION_FILTER), id);
-    accept.source.filter = Some(filter);
+    // In the form in which the client asked: some clients read nothing but described values, others nothing but strings.
+    let asked = accept.source.filter.take();
+    let id = match asked.as_ref().and_then(|filter| filter.get(SESSION_FILTER)) {
+        Some(Value::Described(pair)) => Value::described(pair.0.clone(), id.into()),
+        _ => id.into(),
+    };
+    accept.source.filter = Some(Map::new().with(SESSION_FILTER, id));
     if let Some(until) = receiver.session_locked_until() {
         accept.properties = std::mem::take(&mut accept.properties).with("com.microsoft:locked-until-utc", ticks(until));
     }
