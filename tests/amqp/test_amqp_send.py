@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from oxbus import Namespace
     from oxbus.management import ServiceBusAdministrationClient
 
-PROPERTIES = {
-    "text": "ä",
-    "int": -5,
-    "float": 2.5,
-    "bool": True,
-    "none": None,
-    "uuid": UUID(int=7),
-}
+PROPERTIES = {"text": "ä", "int": -5, "float": 2.5, "bool": True, "none": None, "uuid": UUID(int=7)}
 
 
 def test_a_message_comes_back_with_everything_it_was_sent_with(sdk_client: ServiceBusClient, orders: str) -> None:
