@@ -101,9 +101,15 @@ impl Client {
         }
     }
 
-    /// Breaks the connection; the server that worked for it.
-    pub(super) fn hang_up(self) -> JoinHandle<()> {
-        self.server
+    /// Breaks the connection, and waits until the server has noticed.
+    pub(super) async fn hang_up(self) {
+        // Dropped later: a server that stops reads no more.
+        let Self {
+            server, stop, stream, ..
+        } = self;
+        drop(stream);
+        server.await.expect("the connection ended");
+        drop(stop);
     }
 
     /// Says who is there; the answer.
