@@ -29,7 +29,10 @@ def send(client: ServiceBusClient, queue: str, session_id: str, *bodies: str) ->
 
 @pytest.mark.parametrize("session_id", ["a", ""])
 def test_a_session_is_received_in_order(sdk_client: ServiceBusClient, trips: str, session_id: str) -> None:
-    """The messages of a session come in their order; the empty text is a session, too. The answer says until when it is locked (B-423)."""
+    """The messages of a session come in their order; the empty text is a session, too.
+
+    The answer says until when it is locked (B-423).
+    """
     send(sdk_client, trips, session_id, "1", "2", "3")
     send(sdk_client, trips, "other", "x")
     got = []
