@@ -104,7 +104,7 @@ def test_a_large_message_goes_in_several_frames(sdk_client: ServiceBusClient, or
 def test_a_message_over_the_limit_is_refused(
     sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient
 ) -> None:
-    """What is larger than the entity takes is refused, and the sender goes on."""
+    """What is larger than the entity takes is refused, and the sender goes on (B-425)."""
     bus_admin.create_queue("small", max_message_size_in_kilobytes=1)
     with sdk_client.get_queue_sender("small") as sender:
         with pytest.raises(MessageSizeExceededError):

@@ -51,6 +51,8 @@ pub(super) struct Connection {
     /// Whether it ever had one.
     pub(super) had_links: bool,
     pub(super) is_stopping: bool,
+    /// The connection was closed from here: only the client's answer is waited for.
+    pub(super) is_closing: bool,
     /// For heads of messages.
     pub(super) head: BytesMut,
 }
@@ -82,6 +84,7 @@ impl Connection {
             without_links_since: Some(started),
             had_links: false,
             is_stopping: false,
+            is_closing: false,
             head: BytesMut::new(),
         }
     }
@@ -161,10 +164,7 @@ impl Connection {
             }
         }
         if self.is_stopping && self.jobs.is_idle() && self.is_drained() {
-            let text = "the server is going down; connect again later";
-            let now = self.now();
-            self.engine
-                .close(Some(Fault::new(condition::CONNECTION_FORCED, text)), now);
+            self.force_close("the server is going down; connect again later".to_owned());
         }
         let now = self.now();
         self.engine.flush(now);
