@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode, ServiceBusSubQueue
@@ -42,7 +42,7 @@ def test_complete_removes_a_message(
 
 
 def test_abandon_charges_a_delivery_and_dead_letters_at_the_maximum(
-    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]
+    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]
 ) -> None:
     """Each abandon counts (B-163), until the message is dead-lettered (B-181)."""
     bus_admin.create_queue("poison", max_delivery_count=3, **entity_options)
@@ -110,7 +110,7 @@ def test_prefetched_messages_are_locked_and_go_back_when_the_receiver_closes(
         assert str(message) == "0"
         receiver.complete_message(message)
     with sdk_client.get_queue_receiver(orders) as receiver:
-        got = []
+        got: list[Any] = []
         while len(got) < 9:
             for message in receiver.receive_messages(9, max_wait_time=10):
                 got.append((str(message), message.delivery_count))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def trips(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]) -> str:
+def trips(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]) -> str:
     """A queue that is received by session."""
     bus_admin.create_queue("trips", requires_session=True, **entity_options)
     return "trips"
@@ -35,7 +35,7 @@ def test_a_session_is_received_in_order(sdk_client: ServiceBusClient, trips: str
     """
     send(sdk_client, trips, session_id, "1", "2", "3")
     send(sdk_client, trips, "other", "x")
-    got = []
+    got: list[Any] = []
     with sdk_client.get_queue_receiver(trips, session_id=session_id) as receiver:
         assert receiver.session.session_id == session_id
         assert receiver.session.locked_until_utc is not None
