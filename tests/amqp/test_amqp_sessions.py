@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def trips(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]) -> str:
+def trips(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]) -> str:
     """A queue that is received by session."""
     bus_admin.create_queue("trips", requires_session=True, **entity_options)
     return "trips"
