@@ -35,7 +35,7 @@ def test_a_session_is_received_in_order(sdk_client: ServiceBusClient, trips: str
     """
     send(sdk_client, trips, session_id, "1", "2", "3")
     send(sdk_client, trips, "other", "x")
-    got: list[Any] = []
+    got: list[str] = []
     with sdk_client.get_queue_receiver(trips, session_id=session_id) as receiver:
         assert receiver.session.session_id == session_id
         assert receiver.session.locked_until_utc is not None

@@ -108,7 +108,9 @@ impl Connection {
             if writing.is_empty() && self.engine.is_finished() {
                 break;
             }
-            let reads_on = self.engine.wants_input() && self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.is_drained();
+            let reads_on = self.engine.wants_input()
+                && self.queued_bytes < AMQP_QUEUED_BYTES_MAX
+                && (self.is_closing || !self.is_drained());
             let deadline = self.deadline();
             self.engine.input().reserve(AMQP_READ_BYTES);
             tokio::select! {
