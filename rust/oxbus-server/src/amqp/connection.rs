@@ -26,6 +26,10 @@ use crate::accept::until_stopped;
 use crate::front::Context;
 
 /// A connection.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about a connection"
+)]
 pub(super) struct Connection {
     pub(super) context: Context,
     pub(super) engine: Engine,
