@@ -131,7 +131,7 @@ def take() -> Callable[..., list[SdkReceivedMessage]]:
 @pytest.fixture
 def kept_bus(store: str, tmp_path: Path) -> Iterator[Namespace]:
     """A namespace on the store under test: where calls wait for a journal the server works on threads."""
-    options = {"path": tmp_path / "bus", "durability": "os"} if store == "durable" else {}
+    options: dict[str, Any] = {"path": tmp_path / "bus", "durability": "os"} if store == "durable" else {}
     with Namespace(**options) as bus:
         yield bus
 
@@ -157,13 +157,13 @@ def sdk_client(amqp_server: Server) -> Iterator[SdkClient]:
 
 
 @pytest.fixture
-def entity_options(partitioned: bool) -> dict[str, bool]:
+def entity_options(partitioned: bool) -> dict[str, Any]:
     """Options of an entity: with partitions, and without."""
     return {"enable_partitioning": partitioned}
 
 
 @pytest.fixture
-def orders(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]) -> str:
+def orders(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]) -> str:
     """A queue of `kept_bus`."""
     bus_admin.create_queue("orders", **entity_options)
     return "orders"

@@ -21,7 +21,7 @@ KEY = "a key for tests, forty letters long ....."
 
 
 def test_a_wrong_key_is_refused(amqp_server: Server, orders: str) -> None:
-    """A token that another key signed is no token (B-414)."""
+    """A token that another key signed is no token, and the client reads the answer (B-414, B-415)."""
     wrong = amqp_server.connection_string.replace("SAS_KEY_VALUE", "SAS_KEY_WRONG")
     with (
         pytest.raises(ServiceBusAuthenticationError),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode, ServiceBusSubQueue
@@ -21,7 +21,7 @@ def send(client: ServiceBusClient, queue: str, *bodies: str) -> None:
         sender.send_messages([ServiceBusMessage(body, partition_key="k") for body in bodies])
 
 
-def bodies(messages: list[object]) -> list[str]:
+def bodies(messages: list[Any]) -> list[str]:
     """Show messages."""
     return [str(message) for message in messages]
 
@@ -32,7 +32,7 @@ def test_complete_removes_a_message(
     """A message that is completed is gone; the order is that of the sends."""
     send(sdk_client, orders, "1", "2", "3")
     with sdk_client.get_queue_receiver(orders) as receiver:
-        got: list[object] = []
+        got: list[Any] = []
         while len(got) < 3:
             for message in receiver.receive_messages(3, max_wait_time=10):
                 got.append(message)
@@ -42,7 +42,7 @@ def test_complete_removes_a_message(
 
 
 def test_abandon_charges_a_delivery_and_dead_letters_at_the_maximum(
-    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]
+    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]
 ) -> None:
     """Each abandon counts (B-163), until the message is dead-lettered (B-181)."""
     bus_admin.create_queue("poison", max_delivery_count=3, **entity_options)
@@ -109,8 +109,8 @@ def test_prefetched_messages_are_locked_and_go_back_when_the_receiver_closes(
         (message,) = receiver.receive_messages(max_wait_time=10)
         assert str(message) == "0"
         receiver.complete_message(message)
+    got: list[tuple[str, int | None]] = []
     with sdk_client.get_queue_receiver(orders) as receiver:
-        got = []
         while len(got) < 9:
             for message in receiver.receive_messages(9, max_wait_time=10):
                 got.append((str(message), message.delivery_count))

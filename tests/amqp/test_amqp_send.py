@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import oxbus
@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from oxbus import Namespace
     from oxbus.management import ServiceBusAdministrationClient
 
-PROPERTIES = {
-    "text": "ä",
-    "int": -5,
-    "float": 2.5,
-    "bool": True,
-    "none": None,
-    "uuid": UUID(int=7),
-}
+PROPERTIES: dict[Any, Any] = {"text": "ä", "int": -5, "float": 2.5, "bool": True, "none": None, "uuid": UUID(int=7)}
 
 
 def test_a_message_comes_back_with_everything_it_was_sent_with(sdk_client: ServiceBusClient, orders: str) -> None:
@@ -70,7 +63,7 @@ def test_a_message_comes_back_with_everything_it_was_sent_with(sdk_client: Servi
     ],
 )
 def test_bodies_of_every_form_come_back(
-    sdk_client: ServiceBusClient, orders: str, body: dict[str, object], kind: AmqpMessageBodyType
+    sdk_client: ServiceBusClient, orders: str, body: dict[str, Any], kind: AmqpMessageBodyType
 ) -> None:
     """A value, a sequence and several data sections come back as they were sent."""
     with sdk_client.get_queue_sender(orders) as sender, sdk_client.get_queue_receiver(orders) as receiver:
@@ -111,7 +104,7 @@ def test_a_large_message_goes_in_several_frames(sdk_client: ServiceBusClient, or
 def test_a_message_over_the_limit_is_refused(
     sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient
 ) -> None:
-    """What is larger than the entity takes is refused, and the sender goes on."""
+    """What is larger than the entity takes is refused, and the sender goes on (B-425)."""
     bus_admin.create_queue("small", max_message_size_in_kilobytes=1)
     with sdk_client.get_queue_sender("small") as sender:
         with pytest.raises(MessageSizeExceededError):
@@ -144,7 +137,7 @@ def test_keys_that_differ_are_refused(sdk_client: ServiceBusClient, orders: str)
 
 
 def test_a_topic_hands_a_message_to_its_subscriptions(
-    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]
+    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]
 ) -> None:
     """What is sent to a topic is received from each subscription whose rule selects it."""
     bus_admin.create_topic("events", **entity_options)

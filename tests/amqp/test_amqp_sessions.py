@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def trips(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, bool]) -> str:
+def trips(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]) -> str:
     """A queue that is received by session."""
     bus_admin.create_queue("trips", requires_session=True, **entity_options)
     return "trips"
@@ -29,10 +29,13 @@ def send(client: ServiceBusClient, queue: str, session_id: str, *bodies: str) ->
 
 @pytest.mark.parametrize("session_id", ["a", ""])
 def test_a_session_is_received_in_order(sdk_client: ServiceBusClient, trips: str, session_id: str) -> None:
-    """The messages of a session come in their order; the empty text is a session, too."""
+    """The messages of a session come in their order; the empty text is a session, too.
+
+    The answer says until when it is locked (B-423).
+    """
     send(sdk_client, trips, session_id, "1", "2", "3")
     send(sdk_client, trips, "other", "x")
-    got = []
+    got: list[str] = []
     with sdk_client.get_queue_receiver(trips, session_id=session_id) as receiver:
         assert receiver.session.session_id == session_id
         assert receiver.session.locked_until_utc is not None
@@ -45,7 +48,7 @@ def test_a_session_is_received_in_order(sdk_client: ServiceBusClient, trips: str
 
 
 def test_the_next_session_is_one_with_messages(sdk_client: ServiceBusClient, trips: str) -> None:
-    """A client that names no session gets one that waits (B-195)."""
+    """A client that names no session gets one that waits (B-195, B-424)."""
     send(sdk_client, trips, "b", "1")
     with sdk_client.get_queue_receiver(trips, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=10) as receiver:
         assert receiver.session.session_id == "b"

@@ -31,7 +31,7 @@ def text(message: ServiceBusReceivedMessage) -> str:
 
 
 def test_a_message_comes_back_with_everything_it_carries(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """Properties, application properties with their types, and the body are those that were sent (B-428, B-429, B-435)."""
+    """Properties, typed application properties, and the body are those that were sent (B-428, B-429, B-435)."""
     token = uuid.uuid4()
     sent = ServiceBusMessage(
         b"body",

@@ -159,7 +159,7 @@ def test_messages_of_a_session_are_deferred_peeked_and_scheduled(
     with client.get_queue_receiver(queue, session_id="s") as receiver:
         (message,) = take(receiver, 1)
         receiver.defer_message(message)
-        peeked = receiver.peek_messages(10)
+        peeked = receiver.peek_messages(10, sequence_number=1)
         assert {text(message): message.state for message in peeked} == {
             "mine": ServiceBusMessageState.DEFERRED,
             "later": ServiceBusMessageState.SCHEDULED,

@@ -145,7 +145,7 @@ def test_a_message_is_settled_once(client: ServiceBusClient, queue: str, send: S
 def test_a_message_is_settled_after_its_link_is_gone(
     client: ServiceBusClient, queue: str, send: Send, take: Take
 ) -> None:
-    """When the link that received a message is gone, the SDK settles by lock token (B-159)."""
+    """When the link that received a message is gone, the SDK settles by lock token (B-159) (B-426, B-427)."""
     send(queue, "done", "bad", "back", partition_key="k")
     with client.get_queue_receiver(queue) as receiver:
         done, bad, back = take(receiver, 3)

@@ -200,7 +200,6 @@ for (const kind of ["plain", "partitioned"]) {
       const all = client.createReceiver(topic, "all", { receiveMode: "receiveAndDelete" });
       assert.deepEqual(bodies(await take(all, 3)), ["red", "blue", "letter"]);
       await all.close();
-      await rules.close();
     });
 
     test("the administration client makes entities that stay as they are partitioned", async () => {

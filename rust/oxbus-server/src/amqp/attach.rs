@@ -35,7 +35,7 @@ impl Connection {
         let AttachRequest { link, attach } = request;
         self.had_links = true;
         self.without_links_since = None;
-        let kind = match self.kind(&attach) {
+        let kind = match Self::kind(&attach) {
             Ok(kind) => kind,
             Err(fault) => return self.refuse(link, fault),
         };
@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// What the link is for.
-    fn kind(&self, attach: &Attach) -> Result<Kind, Fault> {
+    fn kind(attach: &Attach) -> Result<Kind, Fault> {
         if let Some(Target::Coordinator(_)) = attach.target.as_deref() {
             return match attach.role {
                 Role::Sender => Ok(Kind::Coordinator),

@@ -26,6 +26,10 @@ use crate::accept::until_stopped;
 use crate::front::Context;
 
 /// A connection.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about a connection"
+)]
 pub(super) struct Connection {
     pub(super) context: Context,
     pub(super) engine: Engine,
@@ -51,6 +55,8 @@ pub(super) struct Connection {
     /// Whether it ever had one.
     pub(super) had_links: bool,
     pub(super) is_stopping: bool,
+    /// The connection was closed from here: only the client's answer is waited for.
+    pub(super) is_closing: bool,
     /// For heads of messages.
     pub(super) head: BytesMut,
 }
@@ -82,6 +88,7 @@ impl Connection {
             without_links_since: Some(started),
             had_links: false,
             is_stopping: false,
+            is_closing: false,
             head: BytesMut::new(),
         }
     }
@@ -105,7 +112,9 @@ impl Connection {
             if writing.is_empty() && self.engine.is_finished() {
                 break;
             }
-            let reads_on = self.engine.wants_input() && self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.is_drained();
+            let reads_on = self.engine.wants_input()
+                && self.queued_bytes < AMQP_QUEUED_BYTES_MAX
+                && (self.is_closing || !self.is_drained());
             let deadline = self.deadline();
             self.engine.input().reserve(AMQP_READ_BYTES);
             tokio::select! {
@@ -161,10 +170,7 @@ impl Connection {
             }
         }
         if self.is_stopping && self.jobs.is_idle() && self.is_drained() {
-            let text = "the server is going down; connect again later";
-            let now = self.now();
-            self.engine
-                .close(Some(Fault::new(condition::CONNECTION_FORCED, text)), now);
+            self.force_close("the server is going down; connect again later".to_owned());
         }
         let now = self.now();
         self.engine.flush(now);

@@ -27,6 +27,9 @@ impl Connection {
             .engine
             .deadline()
             .map(|ms| self.started + Duration::from_millis(ms));
+        if self.is_closing {
+            return engine.unwrap_or(now + ROUND);
+        }
         let token = (!self.is_known).then_some(self.started + TOKEN);
         let claims = self.shared.first_expiry().map(|end| {
             let left = end.0.saturating_sub(self.context.now().0);
@@ -47,6 +50,9 @@ impl Connection {
     pub(super) fn on_time(&mut self) {
         let now_ms = self.now();
         self.engine.tick(now_ms);
+        if self.is_closing {
+            return;
+        }
         let now = Instant::now();
         while let Some(link) = self.timers.take_due(now) {
             self.link_time(link, now);
@@ -70,7 +76,10 @@ impl Connection {
         self.drop_unauthorized();
     }
 
-    fn force_close(&mut self, text: String) {
+    pub(super) fn force_close(&mut self, text: String) {
+        if std::mem::replace(&mut self.is_closing, true) {
+            return;
+        }
         let now = self.now();
         self.engine
             .close(Some(Fault::new(condition::CONNECTION_FORCED, text)), now);

@@ -68,6 +68,7 @@ pub(super) struct Sends {
 }
 
 /// A link that the client receives from.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a link")]
 pub(super) struct Receives {
     pub(super) receiver: Arc<Receiver>,
     pub(super) place: Place,

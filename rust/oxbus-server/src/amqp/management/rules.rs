@@ -13,16 +13,14 @@ use super::rule_codec;
 fn subscription(request: &Request<'_>) -> Result<(String, String)> {
     let entity = request.entity()?;
     let (topic, name) = entity.name().parts();
-    match name {
-        Some(name) => Ok((topic.to_owned(), name.to_owned())),
-        None => {
-            let detail = format!(
-                "only subscriptions have rules; use topic/Subscriptions/name: `{}`",
-                entity.name().as_str()
-            );
-            Err(Error::new(ErrorKind::InvalidOperation, detail))
-        }
-    }
+    let Some(name) = name else {
+        let detail = format!(
+            "only subscriptions have rules; use topic/Subscriptions/name: `{}`",
+            entity.name().as_str()
+        );
+        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+    };
+    Ok((topic.to_owned(), name.to_owned()))
 }
 
 /// `add-rule`.

@@ -16,9 +16,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
     let sender = request.call.context.namespace().sender(&request.place.path)?;
     let mut batch = Batch::new(usize::MAX);
     for entry in request.items("messages")? {
-        let bytes = match entry.as_map().and_then(|entry| entry.get("message")) {
-            Some(Value::Binary(bytes)) => bytes,
-            _ => return Err(wrong("messages", "a list of maps with the binary message")),
+        let Some(Value::Binary(bytes)) = entry.as_map().and_then(|entry| entry.get("message")) else {
+            return Err(wrong("messages", "a list of maps with the binary message"));
         };
         message::read_new(bytes, request.call.context.new_id(), |fields| push(&mut batch, fields))?;
     }
@@ -26,18 +25,13 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
         return Err(wrong("messages", "a list of at least one map"));
     }
     let count = batch.len();
-    let numbers = match request.transaction()? {
-        Some(transaction) => {
-            transaction.send(&sender, batch, None)?;
-            vec![Value::Long(0); count]
-        }
-        None => {
-            let numbers = sender.send_batch(batch, None)?;
-            numbers
-                .into_iter()
-                .map(|number| Value::Long(number.0.cast_signed()))
-                .collect()
-        }
+    let numbers = if let Some(transaction) = request.transaction()? {
+        transaction.send(&sender, batch, None)?;
+        vec![Value::Long(0); count]
+    } else {
+        let numbers = sender.send_batch(batch, None)?;
+        let number = |number: oxbus_model::SequenceNumber| Value::Long(number.0.cast_signed());
+        numbers.into_iter().map(number).collect()
     };
     Ok(Answer::of("sequence-numbers", array(numbers)))
 }

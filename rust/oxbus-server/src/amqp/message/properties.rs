@@ -31,8 +31,7 @@ pub(super) fn read(message: &Bytes, at: usize, end: usize) -> Result<PropertiesB
 /// A reader of the keys and values of a map.
 fn map_items(message: &Bytes, at: usize, end: usize) -> std::result::Result<Reader<'_>, DecodeError> {
     // Checks that it is a map with as many keys as values.
-    let pairs = Entries::new(message, at)?;
-    drop(pairs);
+    Entries::new(message, at)?;
     let head = match message[at] {
         code::MAP_8 => 3,
         _ => 9,

@@ -72,6 +72,16 @@ impl Client {
             desired_capabilities: Vec::new(),
             properties: None,
         };
+        client.bytes(b"AMQP\x00\x01\x00\x00").await;
+        client.say(&open).await;
+        assert_eq!(client.header().await, *b"AMQP\x00\x01\x00\x00");
+        assert!(matches!(client.next().await, Some(Performative::Open(_))));
+        client.begin(0).await;
+        client
+    }
+
+    /// Begins a session.
+    pub(super) async fn begin(&mut self, channel: u16) {
         let begin = Begin {
             remote_channel: None,
             next_outgoing_id: 0,
@@ -82,13 +92,24 @@ impl Client {
             desired_capabilities: Vec::new(),
             properties: None,
         };
-        client.bytes(b"AMQP\x00\x01\x00\x00").await;
-        client.say(&open).await;
-        client.say(&begin).await;
-        assert_eq!(client.header().await, *b"AMQP\x00\x01\x00\x00");
-        assert!(matches!(client.next().await, Some(Performative::Open(_))));
-        assert!(matches!(client.next().await, Some(Performative::Begin(_))));
-        client
+        let mut out = BytesMut::new();
+        put_frame(&mut out, channel, &begin);
+        self.bytes(&out).await;
+        match self.next().await {
+            Some(Performative::Begin(begin)) => assert_eq!(begin.remote_channel, Some(channel)),
+            other => panic!("no begin: {other:?}"),
+        }
+    }
+
+    /// Breaks the connection, and waits until the server has noticed.
+    pub(super) async fn hang_up(self) {
+        // Dropped later: a server that stops reads no more.
+        let Self {
+            server, stop, stream, ..
+        } = self;
+        drop(stream);
+        server.await.expect("the connection ended");
+        drop(stop);
     }
 
     /// Says who is there; the answer.

@@ -27,7 +27,7 @@ async fn a_connection_without_a_token_ends_after_twenty_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn before_a_token_nothing_but_cbs_may_be_used() {
-    // B-409.
+    // B-409, B-422.
     let mut client = Client::open(namespace(), false).await;
     for (handle, address) in [(0, "q"), (1, "q/$management")] {
         let fault = client
@@ -110,10 +110,33 @@ async fn what_was_sent_before_a_hangup_is_stored() {
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
     client.transfer(0, 0, true, BODY).await;
-    let server = client.server;
-    drop(client.stop);
-    server.await.expect("the connection ended");
+    client.hang_up().await;
     assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_settles_and_unlocks_nothing() {
+    // B-412.
+    let namespace = namespace();
+    let sender = namespace.sender("q").expect("there");
+    sender.send(&Fields::default(), None).expect("room");
+    let mut client = Client::open(namespace.clone(), true).await;
+    client.attach(0, Role::Receiver, "q").await.expect("there");
+    client.credit(0, 1).await;
+    while !matches!(client.next().await, Some(Performative::Transfer(_))) {}
+    client.hang_up().await;
+    let other = namespace.receiver("q", ReceiverOptions::default()).expect("there");
+    assert!(other.receive_now(1).expect("it receives").is_none());
+    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
+}
+
+#[tokio::test]
+async fn a_connection_has_many_sessions() {
+    // B-413.
+    let mut client = Client::open(namespace(), true).await;
+    for channel in 1..1_000 {
+        client.begin(channel).await;
+    }
 }
 
 #[tokio::test]
