@@ -44,7 +44,9 @@ def main() -> int:
     names = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
     counts = {name: _count(counter, program, name) for name in names}
     if update:
-        BASELINE.write_text(json.dumps({"compiler": compiler, "instructions": counts}, indent=2) + "\n", encoding="utf-8")
+        BASELINE.write_text(
+            json.dumps({"compiler": compiler, "instructions": counts}, indent=2) + "\n", encoding="utf-8"
+        )
         print(f"wrote {BASELINE.relative_to(ROOT)}")
         return 0
     return _compare(json.loads(BASELINE.read_text(encoding="utf-8")), compiler, counts)
