@@ -44,9 +44,6 @@ impl Connection {
             receives.again = true;
             return;
         }
-        if receives.session_lost_at.is_some() || !receives.unsent.is_empty() {
-            return;
-        }
         if wanted == 0 {
             // Dropped, a ring that was not taken goes to the next who waits.
             receives.ticket = None;
@@ -56,6 +53,9 @@ impl Connection {
                 receives.is_draining = false;
                 self.engine.drained(id);
             }
+            return;
+        }
+        if receives.session_lost_at.is_some() || !receives.unsent.is_empty() {
             return;
         }
         if let Some(mut ticket) = receives.ticket.take() {
