@@ -48,7 +48,9 @@ impl Connection {
             // Dropped, a ring that was not taken goes to the next who waits.
             receives.ticket = None;
             if self.engine.credit(id) > 0 {
-                self.stalled.push(id);
+                if !self.stalled.contains(&id) {
+                    self.stalled.push(id);
+                }
             } else if receives.is_draining {
                 receives.is_draining = false;
                 self.engine.drained(id);
