@@ -44,18 +44,20 @@ impl Connection {
             receives.again = true;
             return;
         }
-        if receives.session_lost_at.is_some() || !receives.unsent.is_empty() {
-            return;
-        }
         if wanted == 0 {
             // Dropped, a ring that was not taken goes to the next who waits.
             receives.ticket = None;
             if self.engine.credit(id) > 0 {
-                self.stalled.push(id);
+                if !self.stalled.contains(&id) {
+                    self.stalled.push(id);
+                }
             } else if receives.is_draining {
                 receives.is_draining = false;
                 self.engine.drained(id);
             }
+            return;
+        }
+        if receives.session_lost_at.is_some() || !receives.unsent.is_empty() {
             return;
         }
         if let Some(mut ticket) = receives.ticket.take() {

@@ -250,6 +250,7 @@ impl Client {
                 let mut frame = self.input.split_to(head.size as usize).freeze();
                 return Some((head, frame.split_off(head.body_at)));
             }
+            self.input.reserve(PIPE_BYTES);
             if self.stream.read_buf(&mut self.input).await.ok()? == 0 {
                 return None;
             }
