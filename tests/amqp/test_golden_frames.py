@@ -29,7 +29,7 @@ def read(name: str) -> tuple[int, list[Any]]:
 
 
 def test_installed_package_writes_the_recorded_frames() -> None:
-    """A release that writes others is seen here: `python tests/amqp/sdk_frames.py` records them anew."""
+    """A release that writes others is seen here: `python tests/kit/sdk_frames.py` records them anew."""
     assert dict(sdk_frames.frames()) == golden("azure-servicebus.txt")
     assert sdk_frames.start() == (sdk_frames.GOLDEN / "start.bin").read_bytes()
 

@@ -379,7 +379,7 @@ fn ours() -> BTreeMap<&'static str, BytesMut> {
     ])
 }
 
-/// The values that `tests/amqp/proton_values.py` has proton write.
+/// The values that `tests/kit/proton_values.py` has proton write.
 fn values() -> Vec<(&'static str, Value)> {
     let array = |items: Vec<Value>| Value::from(Array::new(items).expect("one type"));
     let list = |items: Vec<Value>| Value::List(items);

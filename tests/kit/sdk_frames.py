@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames and messages as the encoder of azure-servicebus writes them, without a connection.
 
-`python tests/amqp/sdk_frames.py` records those of the installed package.
+`python tests/kit/sdk_frames.py` records those of the installed package.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def start() -> bytes:
 
 def record() -> None:
     """Writes the files that the tests read."""
-    head = f"# What the encoder of azure-servicebus {version('azure-servicebus')} writes; tests/amqp/sdk_frames.py"
+    head = f"# What the encoder of azure-servicebus {version('azure-servicebus')} writes; tests/kit/sdk_frames.py"
     lines = [f"{head} wrote this file.", *(f"{name} {written.hex()}" for name, written in frames())]
     (GOLDEN / "azure-servicebus.txt").write_text("\n".join(lines) + "\n")
     (GOLDEN / "start.bin").write_bytes(start())

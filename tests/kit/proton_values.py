@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values as the encoder of python-qpid-proton writes them, and ours as its decoder reads them.
 
-`python tests/amqp/proton_values.py` records the first in `proton.txt` and compares both. It needs python-qpid-proton,
-which the environment of the project does not hold.
+`python tests/kit/proton_values.py` records the first in `proton.txt` and compares both.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import proton
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ulong
 
 GOLDEN = Path(__file__).parents[2] / "rust/oxbus-amqp/tests/golden"
+
+# Typed as what an array is not made of.
+NO_DESCRIPTOR: Any = UNDESCRIBED
 
 VALUES = {
     "null": None,
@@ -50,9 +53,9 @@ VALUES = {
     "list": [1, "two", [b"three"]],
     "map": {symbol("key"): {"inner": 5}},
     "described": Described(ulong(0x137000006), ["x = 1", 20]),
-    "array-of-longs": Array(UNDESCRIBED, Data.LONG, 1, -2, 1 << 40),
-    "array-of-uuids": Array(UNDESCRIBED, Data.UUID, UUID(int=1), UUID(int=2)),
-    "array-of-symbols": Array(UNDESCRIBED, Data.SYMBOL, symbol("one"), symbol("two")),
+    "array-of-longs": Array(NO_DESCRIPTOR, Data.LONG, 1, -2, 1 << 40),
+    "array-of-uuids": Array(NO_DESCRIPTOR, Data.UUID, UUID(int=1), UUID(int=2)),
+    "array-of-symbols": Array(NO_DESCRIPTOR, Data.SYMBOL, symbol("one"), symbol("two")),
     "array-described": Array(symbol("kind"), Data.STRING, "one", "two"),
 }
 
@@ -77,7 +80,7 @@ def decoded(written: bytes) -> object:
 def main() -> None:
     """Records what proton writes, then reads what we write."""
     lines = [f"{name} {encoded(value).hex()}" for name, value in VALUES.items()]
-    head = f"# What python-qpid-proton {'.'.join(map(str, proton.VERSION))} writes; tests/amqp/proton_values.py"
+    head = f"# What python-qpid-proton {'.'.join(map(str, proton.VERSION))} writes; tests/kit/proton_values.py"
     (GOLDEN / "proton.txt").write_text("\n".join([f"{head} wrote this file.", *lines]) + "\n")
     ours = (GOLDEN / "values.txt").read_text().splitlines()[1:]
     read = {name: decoded(bytes.fromhex(text)) for name, text in (line.split() for line in ours)}
