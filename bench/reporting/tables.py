@@ -43,8 +43,8 @@ KNOWN = {
 ELSEWHERE = (
     ("the lock-free store / its mutex twin, threads on one partition and alone", "`make bench-store` (Rust)"),
     ("two threads on different partitions / one, in Rust", "`make bench-store` (Rust)"),
-    ("throughput over 1 to 16 shards whose commits take 5 ms", "no bench yet: it needs a log in memory, in Rust"),
-    ("network server beside beanstalkd and Redis", "no server of single messages in the tree yet"),
+    ("throughput over 1 to 16 shards whose commits take 5 ms", "`make bench-store` (Rust)"),
+    ("network server beside beanstalkd and Redis", "no bench of the AMQP server yet"),
 )
 """Targets that these programs cannot measure, and where their figures come from."""
 
