@@ -129,6 +129,12 @@ def take() -> Callable[..., list[SdkReceivedMessage]]:
 
 
 @pytest.fixture
+def store(partitioned: bool) -> str:
+    """Where messages live: one place for each kind of entity, since the SDK takes a second to open and close a link."""
+    return "durable" if partitioned else "memory"
+
+
+@pytest.fixture
 def kept_bus(store: str, tmp_path: Path) -> Iterator[Namespace]:
     """A namespace on the store under test: where calls wait for a journal the server works on threads."""
     options: dict[str, Any] = {"path": tmp_path / "bus", "durability": "os"} if store == "durable" else {}
