@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from oxbus.exceptions import CheckpointBehindError, ReservationFencedError
 from oxbus.spark.source.entity import counter_of, describe
@@ -191,7 +191,13 @@ class Consumer:
 def _stop_on_sigterm() -> None:
     """Let SIGTERM, with which Spark ends the process of a stopped query, run what stops the reader."""
     if threading.current_thread() is threading.main_thread() and _is_spark_worker():
-        signal.signal(signal.SIGTERM, lambda *_details: sys.exit(0))
+        signal.signal(signal.SIGTERM, _end)
+
+
+def _end(*_details: object) -> NoReturn:
+    # Spark may say it twice, and the second time must not cut off what the first one runs.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
 
 
 def _is_spark_worker() -> bool:
