@@ -31,6 +31,8 @@ SEED ?=
 STEPS ?= 10000000
 # The one run that `make sim` makes again, as a failure tells it; empty means all.
 RUN ?=
+# Inputs that `make explore` tries for each property in Rust.
+CASES ?= 10000
 # Seconds that `make fuzz` gives each target, and which; empty means all.
 FUZZ_SECONDS ?= 60
 KILL_CYCLES ?= 500
@@ -166,7 +168,7 @@ bench-commits: setup dev ## Run the cases under pytest-benchmark and compare wit
 		$(if $(wildcard .benchmarks/*/*.json),--benchmark-compare) $(if $(CASE),-k "$(CASE)")
 
 .PHONY: bench-store
-bench-store: ## Measure the slot log against its mutex twin, and the journal against its disk
+bench-store: ## Measure in Rust: the slot log beside its mutex twin, partitions on a slow disk, the journal, rules, AMQP
 	cargo bench $(CARGO_FLAGS) -p oxbus-bench
 
 .PHONY: instructions
@@ -196,6 +198,11 @@ $(TARGET)/tools/bin/cargo-fuzz:
 sim: ## Simulate against the reference model (STEPS=10000000, SEED=..., RUN=... for one run again)
 	@seed="$(or $(SEED),$$RANDOM$$RANDOM)"; echo "seed $$seed; run it again: make sim SEED=$$seed STEPS=$(STEPS)"; \
 		OXBUS_SIM_STEPS=$(STEPS) OXBUS_SIM_RUN=$(RUN) PROPTEST_RNG_SEED=$$seed cargo test $(CARGO_FLAGS) -p oxbus-sim --release
+
+.PHONY: explore
+explore: setup dev ## Try the properties of the tests on many more inputs (CASES=10000 in Rust, 2,000 in Python)
+	PROPTEST_CASES=$(CASES) cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-bench --no-fail-fast
+	$(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-profile=explore $(PYTEST_ARGS)
 
 .PHONY: audit
 audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what we depend on

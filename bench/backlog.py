@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from targets import CEILING, OURS, PEEKLOCK
 
@@ -148,7 +148,7 @@ def _ceiling(backlog: int) -> dict[str, float]:
     import ceiling  # noqa: PLC0415
     from cases.case import expect  # noqa: PLC0415
 
-    queue: Any = ceiling.load().Queue()  # type: ignore[union-attr]  # asked for only where it compiles
+    queue = ceiling.queue()
     for start in range(0, backlog, 100):
         queue.send_many([number.to_bytes(BODY_BYTES, "big") for number in range(start, start + 100)])
     bodies = [b"x" * BODY_BYTES] * 100

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import oxbus
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, ServiceBusReceiver
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import ManualClock
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 # What several directories share stands in one without a conftest, so that mypy finds it by its short name.
 sys.path.insert(0, str(Path(__file__).with_name("kit")))
 
-# No test asserts how long something took, hypothesis included.
-settings.register_profile("oxbus", deadline=None)
+# No test asserts how long something took, hypothesis included, and none fails because the machine is slow.
+settings.register_profile("oxbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", settings.get_profile("oxbus"), max_examples=2000)
 settings.load_profile("oxbus")
 
 STORES = ("memory", "durable")

@@ -105,7 +105,7 @@ def _check_drained(bus: Bus, count: int) -> None:
 
 
 def _ceiling_filled(columns: pa.Array) -> Any:
-    queue = ceiling.load().Queue()  # type: ignore[union-attr]  # the case exists only then
+    queue = ceiling.queue()
     _ceiling_send((queue, columns))
     return queue
 
@@ -156,7 +156,7 @@ def _ceiling_cases(size: int, payload: str) -> list[Case]:
         return Case(f"{operation}/{payload}/arrow_{ROWS}", CEILING, ROWS * BATCHES, prepare, run, check)
 
     def empty() -> tuple[Any, pa.Array]:
-        return ceiling.load().Queue(), columns  # type: ignore[union-attr]  # the case exists only then
+        return ceiling.queue(), columns
 
     def filled() -> Any:
         return _ceiling_filled(columns)

@@ -13,6 +13,13 @@ from pathlib import Path
 from typing import Any
 
 
+def queue() -> Any:
+    """A queue of the yardstick. Only for cases that exist where it compiles."""
+    compiled = load()
+    assert compiled is not None
+    return compiled.Queue()
+
+
 @cache
 def load() -> Any | None:
     """The compiled module, built into a temporary directory once per process."""

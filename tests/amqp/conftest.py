@@ -30,9 +30,15 @@ WAIT_SECONDS = 30
 
 
 @pytest.fixture
-def bus() -> Iterator[Namespace]:
-    """A namespace in memory, whose time goes by itself."""
-    with Namespace() as bus:
+def bus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace whose time goes by itself: in a directory where the test's entities are partitioned, else in memory.
+
+    With a journal the server works on threads, without one in its own task. Each kind of entity has one of them,
+    since the SDK takes a second to open and close a link.
+    """
+    is_durable = "partitioned" in request.fixturenames and request.getfixturevalue("partitioned")
+    options: dict[str, Any] = {"path": tmp_path / "bus", "durability": "os"} if is_durable else {}
+    with Namespace(**options) as bus:
         yield bus
 
 
@@ -129,47 +135,6 @@ def take() -> Callable[..., list[SdkReceivedMessage]]:
 
 
 @pytest.fixture
-def store(partitioned: bool) -> str:
-    """Where messages live: one place for each kind of entity, since the SDK takes a second to open and close a link."""
-    return "durable" if partitioned else "memory"
-
-
-@pytest.fixture
-def kept_bus(store: str, tmp_path: Path) -> Iterator[Namespace]:
-    """A namespace on the store under test: where calls wait for a journal the server works on threads."""
-    options: dict[str, Any] = {"path": tmp_path / "bus", "durability": "os"} if store == "durable" else {}
-    with Namespace(**options) as bus:
-        yield bus
-
-
-@pytest.fixture
-def bus_admin(kept_bus: Namespace) -> ServiceBusAdministrationClient:
-    """The administration client of `kept_bus`, in this process."""
-    return ServiceBusAdministrationClient(kept_bus)
-
-
-@pytest.fixture
-def amqp_server(kept_bus: Namespace) -> Iterator[Server]:
-    """Serve `kept_bus` on a free port of loopback with the development key."""
-    with serve(kept_bus) as server:
-        yield server
-
-
-@pytest.fixture
-def sdk_client(amqp_server: Server) -> Iterator[SdkClient]:
-    """The unmodified client of azure-servicebus, connected to `kept_bus`."""
-    with SdkClient.from_connection_string(amqp_server.connection_string, retry_total=0) as client:
-        yield client
-
-
-@pytest.fixture
 def entity_options(partitioned: bool) -> dict[str, Any]:
     """Options of an entity: with partitions, and without."""
     return {"enable_partitioning": partitioned}
-
-
-@pytest.fixture
-def orders(bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]) -> str:
-    """A queue of `kept_bus`."""
-    bus_admin.create_queue("orders", **entity_options)
-    return "orders"

@@ -20,53 +20,53 @@ if TYPE_CHECKING:
 KEY = "a key for tests, forty letters long ....."
 
 
-def test_a_wrong_key_is_refused(amqp_server: Server, orders: str) -> None:
+def test_a_wrong_key_is_refused(server: Server, queue: str) -> None:
     """A token that another key signed is no token, and the client reads the answer (B-414, B-415)."""
-    wrong = amqp_server.connection_string.replace("SAS_KEY_VALUE", "SAS_KEY_WRONG")
+    wrong = server.connection_string.replace("SAS_KEY_VALUE", "SAS_KEY_WRONG")
     with (
         pytest.raises(ServiceBusAuthenticationError),
-        SdkClient.from_connection_string(wrong, retry_total=0) as client,
-        client.get_queue_sender(orders) as sender,
+        SdkClient.from_connection_string(wrong, retry_total=0) as another,
+        another.get_queue_sender(queue) as sender,
     ):
         sender.send_messages(ServiceBusMessage("x"))
 
 
-def test_a_key_to_send_does_not_receive(kept_bus: Namespace, orders: str) -> None:
+def test_a_key_to_send_does_not_receive(bus: Namespace, queue: str) -> None:
     """The right of a link is that of its key; a missing one is refused at attach (B-416)."""
     rule = AuthorizationRule(key_name="sends", primary_key=KEY, rights=[AccessRights.SEND])
-    with serve(kept_bus, rules=[rule]) as server:
-        text = f"Endpoint=sb://127.0.0.1:{server.port};SharedAccessKeyName=sends;SharedAccessKey={KEY}"
-        with SdkClient.from_connection_string(f"{text};UseDevelopmentEmulator=true", retry_total=0) as client:
-            with client.get_queue_sender(orders) as sender:
+    with serve(bus, rules=[rule]) as served:
+        text = f"Endpoint=sb://127.0.0.1:{served.port};SharedAccessKeyName=sends;SharedAccessKey={KEY}"
+        with SdkClient.from_connection_string(f"{text};UseDevelopmentEmulator=true", retry_total=0) as another:
+            with another.get_queue_sender(queue) as sender:
                 sender.send_messages(ServiceBusMessage("x"))
-            with pytest.raises(ServiceBusAuthorizationError), client.get_queue_receiver(orders) as receiver:
+            with pytest.raises(ServiceBusAuthorizationError), another.get_queue_receiver(queue) as receiver:
                 receiver.receive_messages(max_wait_time=1)
 
 
-def test_a_link_ends_with_its_token(amqp_server: Server, orders: str) -> None:
+def test_a_link_ends_with_its_token(server: Server, queue: str) -> None:
     """When a token is over the links that it allowed are detached (B-417)."""
-    endpoint = f"sb://127.0.0.1:{amqp_server.port}"
-    signed = token(f"{endpoint}/{orders}", seconds=3)
+    endpoint = f"sb://127.0.0.1:{server.port}"
+    signed = token(f"{endpoint}/{queue}", seconds=3)
     text = f"Endpoint={endpoint};SharedAccessSignature={signed};UseDevelopmentEmulator=true"
     with (
-        SdkClient.from_connection_string(text, retry_total=0) as client,
-        client.get_queue_receiver(orders) as receiver,
+        SdkClient.from_connection_string(text, retry_total=0) as another,
+        another.get_queue_receiver(queue) as receiver,
         pytest.raises(ServiceBusError),
     ):
         receiver.receive_messages(max_wait_time=60)
 
 
-def test_a_sender_goes_on_with_a_server_that_came_back(kept_bus: Namespace, orders: str) -> None:
+def test_a_sender_goes_on_with_a_server_that_came_back(bus: Namespace, queue: str) -> None:
     """A client connects again by itself; what was accepted before is there."""
-    with serve(kept_bus) as server:
-        port = server.port
-        client = SdkClient.from_connection_string(server.connection_string)
-        sender = client.get_queue_sender(orders)
+    with serve(bus) as served:
+        port = served.port
+        another = SdkClient.from_connection_string(served.connection_string)
+        sender = another.get_queue_sender(queue)
         sender.send_messages(ServiceBusMessage("before"))
-    with serve(kept_bus, amqp_port=port), client, sender:
+    with serve(bus, amqp_port=port), another, sender:
         sender.send_messages(ServiceBusMessage("behind"))
         got: list[str] = []
-        with client.get_queue_receiver(orders) as receiver:
+        with another.get_queue_receiver(queue) as receiver:
             while len(got) < 2:
                 for message in receiver.receive_messages(2, max_wait_time=10):
                     got.append(str(message))

@@ -27,46 +27,46 @@ def bodies(messages: list[Any]) -> list[str]:
 
 
 def test_complete_removes_a_message(
-    sdk_client: ServiceBusClient, orders: str, bus_admin: ServiceBusAdministrationClient
+    client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
     """A message that is completed is gone; the order is that of the sends."""
-    send(sdk_client, orders, "1", "2", "3")
-    with sdk_client.get_queue_receiver(orders) as receiver:
+    send(client, queue, "1", "2", "3")
+    with client.get_queue_receiver(queue) as receiver:
         got: list[Any] = []
         while len(got) < 3:
             for message in receiver.receive_messages(3, max_wait_time=10):
                 got.append(message)
                 receiver.complete_message(message)
     assert bodies(got) == ["1", "2", "3"]
-    assert bus_admin.get_queue_runtime_properties(orders).total_message_count == 0
+    assert inside.get_queue_runtime_properties(queue).total_message_count == 0
 
 
 def test_abandon_charges_a_delivery_and_dead_letters_at_the_maximum(
-    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]
+    client: ServiceBusClient, inside: ServiceBusAdministrationClient, entity_options: dict[str, Any]
 ) -> None:
     """Each abandon counts (B-163), until the message is dead-lettered (B-181)."""
-    bus_admin.create_queue("poison", max_delivery_count=3, **entity_options)
-    send(sdk_client, "poison", "x")
+    inside.create_queue("poison", max_delivery_count=3, **entity_options)
+    send(client, "poison", "x")
     counts = []
-    with sdk_client.get_queue_receiver("poison") as receiver:
+    with client.get_queue_receiver("poison") as receiver:
         for _ in range(3):
             (message,) = receiver.receive_messages(max_wait_time=10)
             counts.append(message.delivery_count)
             receiver.abandon_message(message)
     assert counts == [0, 1, 2]
-    with sdk_client.get_queue_receiver("poison", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
+    with client.get_queue_receiver("poison", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
         assert message.dead_letter_reason == "MaxDeliveryCountExceeded"
         receiver.complete_message(message)
 
 
-def test_dead_letter_carries_reason_and_description(sdk_client: ServiceBusClient, orders: str) -> None:
+def test_dead_letter_carries_reason_and_description(client: ServiceBusClient, queue: str) -> None:
     """What the client gives as reason is on the dead letter (B-263); a dead letter is not dead-lettered again."""
-    send(sdk_client, orders, "bad")
-    with sdk_client.get_queue_receiver(orders) as receiver:
+    send(client, queue, "bad")
+    with client.get_queue_receiver(queue) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
         receiver.dead_letter_message(message, reason="why", error_description="in full")
-    with sdk_client.get_queue_receiver(orders, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
+    with client.get_queue_receiver(queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
         assert (message.dead_letter_reason, message.dead_letter_error_description) == ("why", "in full")
         with pytest.raises(ServiceBusError):
@@ -74,43 +74,43 @@ def test_dead_letter_carries_reason_and_description(sdk_client: ServiceBusClient
 
 
 def test_defer_takes_a_message_out_of_the_flow(
-    sdk_client: ServiceBusClient, orders: str, bus_admin: ServiceBusAdministrationClient
+    client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
     """A deferred message is not received again (B-276)."""
-    send(sdk_client, orders, "later", "now")
-    with sdk_client.get_queue_receiver(orders) as receiver:
+    send(client, queue, "later", "now")
+    with client.get_queue_receiver(queue) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
         receiver.defer_message(message)
         (message,) = receiver.receive_messages(max_wait_time=10)
         assert str(message) == "now"
         receiver.complete_message(message)
-    assert bus_admin.get_queue_runtime_properties(orders).total_message_count == 1
+    assert inside.get_queue_runtime_properties(queue).total_message_count == 1
 
 
 def test_receive_and_delete_leaves_nothing_to_settle(
-    sdk_client: ServiceBusClient, orders: str, bus_admin: ServiceBusAdministrationClient
+    client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
-    """A message is gone when it is received."""
-    send(sdk_client, orders, "1", "2")
-    with sdk_client.get_queue_receiver(
-        orders, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE, max_wait_time=2
+    """A message is gone when it is received: such a link says that what comes is settled (B-149)."""
+    send(client, queue, "1", "2")
+    with client.get_queue_receiver(
+        queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE, max_wait_time=2
     ) as receiver:
         got = bodies(list(receiver))
     assert got == ["1", "2"]
-    assert bus_admin.get_queue_runtime_properties(orders).total_message_count == 0
+    assert inside.get_queue_runtime_properties(queue).total_message_count == 0
 
 
 def test_prefetched_messages_are_locked_and_go_back_when_the_receiver_closes(
-    sdk_client: ServiceBusClient, orders: str
+    client: ServiceBusClient, queue: str
 ) -> None:
     """Closing a receiver releases what it holds, and nothing is charged (behaviour.md 0.4)."""
-    send(sdk_client, orders, *(str(number) for number in range(10)))
-    with sdk_client.get_queue_receiver(orders, prefetch_count=10) as receiver:
+    send(client, queue, *(str(number) for number in range(10)))
+    with client.get_queue_receiver(queue, prefetch_count=10) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
         assert str(message) == "0"
         receiver.complete_message(message)
     got: list[tuple[str, int | None]] = []
-    with sdk_client.get_queue_receiver(orders) as receiver:
+    with client.get_queue_receiver(queue) as receiver:
         while len(got) < 9:
             for message in receiver.receive_messages(9, max_wait_time=10):
                 got.append((str(message), message.delivery_count))
@@ -118,15 +118,15 @@ def test_prefetched_messages_are_locked_and_go_back_when_the_receiver_closes(
     assert sorted(got) == [(str(number), 0) for number in range(1, 10)]
 
 
-def test_competing_receivers_share_the_messages(sdk_client: ServiceBusClient, orders: str) -> None:
+def test_competing_receivers_share_the_messages(client: ServiceBusClient, queue: str) -> None:
     """Two receivers get every message once between them."""
-    with sdk_client.get_queue_sender(orders) as sender:
+    with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number)) for number in range(100)])
     got: list[str] = []
     guard = threading.Lock()
 
     def receive() -> None:
-        with sdk_client.get_queue_receiver(orders, max_wait_time=3) as receiver:
+        with client.get_queue_receiver(queue, max_wait_time=3) as receiver:
             for message in receiver:
                 receiver.complete_message(message)
                 with guard:
@@ -140,44 +140,39 @@ def test_competing_receivers_share_the_messages(sdk_client: ServiceBusClient, or
     assert sorted(got, key=int) == [str(number) for number in range(100)]
 
 
-def test_a_waiting_receiver_is_woken_by_a_send(sdk_client: ServiceBusClient, orders: str) -> None:
+def test_a_waiting_receiver_is_woken_by_a_send(client: ServiceBusClient, queue: str) -> None:
     """A message reaches a client that waits for it."""
     got: list[str] = []
 
     def receive() -> None:
-        with sdk_client.get_queue_receiver(orders) as receiver:
+        with client.get_queue_receiver(queue) as receiver:
             for message in receiver.receive_messages(max_wait_time=60):
                 got.append(str(message))
                 receiver.complete_message(message)
 
     thread = threading.Thread(target=receive)
     thread.start()
-    send(sdk_client, orders, "hello")
+    send(client, queue, "hello")
     thread.join(60)
     assert got == ["hello"]
 
 
 def test_a_lock_that_ended_cannot_be_settled(
-    sdk_client: ServiceBusClient, orders: str, bus_admin: ServiceBusAdministrationClient
+    client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
     """A second settlement of a message fails as a lost lock (B-155)."""
-    send(sdk_client, orders, "x")
-    with sdk_client.get_queue_receiver(orders) as receiver:
+    send(client, queue, "x")
+    with client.get_queue_receiver(queue) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
         again = message
-        bus_admin.delete_queue(orders)
-        bus_admin.create_queue(orders)
+        inside.delete_queue(queue)
+        inside.create_queue(queue)
         with pytest.raises((MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError)):
             receiver.complete_message(again)
 
 
-def test_an_unknown_subscription_is_not_found(
-    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient
-) -> None:
+def test_an_unknown_subscription_is_not_found(client: ServiceBusClient, inside: ServiceBusAdministrationClient) -> None:
     """A subscription that is missing below a topic that is there is refused at attach (B-419)."""
-    bus_admin.create_topic("events")
-    with (
-        pytest.raises(MessagingEntityNotFoundError),
-        sdk_client.get_subscription_receiver("events", "missing") as receiver,
-    ):
+    inside.create_topic("events")
+    with pytest.raises(MessagingEntityNotFoundError), client.get_subscription_receiver("events", "missing") as receiver:
         receiver.receive_messages(max_wait_time=1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROPERTIES: dict[Any, Any] = {"text": "ä", "int": -5, "float": 2.5, "bool": True, "none": None, "uuid": UUID(int=7)}
 
 
-def test_a_message_comes_back_with_everything_it_was_sent_with(sdk_client: ServiceBusClient, orders: str) -> None:
+def test_a_message_comes_back_with_everything_it_was_sent_with(client: ServiceBusClient, queue: str) -> None:
     """Body, properties and application properties of a message are those that were sent."""
     sent = ServiceBusMessage(
         b"body",
@@ -36,7 +36,7 @@ def test_a_message_comes_back_with_everything_it_was_sent_with(sdk_client: Servi
         partition_key="key",
         time_to_live=timedelta(minutes=5),
     )
-    with sdk_client.get_queue_sender(orders) as sender, sdk_client.get_queue_receiver(orders) as receiver:
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         sender.send_messages(sent)
         (got,) = receiver.receive_messages(max_wait_time=10)
         assert b"".join(got.body) == b"body"
@@ -63,10 +63,10 @@ def test_a_message_comes_back_with_everything_it_was_sent_with(sdk_client: Servi
     ],
 )
 def test_bodies_of_every_form_come_back(
-    sdk_client: ServiceBusClient, orders: str, body: dict[str, Any], kind: AmqpMessageBodyType
+    client: ServiceBusClient, queue: str, body: dict[str, Any], kind: AmqpMessageBodyType
 ) -> None:
     """A value, a sequence and several data sections come back as they were sent."""
-    with sdk_client.get_queue_sender(orders) as sender, sdk_client.get_queue_receiver(orders) as receiver:
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         sender.send_messages(AmqpAnnotatedMessage(**body))
         (got,) = receiver.receive_messages(max_wait_time=10)
         receiver.complete_message(got)
@@ -79,95 +79,91 @@ def test_bodies_of_every_form_come_back(
         assert list(got.body) == [b"one", b"two"]
 
 
-def test_a_batch_is_stored_as_its_messages(sdk_client: ServiceBusClient, orders: str, kept_bus: Namespace) -> None:
-    """Each message of a batch is a message of the queue."""
-    with sdk_client.get_queue_sender(orders) as sender:
+def test_a_batch_is_stored_as_its_messages(client: ServiceBusClient, queue: str, bus: Namespace) -> None:
+    """Each message of a batch is a message of the queue (B-083)."""
+    with client.get_queue_sender(queue) as sender:
         batch = sender.create_message_batch()
         for number in range(50):
             batch.add_message(ServiceBusMessage(str(number)))
         sender.send_messages(batch)
-    with oxbus.ServiceBusClient(kept_bus) as client, client.get_queue_receiver(orders) as receiver:
+    with oxbus.ServiceBusClient(bus) as in_process, in_process.get_queue_receiver(queue) as receiver:
         got = receiver.receive_messages(100, max_wait_time=0)
     assert sorted(int(str(message)) for message in got) == list(range(50))
 
 
-def test_a_large_message_goes_in_several_frames(sdk_client: ServiceBusClient, orders: str) -> None:
+def test_a_large_message_goes_in_several_frames(client: ServiceBusClient, queue: str) -> None:
     """A message longer than a frame is put together again, in both directions."""
     body = bytes(range(256)) * 2_000
-    with sdk_client.get_queue_sender(orders) as sender, sdk_client.get_queue_receiver(orders) as receiver:
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         sender.send_messages(ServiceBusMessage(body))
         (got,) = receiver.receive_messages(max_wait_time=20)
         receiver.complete_message(got)
     assert b"".join(got.body) == body
 
 
-def test_a_message_over_the_limit_is_refused(
-    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient
-) -> None:
+def test_a_message_over_the_limit_is_refused(client: ServiceBusClient, inside: ServiceBusAdministrationClient) -> None:
     """What is larger than the entity takes is refused, and the sender goes on (B-425)."""
-    bus_admin.create_queue("small", max_message_size_in_kilobytes=1)
-    with sdk_client.get_queue_sender("small") as sender:
+    inside.create_queue("small", max_message_size_in_kilobytes=1)
+    with client.get_queue_sender("small") as sender:
         with pytest.raises(MessageSizeExceededError):
             sender.send_messages(ServiceBusMessage(bytes(100_000)))
         sender.send_messages(ServiceBusMessage(b"ok"))
-    assert bus_admin.get_queue_runtime_properties("small").active_message_count == 1
+    assert inside.get_queue_runtime_properties("small").active_message_count == 1
 
 
 def test_a_scheduled_message_waits_for_its_time(
-    sdk_client: ServiceBusClient, orders: str, bus_admin: ServiceBusAdministrationClient
+    client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
     """A message that carries its time is not active before it (B-232)."""
     due = datetime.now(UTC) + timedelta(hours=1)
-    with sdk_client.get_queue_sender(orders) as sender:
+    with client.get_queue_sender(queue) as sender:
         sender.send_messages(ServiceBusMessage(b"later", scheduled_enqueue_time_utc=due))
-    counts = bus_admin.get_queue_runtime_properties(orders)
+    counts = inside.get_queue_runtime_properties(queue)
     assert (counts.scheduled_message_count, counts.active_message_count) == (1, 0)
 
 
-def test_keys_that_differ_are_refused(sdk_client: ServiceBusClient, orders: str) -> None:
+def test_keys_that_differ_are_refused(client: ServiceBusClient, queue: str) -> None:
     """A message whose session id and partition key differ is not allowed (B-064, B-439)."""
     message = AmqpAnnotatedMessage(
         data_body=b"x", properties={"group_id": "one"}, annotations={"x-opt-partition-key": "two"}
     )
     with (
-        sdk_client.get_queue_sender(orders) as sender,
+        client.get_queue_sender(queue) as sender,
         pytest.raises(ServiceBusError, match="session_id and partition_key are both set and differ"),
     ):
         sender.send_messages(message)
 
 
 def test_a_topic_hands_a_message_to_its_subscriptions(
-    sdk_client: ServiceBusClient, bus_admin: ServiceBusAdministrationClient, entity_options: dict[str, Any]
+    client: ServiceBusClient, inside: ServiceBusAdministrationClient, entity_options: dict[str, Any]
 ) -> None:
     """What is sent to a topic is received from each subscription whose rule selects it."""
-    bus_admin.create_topic("events", **entity_options)
-    bus_admin.create_subscription("events", "all")
-    bus_admin.create_subscription("events", "none")
-    bus_admin.delete_rule("events", "none", "$Default")
-    with sdk_client.get_topic_sender("events") as sender:
+    inside.create_topic("events", **entity_options)
+    inside.create_subscription("events", "all")
+    inside.create_subscription("events", "none")
+    inside.delete_rule("events", "none", "$Default")
+    with client.get_topic_sender("events") as sender:
         sender.send_messages(ServiceBusMessage(b"news", application_properties={"kind": 3}))
-    with sdk_client.get_subscription_receiver("events", "all") as receiver:
+    with client.get_subscription_receiver("events", "all") as receiver:
         (got,) = receiver.receive_messages(max_wait_time=10)
         receiver.complete_message(got)
     assert b"".join(got.body) == b"news"
-    assert bus_admin.get_subscription_runtime_properties("events", "none").active_message_count == 0
+    assert inside.get_subscription_runtime_properties("events", "none").active_message_count == 0
 
 
-def test_a_topic_that_is_missing_is_an_error(sdk_client: ServiceBusClient) -> None:
+def test_a_topic_that_is_missing_is_an_error(client: ServiceBusClient) -> None:
     """An entity that is not there is refused when the token is put, as in the service (B-419)."""
-    with pytest.raises(ServiceBusError) as refused, sdk_client.get_topic_sender("missing") as sender:
+    with pytest.raises(ServiceBusError) as refused, client.get_topic_sender("missing") as sender:
         sender.send_messages(ServiceBusMessage(b"x"))
     assert not isinstance(refused.value, MessagingEntityNotFoundError)
 
 
-def test_a_program_in_process_sees_what_an_sdk_sent(
-    sdk_client: ServiceBusClient, orders: str, kept_bus: Namespace
-) -> None:
+def test_a_program_in_process_sees_what_an_sdk_sent(client: ServiceBusClient, queue: str, bus: Namespace) -> None:
     """Values of types that only AMQP has show as the nearest ones; several sections show joined."""
     message = AmqpAnnotatedMessage(data_body=[b"one", b"two"], application_properties={"int": 5, "text": "t"})
-    with sdk_client.get_queue_sender(orders) as sender:
+    with client.get_queue_sender(queue) as sender:
         sender.send_messages(message)
-    with oxbus.ServiceBusClient(kept_bus) as client, client.get_queue_receiver(orders) as receiver:
+    with oxbus.ServiceBusClient(bus) as in_process, in_process.get_queue_receiver(queue) as receiver:
         (got,) = receiver.receive_messages(max_wait_time=0)
     assert bytes(got) == b"onetwo"
     assert got.application_properties == {"int": 5, "text": "t"}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+    from oxbus.management import ServiceBusAdministrationClient
 
     Take = Callable[[ServiceBusReceiver, int], list[ServiceBusReceivedMessage]]
 
@@ -202,9 +203,9 @@ def test_an_unknown_queue_is_refused_with_its_token(client: ServiceBusClient) ->
         sender.send_messages(ServiceBusMessage("x"))
 
 
-def test_an_unknown_subscription_is_not_found(client: ServiceBusClient, inside: object) -> None:
+def test_an_unknown_subscription_is_not_found(client: ServiceBusClient, inside: ServiceBusAdministrationClient) -> None:
     """A subscription that is not there is not found when its link attaches (B-419)."""
-    inside.create_topic("news")  # type: ignore[attr-defined]
+    inside.create_topic("news")
     with pytest.raises(MessagingEntityNotFoundError), client.get_subscription_receiver("news", "nobody") as receiver:
         receiver.receive_messages(max_wait_time=1)
 

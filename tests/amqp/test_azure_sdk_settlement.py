@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+    from oxbus.management import ServiceBusAdministrationClient
 
     Take = Callable[[ServiceBusReceiver, int], list[ServiceBusReceivedMessage]]
     Send = Callable[..., None]
@@ -210,11 +211,11 @@ def test_a_scheduled_message_comes_when_it_is_due(client: ServiceBusClient, queu
 
 
 def test_messages_of_two_partitions_are_not_fetched_together(
-    client: ServiceBusClient, queue: str, partitioned: bool, take: Take
+    client: ServiceBusClient, inside: ServiceBusAdministrationClient, take: Take
 ) -> None:
     """Deferred messages of several partitions are fetched in several calls (B-279)."""
-    if not partitioned:
-        pytest.skip("there is one partition")
+    queue = "two-partitions"
+    inside.create_queue(queue, enable_partitioning=True)
     with client.get_queue_sender(queue) as sender:
         for number in range(2):
             sender.send_messages(ServiceBusMessage(str(number)))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import oxbus
 import pytest
@@ -44,6 +44,11 @@ def begin(path: Path) -> _BulkLoad:
     return _BulkLoad(path, "q", "job/0", durability="fsync")
 
 
+def begin_fault(loading: _BulkLoad, fault: str, *, after: int = 0) -> None:
+    """Make the disk of a load fail, which it has like a namespace."""
+    inject_fault(cast("Namespace", loading), None, fault, after=after)
+
+
 def run(loading: _BulkLoad) -> list[tuple[int, int, bool]]:
     """Put all rows in, and attach them."""
     for first in range(0, ROWS, 10):
@@ -67,7 +72,7 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
     """At whichever call of the disk: the task is told, and the next attempt of that name brings each row in once."""
     for after in range(CALLS_MAX):
         loading = begin(path)
-        inject_fault(loading, None, fault, after=after)  # type: ignore[arg-type] # it has a disk like a namespace
+        begin_fault(loading, fault, after=after)
         try:
             loaded = run(loading)
         except (ServiceBusError, OSError) as error:
@@ -92,7 +97,7 @@ def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
     after = 0
     while True:
         loading = begin(path)
-        inject_fault(loading, None, fault, after=after)  # type: ignore[arg-type] # it has a disk like a namespace
+        begin_fault(loading, fault, after=after)
         try:
             run(loading)
             break
@@ -109,7 +114,7 @@ def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
 def test_bit_that_flips_on_its_way_to_a_load(path: Path) -> None:
     """Whoever takes the rows over finds it, says which file it is, and shows none of its rows."""
     loading = begin(path)
-    inject_fault(loading, None, "bit-flip")  # type: ignore[arg-type] # it has a disk like a namespace
+    begin_fault(loading, "bit-flip")
     run(loading)
     with Namespace(path) as namespace:
         assert namespace.recovery

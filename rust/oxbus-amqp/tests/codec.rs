@@ -106,6 +106,8 @@ fn empty_array_is_written_as_empty_list_or_null() {
 #[test]
 fn array_of_several_types_is_refused() {
     assert_eq!(Array::new(vec![Value::Uint(1), Value::Int(1)]), None);
+    let twice = Value::described(Value::Null, Value::described(Value::Null, Value::Null));
+    assert_eq!(Array::new(vec![twice]), None);
     assert!(Array::new(vec![Value::Uint(0), Value::Uint(70_000)]).is_some());
 }
 

@@ -13,9 +13,10 @@ use super::{DecodeError, Field, Reader, Value, code};
 pub struct Array(Vec<Value>);
 
 impl Array {
-    /// An array of these items; nothing when they are of several types, or contain each other too deep.
+    /// An array of these items; nothing when they are of several types, or described more than once.
     pub fn new(items: Vec<Value>) -> Option<Self> {
-        let is_uniform = items.windows(2).all(|pair| has_same_constructor(&pair[0], &pair[1]));
+        // The first one is compared with itself too: it may be one that no array can have.
+        let is_uniform = items.iter().all(|item| has_same_constructor(&items[0], item));
         is_uniform.then_some(Self(items))
     }
 

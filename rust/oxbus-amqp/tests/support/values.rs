@@ -45,6 +45,10 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
                 let first = items[0].clone();
                 let same = |item: &Value| Array::new(vec![first.clone(), item.clone()]).is_some();
                 let items: Vec<_> = items.iter().filter(|item| same(item)).cloned().collect();
+                if items.is_empty() {
+                    // Described twice: no array can have it.
+                    return first;
+                }
                 Array::new(items).map_or(first, Value::Array)
             }),
         ]

@@ -284,8 +284,9 @@ proptest! {
         if let Ok(changed) = String::from_utf8(bytes)
             && let Ok(claims) = authority().authorize(&changed, "orders", NOW)
         {
-            // Only what says the same may open: a letter of a name, or of an escape, in another case.
-            prop_assert!(changed.eq_ignore_ascii_case(&good), "{changed}");
+            // Only what says the same may open: a letter of a name, or of an escape, in another case; another white space.
+            let spaced = changed.replace(char::is_whitespace, " ");
+            prop_assert!(spaced.eq_ignore_ascii_case(&good), "{changed}");
             prop_assert_eq!(claims.expires_at, Timestamp(LATER * 1000));
         }
     }

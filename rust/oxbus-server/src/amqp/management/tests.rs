@@ -194,7 +194,7 @@ fn a_message_without_a_time_is_not_scheduled() {
 
 #[test]
 fn locks_are_renewed_and_messages_settled_by_token_once() {
-    // B-154, B-155, B-431.
+    // B-154, B-155, B-172, B-431.
     let bus = bus();
     for (status, is_gone) in [
         ("completed", true),
@@ -234,7 +234,7 @@ fn locks_are_renewed_and_messages_settled_by_token_once() {
 
 #[test]
 fn deferred_messages_are_fetched_with_their_tokens() {
-    // B-276, B-278, B-283, B-431.
+    // B-276, B-277, B-278, B-283, B-431.
     let bus = bus();
     bus.send("q", "x", None);
     let (_receiver, _, tokens) = bus.receive();
@@ -245,16 +245,16 @@ fn deferred_messages_are_fetched_with_their_tokens() {
         ("properties-to-modify", modified.into()),
     ]);
     assert_eq!(bus.ask("q", "update-disposition", settle).status, 200);
-    let fetch = |mode: u32, number: i64| {
+    let fetch = |mode: Value, number: i64| {
         let numbers = array(vec![number.into()]);
-        body(vec![
-            ("sequence-numbers", numbers),
-            ("receiver-settle-mode", mode.into()),
-        ])
+        body(vec![("sequence-numbers", numbers), ("receiver-settle-mode", mode)])
     };
-    let unknown = bus.ask("q", "receive-by-sequence-number", fetch(1, 9));
+    let unknown = bus.ask("q", "receive-by-sequence-number", fetch(1_u32.into(), 9));
     assert_eq!(refused(&unknown), (404, "com.microsoft:message-not-found"));
-    let messages = found(&bus.ask("q", "receive-by-sequence-number", fetch(1, 1)), "messages");
+    let messages = found(
+        &bus.ask("q", "receive-by-sequence-number", fetch(1_u32.into(), 1)),
+        "messages",
+    );
     let Value::List(messages) = messages else {
         panic!("a list")
     };
@@ -272,7 +272,7 @@ fn deferred_messages_are_fetched_with_their_tokens() {
         ("lock-tokens", array(vec![token])),
     ]);
     assert_eq!(bus.ask("q", "update-disposition", complete).status, 200);
-    let gone = bus.ask("q", "receive-by-sequence-number", fetch(0, 1));
+    let gone = bus.ask("q", "receive-by-sequence-number", fetch(0_u8.into(), 1));
     assert_eq!(refused(&gone), (404, "com.microsoft:message-not-found"));
 }
 

@@ -6,7 +6,7 @@ mod client;
 
 use std::time::Duration;
 
-use oxbus_amqp::performative::{DeliveryState, Performative, Role, SaslCode};
+use oxbus_amqp::performative::{DeliveryState, Disposition, Performative, Role, SaslCode};
 use oxbus_broker::ReceiverOptions;
 use oxbus_broker::client::SettleKey;
 use oxbus_model::caps::{AMQP_LOOK_MESSAGES, AMQP_OUTPUT_BYTES_MAX, AMQP_REPLIES_MAX};
@@ -128,6 +128,45 @@ async fn a_connection_that_breaks_settles_and_unlocks_nothing() {
     let other = namespace.receiver("q", ReceiverOptions::default()).expect("there");
     assert!(other.receive_now(1).expect("it receives").is_none());
     assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
+}
+
+#[tokio::test]
+async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
+    // B-171.
+    let namespace = namespace();
+    let sender = namespace.sender("q").expect("there");
+    sender.send(&Fields::default(), None).expect("room");
+    let mut client = Client::open(namespace.clone(), true).await;
+    client.attach(0, Role::Receiver, "q").await.expect("there");
+    client.credit(0, 1).await;
+    let id = loop {
+        if let Some(Performative::Transfer(transfer)) = client.next().await {
+            break transfer.delivery_id.expect("a first frame has one");
+        }
+    };
+    // The second settles what is settled already.
+    for _ in 0..2 {
+        let settled = Disposition {
+            role: Role::Receiver,
+            first: id,
+            last: None,
+            settled: true,
+            state: Some(DeliveryState::Accepted),
+            batchable: false,
+        };
+        client.say(&settled).await;
+    }
+    client.ask(1, Role::Receiver, "$cbs").await;
+    loop {
+        match client.next().await {
+            // It was asked for behind the settlements.
+            Some(Performative::Attach(_)) => break,
+            Some(Performative::Flow(_)) => {}
+            other => panic!("an answer that nobody asked for: {other:?}"),
+        }
+    }
+    client.hang_up().await;
+    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 0);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use oxbus_model::Timestamp;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
 
-use super::xml::{Element, Out};
+use super::xml::{Element, Out, trim};
 use super::{INSTANCE, SCHEMA, SERVICE_BUS, times};
 use crate::http::refusal::Refusal;
 
@@ -35,7 +35,11 @@ fn filter(element: &Element) -> Result<FilterSettings, Refusal> {
             parameters: values(element.child("Parameters"))?,
         },
         Some("CorrelationFilter") => {
-            let text = |name: &str| element.text_of(name).map(str::to_owned);
+            // Space around a value is part of it.
+            let text = |name: &str| {
+                let text = element.child(name).map(|child| child.text.clone());
+                text.filter(|text| !text.is_empty())
+            };
             FilterSettings::Correlation(CorrelationSettings {
                 correlation_id: text("CorrelationId"),
                 message_id: text("MessageId"),
@@ -87,7 +91,7 @@ fn values(list: Option<&Element>) -> Result<Vec<(String, OwnedValue)>, Refusal> 
 fn value_of(key: &str, element: &Element) -> Result<OwnedValue, Refusal> {
     let text = &element.text;
     let wrong = |expected: &str| Refusal::bad_request(format!("the value of {key} must be {expected}: `{text}`"));
-    let trimmed = text.trim();
+    let trimmed = trim(text);
     Ok(match element.kind() {
         Some("int" | "long" | "short" | "byte" | "unsignedByte" | "unsignedShort" | "unsignedInt" | "unsignedLong") => {
             OwnedValue::Int(trimmed.parse().map_err(|_| wrong("a whole number of 64 bits"))?)
@@ -206,7 +210,7 @@ mod tests {
     use crate::http::atom::xml::{Element, Out};
 
     fn text() -> impl Strategy<Value = String> {
-        "[^\\x00-\\x20\\u{fffe}\\u{ffff}][^\\x00-\\x1f\\u{fffe}\\u{ffff}]{0,20}x"
+        "[\\t\\n\\r[^\\x00-\\x1f\\u{fffe}\\u{ffff}]]{1,20}"
     }
 
     fn value() -> impl Strategy<Value = OwnedValue> {
@@ -264,6 +268,19 @@ mod tests {
             let element = Element::parse(out.finish().as_bytes()).expect("XML");
             prop_assert_eq!(read(&element, "other", Timestamp(rule.created_at_ms)).expect("a rule"), rule);
         }
+    }
+
+    /// A filter was once read without the space around its values, and without what only Unicode calls space.
+    #[test]
+    fn space_around_a_value_is_part_of_it() {
+        let xml = "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Label>\u{85} x\n</Label><To/></Filter></R>";
+        let rule = read(&Element::parse(xml.as_bytes()).expect("XML"), "r", Timestamp(0)).expect("a rule");
+        let subject = Some("\u{85} x\n".to_owned());
+        let wanted = CorrelationSettings {
+            subject,
+            ..CorrelationSettings::default()
+        };
+        assert_eq!(rule.filter, FilterSettings::Correlation(wanted));
     }
 
     #[test]
