@@ -42,7 +42,16 @@ CARGO_FUZZ_VERSION := 0.13.2
 # Case of `make bench`, a peer of `make bench-peers`; empty means all.
 CASE ?=
 
-HOST_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
+HOST_TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+RUSTC_VERSION := $(shell rustc -vV 2>/dev/null | sed -n 's/^release: //p')
+# Where release builds spend their time, as `make profile` found it. Only the compiler that it was made with can use it;
+# others build without.
+PROFDATA := profile/$(RUSTC_VERSION)-$(HOST_TARGET).profdata
+PROFILED = $(if $(filter release,$(PROFILE)),$(wildcard $(PROFDATA)))
+MATURIN = $(if $(PROFILED),RUSTFLAGS="$(RUSTFLAGS) -Cprofile-use=$(abspath $(PROFILED)) -Cllvm-args=-no-pgo-warn-mismatch") \
+	$(BIN)/maturin
+# A target of its own leaves build scripts and macros as they are.
+MATURIN_FLAGS = --profile $(PROFILE) $(if $(filter release,$(PROFILE)),--target $(HOST_TARGET)) $(CARGO_FLAGS)
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find rust -type f \( -name '*.rs' -o -name Cargo.toml \) 2>/dev/null)
 
 UV_SYNC := $(BIN)/uv sync --frozen --inexact --no-install-project --python $(BIN)/python
@@ -82,8 +91,8 @@ $(READY_DEV): $(READY_UV) uv.lock pyproject.toml
 	$(UV_SYNC) --all-extras
 	@touch $@ $(READY_DEMO)
 
-$(READY_EXTENSION): $(READY_DEMO) $(RUST_SOURCES) pyproject.toml
-	$(BIN)/maturin develop --profile $(PROFILE) --uv $(CARGO_FLAGS)
+$(READY_EXTENSION): $(READY_DEMO) $(RUST_SOURCES) $(PROFILED) pyproject.toml
+	$(MATURIN) develop --uv $(MATURIN_FLAGS)
 	@rm -f $(VENV)/.ready-extension-* && touch $@
 
 .PHONY: dev
@@ -140,7 +149,18 @@ format: setup ## Rewrite the sources the way `check` wants them
 .PHONY: wheel
 wheel: $(READY_DEMO) ## Build one wheel for CPython 3.11 and later into dist/
 	@mkdir -p $(WHEELS) && rm -f $(WHEELS)/*.whl
-	$(BIN)/maturin build --profile $(PROFILE) --interpreter $(BIN)/python --out $(WHEELS) $(CARGO_FLAGS)
+	$(MATURIN) build --interpreter $(BIN)/python --out $(WHEELS) $(MATURIN_FLAGS)
+
+# Counting takes twice the time of a build, then a minute of work and one more build.
+.PHONY: profile
+profile: setup ## Find out anew where release builds spend their time; needs llvm-profdata
+	@.ci/llvm-profdata --version >/dev/null
+	@rm -rf build/profile && mkdir -p build/profile profile
+	RUSTFLAGS="$(RUSTFLAGS) -Cprofile-generate=$(CURDIR)/build/profile" \
+		$(BIN)/maturin develop --uv --profile release --target $(HOST_TARGET) --target-dir $(TARGET)/counting $(CARGO_FLAGS)
+	@rm -f $(VENV)/.ready-extension-*
+	$(BIN)/python bench/training.py >/dev/null
+	.ci/llvm-profdata merge --sparse -o $(PROFDATA) build/profile/*.profraw
 
 .PHONY: bench
 bench: setup dev ## Measure ours beside its yardsticks (CASE=hash, CASE=batch_100, ...), then draw the report

@@ -7,7 +7,7 @@ use arrow_array::builder::{
     ArrayBuilder, BinaryBuilder, DurationMicrosecondBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder,
     Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use oxbus_broker::client::{Browsed, Delivery, SettleKey};
 use oxbus_broker::entity::Queue;
 use oxbus_broker::{Receiver, record};
@@ -20,6 +20,8 @@ use crate::properties::{PropertiesAs, PropertiesColumn};
 use crate::unreadable;
 
 const TOKEN_BYTES: i32 = 16;
+/// Records that are fetched at once.
+const AHEAD: usize = 16;
 
 fn micros(time: Timestamp) -> i64 {
     time.0 as i64 * 1000
@@ -73,7 +75,6 @@ struct Shown<'a> {
     enqueued_at: Timestamp,
     delivery_count: u32,
     locked_until: Option<Timestamp>,
-    token: Option<[u8; 16]>,
     state: &'static str,
 }
 
@@ -81,7 +82,8 @@ struct Shown<'a> {
 pub struct TableBuilder {
     rows: usize,
     body: BinaryBuilder,
-    message_id: StringBuilder,
+    /// Text, which is checked when the column is finished.
+    message_id: BinaryBuilder,
     texts: [Sparse<StringBuilder>; 7],
     application_properties: PropertiesColumn,
     scheduled: Sparse<TimestampMicrosecondBuilder>,
@@ -114,7 +116,7 @@ impl TableBuilder {
         Self {
             rows: 0,
             body: BinaryBuilder::with_capacity(rows, body_bytes),
-            message_id: StringBuilder::with_capacity(rows, rows * 32),
+            message_id: BinaryBuilder::with_capacity(rows, rows * 32),
             texts: std::array::from_fn(|_| text()),
             application_properties: PropertiesColumn::new(PropertiesAs::Map),
             scheduled: Sparse(time()),
@@ -144,7 +146,14 @@ impl TableBuilder {
             index: delivery.index,
             key: claimed.key,
         };
-        let token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(at).0);
+        if receiver.mode() == ReceiveMode::PeekLock {
+            let token = receiver.token(at).0;
+            self.lock_token
+                .append_value(token)
+                .map_err(|error| unreadable(&error))?;
+        } else {
+            self.lock_token.append_null();
+        }
         self.push(
             receiver.queue(),
             &Shown {
@@ -155,7 +164,6 @@ impl TableBuilder {
                 enqueued_at: claimed.enqueued_at,
                 delivery_count: claimed.delivery_count,
                 locked_until: delivery.locked_until,
-                token,
                 state: if claimed.deferred { "deferred" } else { "active" },
             },
         )
@@ -164,6 +172,7 @@ impl TableBuilder {
     /// Adds a message that was only looked at; it has no lock.
     pub fn push_browsed(&mut self, queue: &Queue, browsed: &Browsed, with_body: bool) -> Result<()> {
         let Browsed { index, message } = browsed;
+        self.lock_token.append_null();
         self.push(
             queue,
             &Shown {
@@ -174,7 +183,6 @@ impl TableBuilder {
                 enqueued_at: message.enqueued_at,
                 delivery_count: message.delivery_count,
                 locked_until: None,
-                token: None,
                 state: match message.phase {
                     Phase::Deferred | Phase::DeferredLocked => "deferred",
                     Phase::Scheduled => "scheduled",
@@ -187,6 +195,7 @@ impl TableBuilder {
     /// Adds a message of a reservation; its lock is the reservation's.
     pub fn push_reserved(&mut self, queue: &Queue, delivery: &Delivery, with_body: bool) -> Result<()> {
         let claimed = &delivery.claimed;
+        self.lock_token.append_null();
         self.push(
             queue,
             &Shown {
@@ -197,7 +206,6 @@ impl TableBuilder {
                 enqueued_at: claimed.enqueued_at,
                 delivery_count: claimed.delivery_count,
                 locked_until: None,
-                token: None,
                 state: "active",
             },
         )
@@ -212,11 +220,7 @@ impl TableBuilder {
         }
         match fields.message_id {
             Some(MessageId::Given(id)) => self.message_id.append_value(id),
-            Some(MessageId::Assigned(id)) => {
-                let hex = id.hex();
-                self.message_id
-                    .append_value(std::str::from_utf8(&hex).expect("hexadecimal digits are ASCII"));
-            }
+            Some(MessageId::Assigned(id)) => self.message_id.append_value(id.hex()),
             None => self.message_id.append_null(),
         }
         let texts = [
@@ -250,13 +254,6 @@ impl TableBuilder {
         self.enqueued.append_value(micros(shown.enqueued_at));
         self.locked_until.append_option(shown.locked_until.map(micros));
         self.delivery_count.append_value(shown.delivery_count as i32);
-        match shown.token {
-            Some(token) => self
-                .lock_token
-                .append_value(token)
-                .map_err(|error| unreadable(&error))?,
-            None => self.lock_token.append_null(),
-        }
         self.state.append_value(shown.state);
         for (column, name) in self
             .dead_letter
@@ -273,9 +270,10 @@ impl TableBuilder {
 
     /// The columns, also without rows.
     pub fn finish(mut self) -> Result<RecordBatch> {
+        let message_id = StringArray::try_from_binary(self.message_id.finish()).map_err(|error| unreadable(&error))?;
         let mut columns: Vec<(&str, ArrayRef)> = vec![
             ("body", Arc::new(self.body.finish())),
-            ("message_id", Arc::new(self.message_id.finish())),
+            ("message_id", Arc::new(message_id)),
         ];
         for (name, column) in TEXTS.iter().zip(&mut self.texts) {
             columns.push((name, column.finish(self.rows)));
@@ -297,12 +295,24 @@ impl TableBuilder {
     }
 }
 
+/// Reads something of each record, so that the processor fetches them from memory side by side and not one after the other.
+fn fetch(deliveries: &[Delivery]) {
+    let ends = |it: &Delivery| {
+        let record = it.claimed.record.in_memory()?;
+        Some(record.first()? ^ record.last()?)
+    };
+    std::hint::black_box(deliveries.iter().filter_map(ends).fold(0, |sum, byte| sum ^ byte));
+}
+
 /// Received messages as columns.
 pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch> {
     let body_bytes = deliveries.iter().map(|delivery| delivery.claimed.record.len()).sum();
     let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
-    for delivery in deliveries {
-        builder.push_delivery(receiver, delivery)?;
+    for deliveries in deliveries.chunks(AHEAD) {
+        fetch(deliveries);
+        for delivery in deliveries {
+            builder.push_delivery(receiver, delivery)?;
+        }
     }
     builder.finish()
 }
@@ -311,8 +321,11 @@ pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch
 pub fn reserved_table(queue: &Queue, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
     let body_bytes = messages.iter().map(|it| it.claimed.record.len()).sum();
     let mut builder = TableBuilder::new(messages.len(), if with_body { body_bytes } else { 0 });
-    for message in messages {
-        builder.push_reserved(queue, message, with_body)?;
+    for messages in messages.chunks(AHEAD) {
+        fetch(messages);
+        for message in messages {
+            builder.push_reserved(queue, message, with_body)?;
+        }
     }
     builder.finish()
 }

@@ -18,7 +18,8 @@ pub fn encode(fields: &Fields<'_>) -> Record {
 /// The stored form of a message of `len` encoded bytes.
 #[inline]
 pub(crate) fn encode_sized(len: usize, fields: &Fields<'_>) -> Record {
-    Record::build(len, |out| fields.encode(out))
+    let body = fields.body.bytes();
+    Record::with_tail(len - body.len(), |out| fields.encode_head(out), body)
 }
 
 /// The same message with some application properties added or replaced (B-166).

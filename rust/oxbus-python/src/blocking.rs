@@ -5,6 +5,10 @@ use pyo3::prelude::*;
 
 use crate::{convert, waiting};
 
+/// Messages of one call that are handled without leaving the interpreter: some 25 µs of work. A thread that leaves it while
+/// others want it gets it back after a switch of threads at best, which takes longer.
+pub(crate) const IN_PLACE_MAX: usize = 256;
+
 /// Runs `work`; outside the interpreter when it may wait for a store.
 #[inline]
 pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce() -> T + Send) -> PyResult<T> {

@@ -30,9 +30,6 @@ pub(crate) struct ServiceBusSender {
     closed: AtomicBool,
 }
 
-/// Messages of this size and below are sent without leaving the interpreter: leaving costs more.
-const BATCH_IN_PLACE_MAX: usize = 256;
-
 /// Refuses a received message: it carries its own number and lock (B-175).
 pub(crate) fn check_outgoing(message: &ServiceBusMessage) -> PyResult<()> {
     if message.record().is_none() {
@@ -125,7 +122,7 @@ impl ServiceBusSender {
         durability: Option<Durability>,
         timeout: Option<f64>,
     ) -> PyResult<Vec<SequenceNumber>> {
-        let may_wait = sender.queue().may_wait() || batch.len() > BATCH_IN_PLACE_MAX;
+        let may_wait = sender.queue().may_wait() || batch.len() > blocking::IN_PLACE_MAX;
         blocking::run_for(py, may_wait, timeout, || sender.send_batch(batch, durability))?.or_raise()
     }
 }

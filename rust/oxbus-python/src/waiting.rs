@@ -19,6 +19,7 @@ use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_store::leave;
 use pyo3::prelude::*;
 
+use crate::blocking::IN_PLACE_MAX;
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::imports;
@@ -164,8 +165,8 @@ pub(crate) fn receive(
     out: &mut Deliveries,
     alarm: impl FnOnce() -> PyResult<Alarm>,
 ) -> PyResult<()> {
-    // A small receive that finds something is done before leaving the interpreter would pay.
-    if max <= 16 && !receiver.queue().may_wait() {
+    // One that finds something is done before leaving the interpreter would pay.
+    if max <= IN_PLACE_MAX && !receiver.queue().may_wait() {
         receiver.receive_into(max, out).or_raise()?;
         if !out.is_empty() {
             return Ok(());

@@ -220,17 +220,29 @@ impl<'a> Fields<'a> {
     /// When `out` has another length.
     #[inline]
     pub fn encode(&self, out: &mut [u8]) {
-        let (body_kind, body) = match self.body {
-            Body::Data(bytes) => (0, bytes),
-            Body::Null => (1, &[][..]),
-            Body::Sections(sections) => (2, sections),
+        let body = self.body.bytes();
+        let (head, tail) = out.split_at_mut(out.len() - body.len());
+        self.encode_head(head);
+        tail.copy_from_slice(body);
+    }
+
+    /// Writes what stands before the body into `out`, which is exactly [`Fields::encoded_len`] less the body long.
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    #[inline]
+    pub fn encode_head(&self, out: &mut [u8]) {
+        let body_kind = match self.body {
+            Body::Data(_) => 0,
+            Body::Null => 1,
+            Body::Sections(_) => 2,
         };
         let amqp = if self.amqp.is_empty() { 0 } else { HAS_AMQP };
         let mut at = 3;
         let mut presence = 0u16;
         if let Some(MessageId::Assigned(id)) = self.message_id {
             presence |= 1;
-            out[at..at + AssignedId::LEN].copy_from_slice(&id.0);
+            out[at..at + AssignedId::LEN].copy_from_slice(&id.to_bytes());
             at += AssignedId::LEN;
         }
         if !self.is_plain() {
@@ -238,7 +250,7 @@ impl<'a> Fields<'a> {
         }
         out[0] = FORMAT << 4 | amqp | body_kind;
         out[1..3].copy_from_slice(&presence.to_le_bytes());
-        out[at..].copy_from_slice(body);
+        assert_eq!(at, out.len(), "the head of a message has the length that was told");
     }
 
     /// Writes at `at` what only some messages have, notes it in `presence`, and returns where it ends.
@@ -297,44 +309,13 @@ impl<'a> Fields<'a> {
         let (presence, rest) = rest.split_first_chunk::<2>()?;
         let presence = u16::from_le_bytes(*presence);
         let mut reader = Reader(rest);
-        let has = |bit: u32| presence & (1 << bit) != 0;
         let mut fields = Self::default();
-        if has(0) {
+        if presence & 1 != 0 {
             let id = reader.take(AssignedId::LEN as u64)?;
-            fields.message_id = Some(MessageId::Assigned(AssignedId(id.try_into().ok()?)));
+            fields.message_id = Some(MessageId::Assigned(AssignedId::from_bytes(id.try_into().ok()?)));
         }
-        if has(1) {
-            fields.message_id = Some(MessageId::Given(reader.text()?));
-        }
-        let mut text = |bit: u32| {
-            if has(bit) { reader.text().map(Some) } else { Some(None) }
-        };
-        fields.session_id = text(2)?;
-        fields.partition_key = text(3)?;
-        fields.subject = text(4)?;
-        fields.correlation_id = text(5)?;
-        fields.content_type = text(6)?;
-        fields.to = text(7)?;
-        fields.reply_to = text(8)?;
-        fields.reply_to_session_id = text(9)?;
-        if has(10) {
-            fields.time_to_live_ms = Some(reader.varint()?);
-        }
-        if has(11) {
-            fields.scheduled_enqueue_time = Some(Timestamp(reader.varint()?));
-        }
-        if has(12) {
-            let len = reader.varint()?;
-            fields.application_properties = Some(Properties::new(reader.take(len)?)?);
-        }
-        if has(13) {
-            fields.enqueued_number = Some(SequenceNumber(reader.varint()?));
-        }
-        if has(14) {
-            fields.hops = Some(u8::try_from(reader.varint()?).ok()?);
-        }
-        if has(15) {
-            fields.dead_letter_source = Some(reader.text()?);
+        if presence & !1 != 0 {
+            fields.read_details(presence, &mut reader)?;
         }
         if head & HAS_AMQP != 0 {
             fields.amqp = reader.bytes()?;
@@ -346,6 +327,45 @@ impl<'a> Fields<'a> {
             _ => return None,
         };
         Some(fields)
+    }
+
+    /// Everything that only some messages have.
+    fn read_details(&mut self, presence: u16, reader: &mut Reader<'a>) -> Option<()> {
+        let has = |bit: u32| presence & (1 << bit) != 0;
+        if has(1) {
+            self.message_id = Some(MessageId::Given(reader.text()?));
+        }
+        let mut text = |bit: u32| {
+            if has(bit) { reader.text().map(Some) } else { Some(None) }
+        };
+        self.session_id = text(2)?;
+        self.partition_key = text(3)?;
+        self.subject = text(4)?;
+        self.correlation_id = text(5)?;
+        self.content_type = text(6)?;
+        self.to = text(7)?;
+        self.reply_to = text(8)?;
+        self.reply_to_session_id = text(9)?;
+        if has(10) {
+            self.time_to_live_ms = Some(reader.varint()?);
+        }
+        if has(11) {
+            self.scheduled_enqueue_time = Some(Timestamp(reader.varint()?));
+        }
+        if has(12) {
+            let len = reader.varint()?;
+            self.application_properties = Some(Properties::new(reader.take(len)?)?);
+        }
+        if has(13) {
+            self.enqueued_number = Some(SequenceNumber(reader.varint()?));
+        }
+        if has(14) {
+            self.hops = Some(u8::try_from(reader.varint()?).ok()?);
+        }
+        if has(15) {
+            self.dead_letter_source = Some(reader.text()?);
+        }
+        Some(())
     }
 }
 

@@ -75,7 +75,7 @@ proptest! {
             body: body.as_ref().map_or(Body::Null, |(is_data, bytes)| if *is_data { Body::Data(bytes) } else { Body::Sections(bytes) }),
             message_id: id.as_ref().map(|id| match id {
                 Ok(text) => MessageId::Given(text),
-                Err(bytes) => MessageId::Assigned(AssignedId(*bytes)),
+                Err(bytes) => MessageId::Assigned(AssignedId::from_bytes(*bytes)),
             }),
             session_id: texts[0].as_deref(),
             partition_key: texts[1].as_deref(),

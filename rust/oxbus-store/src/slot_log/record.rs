@@ -70,6 +70,25 @@ impl Record {
         Self(shared)
     }
 
+    /// A record of a head of `head_len` bytes, zero until `fill` writes them, and a copy of `tail`. At most 1 GiB.
+    ///
+    /// The tail, which may be large, is written once.
+    #[inline]
+    pub fn with_tail(head_len: usize, fill: impl FnOnce(&mut [u8]), tail: &[u8]) -> Self {
+        let len = head_len.checked_add(tail.len()).expect("a record fits memory");
+        // SAFETY: the layout has the size of a header at least.
+        let shared = Shared::allocate(len, |layout| unsafe { alloc(layout) });
+        let content = Shared::content_of(shared.0);
+        // SAFETY: the allocation is fresh, so it does not overlap `tail`, and has room for both behind its header.
+        unsafe {
+            ptr::write_bytes(content, 0, head_len);
+            ptr::copy_nonoverlapping(tail.as_ptr(), content.add(head_len), tail.len());
+        }
+        // SAFETY: `head_len` bytes are initialised there and nobody else knows the allocation yet.
+        fill(unsafe { std::slice::from_raw_parts_mut(content, head_len) });
+        Self(shared)
+    }
+
     /// True when both share one allocation.
     #[cfg(not(loom))]
     pub fn is_same(&self, other: &Self) -> bool {

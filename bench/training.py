@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a release build is optimised for: each hot path of the engine for a moment.
+
+`make profile` runs it on a build that counts; nothing here is measured.
+"""
+
+from __future__ import annotations
+
+import tempfile
+
+import oxbus
+import pyarrow as pa
+from cases.arrow import keyed_batch, keyless_batch
+from cases.bus import BATCH, QUEUE, bodies_of
+from cases.case import expect
+from oxbus import ServiceBusClient, ServiceBusMessage
+from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
+from proton import Message
+from proton.utils import BlockingConnection
+from record import Record
+from run import GROUPS, run_cases
+
+MESSAGES = 20_000
+MESSAGES_BY_AMQP = 4_000
+WAIT_SECONDS = 30
+
+
+def in_memory() -> None:
+    """Every case of `make bench` once."""
+    for cases in GROUPS.values():
+        run_cases(cases(), 1, Record())
+
+
+def on_disk() -> None:
+    """Messages one by one, by the hundred and as columns through a journal, which is opened again half way."""
+    with tempfile.TemporaryDirectory() as directory:
+        with oxbus.Namespace(directory, durability="os") as namespace:
+            ServiceBusAdministrationClient(namespace).create_queue(QUEUE, enable_partitioning=True)
+            with ServiceBusClient(namespace).get_queue_sender(QUEUE) as sender:
+                bodies = bodies_of(1024, MESSAGES)
+                for body in bodies[: MESSAGES // 2]:
+                    sender.send_messages(ServiceBusMessage(body))
+                for start in range(MESSAGES // 2, MESSAGES, BATCH):
+                    sender.send_messages([ServiceBusMessage(body) for body in bodies[start : start + BATCH]])
+                for columns in (keyless_batch(100), keyed_batch(1024)):
+                    sender.send_arrow(columns)
+        expected = MESSAGES + keyless_batch(100).num_rows + keyed_batch(1024).num_rows
+        with oxbus.Namespace(directory, durability="os") as namespace:
+            expect("messages that came back", _drain(namespace), expected)
+
+
+def _drain(namespace: oxbus.Namespace) -> int:
+    count = 0
+    with ServiceBusClient(namespace).get_queue_receiver(QUEUE) as receiver:
+        for _ in range(MESSAGES // 4):
+            (message,) = receiver.receive_messages(max_wait_time=0)
+            receiver.complete_message(message)
+            count += 1
+        while messages := receiver.receive_messages(BATCH, max_wait_time=0):
+            receiver.complete_messages(messages)
+            count += len(messages)
+            if count > MESSAGES // 2:
+                break
+        while (table := pa.table(receiver.receive_arrow(4096, max_wait_time=0))).num_rows:
+            receiver.settle_arrow(table, "complete")
+            count += table.num_rows
+    return count
+
+
+def by_amqp() -> None:
+    """Messages from and to a client behind the network."""
+    with oxbus.Namespace() as namespace, serve(namespace) as server:
+        ServiceBusAdministrationClient(namespace).create_queue(QUEUE, enable_partitioning=True)
+        url = f"amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@{server.host}:{server.port}"
+        connection = BlockingConnection(url, timeout=WAIT_SECONDS, allow_insecure_mechs=True, allowed_mechs="PLAIN")
+        sender = connection.create_sender(QUEUE)
+        for body in bodies_of(1024, MESSAGES_BY_AMQP):
+            sender.send(Message(body=body, inferred=True))
+        receiver = connection.create_receiver(QUEUE, credit=100)
+        for _ in range(MESSAGES_BY_AMQP):
+            receiver.receive()
+            receiver.accept()
+        connection.close()
+
+
+if __name__ == "__main__":
+    in_memory()
+    on_disk()
+    by_amqp()
