@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+from pathlib import Path
 
 import oxbus
 import pyarrow as pa
 from cases.arrow import keyed_batch, keyless_batch
 from cases.bus import BATCH, QUEUE, bodies_of
 from cases.case import expect
+from durable.recovery import reopen
 from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.server import serve
@@ -23,6 +26,7 @@ from run import GROUPS, run_cases
 
 MESSAGES = 20_000
 MESSAGES_BY_AMQP = 4_000
+LISTS = 200
 WAIT_SECONDS = 30
 
 
@@ -68,6 +72,36 @@ def _drain(namespace: oxbus.Namespace) -> int:
     return count
 
 
+def by_threads_and_synced() -> None:
+    """Four threads whose lists share their syncs."""
+    with tempfile.TemporaryDirectory() as directory, oxbus.Namespace(directory) as namespace:
+        ServiceBusAdministrationClient(namespace).create_queue(QUEUE, enable_partitioning=True)
+        client = ServiceBusClient(namespace)
+        bodies = bodies_of(300, BATCH)
+
+        def send() -> None:
+            with client.get_queue_sender(QUEUE) as sender:
+                for _ in range(LISTS):
+                    sender.send_messages([ServiceBusMessage(body) for body in bodies])
+
+        threads = [threading.Thread(target=send) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with client.get_queue_receiver(QUEUE) as receiver:
+            for _ in range(LISTS):
+                receiver.complete_messages(receiver.receive_messages(BATCH, max_wait_time=0))
+        namespace.checkpoint()
+
+
+def after_a_kill() -> None:
+    """Journals that nobody closed."""
+    with tempfile.TemporaryDirectory() as directory:
+        reopen(Path(directory), 200_000, 100)
+        reopen(Path(directory), 50_000, 1024)
+
+
 def by_amqp() -> None:
     """Messages from and to a client behind the network."""
     with oxbus.Namespace() as namespace, serve(namespace) as server:
@@ -87,4 +121,6 @@ def by_amqp() -> None:
 if __name__ == "__main__":
     in_memory()
     on_disk()
+    by_threads_and_synced()
+    after_a_kill()
     by_amqp()

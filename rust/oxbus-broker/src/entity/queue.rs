@@ -128,7 +128,7 @@ impl Queue {
     /// told until all entities are there, for to tell may be to sort, to bury and to forward (`announce_ready`).
     pub(crate) fn restore(&self, index: usize, queues: Queues) {
         // Every send is a use, whether that was written down or not.
-        let newest = queues.main.values().map(|kept| kept.enqueued_at).max();
+        let newest = queues.main.iter().map(|(_, kept)| kept.enqueued_at).max();
         if let Some(newest) = newest {
             match self.topic() {
                 Some(topic) => topic.used_at(newest),

@@ -157,7 +157,7 @@ impl Cell {
             ..Extras::of(features, queues.seen.into_iter(), queues.states.into_iter().map(state))
         };
         let mut state = CellState::default();
-        for (counter, kept) in queues.dead_letters {
+        for (counter, kept) in queues.dead_letters.into_messages() {
             let generation = kept.generation;
             let phase = match kept.rest {
                 Rest::Deferred => Phase::Deferred,
@@ -168,12 +168,11 @@ impl Cell {
                 .insert_with(kept.into_removed(counter), phase, generation);
         }
         let mut exhausted = Vec::new();
-        let mut restored = Vec::with_capacity(queues.main.len());
-        for (counter, kept) in queues.main {
+        let restored = queues.main.into_messages().filter_map(|(counter, kept)| {
             let phase = match kept.rest {
                 Rest::Ready if kept.delivery_count >= max_delivery_count => {
                     exhausted.push(kept.into_removed(counter));
-                    continue;
+                    return None;
                 }
                 Rest::Ready => Phase::Ready,
                 Rest::Deferred => Phase::Deferred,
@@ -182,14 +181,14 @@ impl Cell {
                     Phase::Scheduled
                 }
             };
-            restored.push(Restored {
+            Some(Restored {
                 phase,
                 generation: kept.generation,
                 message: kept.into_removed(counter),
-            });
-        }
+            })
+        });
+        let main = CellStore::restore(queues.next, restored);
         let next_due = state.schedule.next_due();
-        let main = CellStore::restore(queues.next, restored.into_iter());
         let mut cell = Self::with(shard, entity, main, state, extras);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
         cell.promise = Promise::restored(queues.next);

@@ -29,6 +29,7 @@ use oxbus_store::{Record, Removed, Stored};
 use super::consumer::ConsumerRecord;
 use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
 use super::intent::Intent;
+use super::numbered::Numbered;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +54,9 @@ pub struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queues {
     /// Messages of the entity.
-    pub main: BTreeMap<Counter, Kept>,
+    pub main: Numbered<Kept>,
     /// Messages of its dead-letter queue.
-    pub dead_letters: BTreeMap<Counter, Kept>,
+    pub dead_letters: Numbered<Kept>,
     /// The number that the next message gets.
     pub next: Counter,
     /// When messages came in whose copies are to be dropped.
@@ -98,8 +99,8 @@ type Wrong = (Counter, &'static str);
 impl Default for Queues {
     fn default() -> Self {
         Self {
-            main: BTreeMap::new(),
-            dead_letters: BTreeMap::new(),
+            main: Numbered::default(),
+            dead_letters: Numbered::default(),
             next: Counter::FIRST,
             seen: BTreeMap::new(),
             attached: BTreeMap::new(),
@@ -119,7 +120,7 @@ fn see(known: &mut BTreeMap<Identity, Timestamp>, identities: &[(Timestamp, Iden
 }
 
 impl Queues {
-    fn of(&mut self, sub_queue: SubQueue) -> &mut BTreeMap<Counter, Kept> {
+    fn of(&mut self, sub_queue: SubQueue) -> &mut Numbered<Kept> {
         match sub_queue {
             SubQueue::Main => &mut self.main,
             SubQueue::DeadLetter => &mut self.dead_letters,
@@ -131,8 +132,7 @@ impl Queues {
             return Err((counter, "no message has such a number"));
         }
         // Most messages come in order, and then no number is to be looked for.
-        let is_there =
-            counter < self.next && (self.main.contains_key(&counter) || self.dead_letters.contains_key(&counter));
+        let is_there = counter < self.next && (self.main.contains(counter) || self.dead_letters.contains(counter));
         self.next = self.next.max(counter.next());
         if !is_there {
             self.of(sub_queue).insert(counter, kept());
@@ -173,7 +173,7 @@ impl Queues {
     fn hold_all(&mut self, sub_queue: SubQueue, messages: &[HandedOut]) {
         for message in messages {
             // It may be gone already: its end may stand before its hand-out.
-            if let Some(kept) = self.of(sub_queue).get_mut(&message.counter) {
+            if let Some(kept) = self.of(sub_queue).get_mut(message.counter) {
                 kept.hold(message.generation, message.count_after, message.deferred);
             }
         }
@@ -223,7 +223,7 @@ impl Queues {
                 expires_at,
                 bytes,
             } => {
-                self.main.remove(counter);
+                self.main.remove(*counter);
                 let kept = || fresh(keep(bytes), *enqueued_at, *expires_at, Rest::Ready);
                 self.insert(SubQueue::Main, *becomes, kept)
             }
@@ -239,7 +239,7 @@ impl Queues {
                 deferred,
                 bytes,
             } => {
-                if let Some(kept) = self.of(*sub_queue).get_mut(counter) {
+                if let Some(kept) = self.of(*sub_queue).get_mut(*counter) {
                     kept.hold(*generation, *delivery_count, *deferred);
                     kept.store(*generation, bytes.map(keep));
                 }
@@ -247,7 +247,7 @@ impl Queues {
             }
             Event::Remove { sub_queue, counters } => {
                 for counter in counters {
-                    self.of(*sub_queue).remove(counter);
+                    self.of(*sub_queue).remove(*counter);
                 }
                 Ok(())
             }
@@ -258,7 +258,7 @@ impl Queues {
                 delivery_count,
                 bytes,
             } => {
-                self.main.remove(counter);
+                self.main.remove(*counter);
                 // Its holds in the dead-letter queue begin anew.
                 let kept = || Kept {
                     delivery_count: *delivery_count,
@@ -284,7 +284,7 @@ impl Queues {
                     ..fresh(keep(bytes), *enqueued_at, *expires_at, *rest)
                 };
                 // The dead-letter queue was looked at last.
-                let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(counter));
+                let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(*counter));
                 self.insert(*sub_queue, *counter, kept)
             }
             other => {
@@ -418,7 +418,7 @@ impl Image {
                     pending.extend(
                         messages
                             .iter()
-                            .map(|(counter, kept)| (entity, sub_queue, *counter, kept)),
+                            .map(|(counter, kept)| (entity, sub_queue, counter, kept)),
                     );
                 }
                 // Taken from the end.

@@ -9,6 +9,7 @@ mod decode;
 mod event;
 mod image;
 mod intent;
+mod numbered;
 mod ranges;
 #[cfg(test)]
 mod tests;
@@ -19,5 +20,6 @@ pub use decode::{Events, NotAnEvent};
 pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
 pub use image::{Image, Kept, Misfit, Queues};
 pub use intent::{Intent, Target};
+pub use numbered::Numbered;
 pub use ranges::Ranges;
 pub use writer::{Journal, Order, Pending};

@@ -421,7 +421,7 @@ fn check(image: &Image, model: &Model) {
         } else {
             &queues.main
         };
-        let kept = &there[&Counter(message.number)];
+        let kept = there.get(Counter(message.number)).expect("a message");
         assert_eq!(kept.record.in_memory().expect("in memory")[..], message.bytes[..]);
         assert_eq!(
             (kept.delivery_count, kept.generation),

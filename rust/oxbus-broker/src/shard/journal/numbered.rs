@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages by their numbers, as a journal brings them: most numbers come in order, and most go.
+//!
+//! Runs of a few hundred places stand one behind the other, each in order. A number that comes last is pushed, and one that
+//! goes leaves its place empty until half of the run is; so an opening touches little memory beside the messages.
+//!
+//! Holds always
+//! - numbers rise within a run, and from run to run; no run is without a message;
+//! - `len` is the number of places that are not empty, and `gone` of a run the number of those that are.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use oxbus_model::Counter;
+
+/// Places of a run; one that took numbers out of order may have twice as many.
+const RUN: usize = 256;
+
+/// Messages by their numbers.
+#[derive(Clone)]
+pub struct Numbered<T> {
+    runs: VecDeque<Run<T>>,
+    len: usize,
+}
+
+#[derive(Clone)]
+struct Run<T> {
+    places: Vec<(Counter, Option<T>)>,
+    gone: usize,
+}
+
+impl<T> Run<T> {
+    fn first(&self) -> Counter {
+        self.places[0].0
+    }
+
+    fn last(&self) -> Counter {
+        self.places[self.places.len() - 1].0
+    }
+
+    /// Where a number is, or would be.
+    fn find(&self, counter: Counter) -> Result<usize, usize> {
+        // Without gaps the distance from the first one tells.
+        let guess = counter.0.wrapping_sub(self.first().0) as usize;
+        if self.places.get(guess).is_some_and(|place| place.0 == counter) {
+            return Ok(guess);
+        }
+        self.places.binary_search_by_key(&counter, |place| place.0)
+    }
+}
+
+impl<T> Numbered<T> {
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True without messages.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The messages in the order of their numbers.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Counter, &T)> {
+        let places = self.runs.iter().flat_map(|run| &run.places);
+        places.filter_map(|(counter, message)| Some((*counter, message.as_ref()?)))
+    }
+
+    /// Takes them all out, in the order of their numbers. The memory of a run is free when the next one begins.
+    pub fn into_messages(self) -> impl Iterator<Item = (Counter, T)> {
+        let places = self.runs.into_iter().flat_map(|run| run.places);
+        places.filter_map(|(counter, message)| Some((counter, message?)))
+    }
+
+    /// The message with a number.
+    pub fn get(&self, counter: Counter) -> Option<&T> {
+        let run = &self.runs[self.run_of(counter)?];
+        run.places[run.find(counter).ok()?].1.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, counter: Counter) -> Option<&mut T> {
+        let at = self.run_of(counter)?;
+        let run = &mut self.runs[at];
+        let place = run.find(counter).ok()?;
+        run.places[place].1.as_mut()
+    }
+
+    /// True when a message has that number.
+    pub fn contains(&self, counter: Counter) -> bool {
+        self.get(counter).is_some()
+    }
+
+    /// Puts a message in, in place of the one that has the number.
+    pub fn insert(&mut self, counter: Counter, message: T) {
+        let Some(last) = self.runs.back_mut().filter(|last| last.last() < counter) else {
+            return self.insert_between(counter, message);
+        };
+        self.len += 1;
+        if last.places.len() < RUN {
+            last.places.push((counter, Some(message)));
+        } else {
+            self.runs.push_back(Run::of(counter, message));
+        }
+    }
+
+    fn insert_between(&mut self, counter: Counter, message: T) {
+        let Some(at) = self.run_of(counter) else {
+            self.len += 1;
+            return self.runs.push_front(Run::of(counter, message));
+        };
+        let run = &mut self.runs[at];
+        match run.find(counter) {
+            Ok(place) => {
+                if run.places[place].1.replace(message).is_none() {
+                    run.gone -= 1;
+                    self.len += 1;
+                }
+            }
+            Err(place) => {
+                run.places.insert(place, (counter, Some(message)));
+                self.len += 1;
+                if run.places.len() >= RUN * 2 {
+                    self.split(at);
+                }
+            }
+        }
+    }
+
+    /// Takes the message with a number out.
+    pub fn remove(&mut self, counter: Counter) -> Option<T> {
+        let at = self.run_of(counter)?;
+        let run = &mut self.runs[at];
+        let place = run.find(counter).ok()?;
+        let message = run.places[place].1.take()?;
+        self.len -= 1;
+        run.gone += 1;
+        if run.gone == run.places.len() {
+            self.runs.remove(at);
+        } else if run.gone * 2 > run.places.len() {
+            run.places.retain(|(_, message)| message.is_some());
+            run.gone = 0;
+        }
+        Some(message)
+    }
+
+    /// The last run that begins at or before a number.
+    fn run_of(&self, counter: Counter) -> Option<usize> {
+        self.runs.partition_point(|run| run.first() <= counter).checked_sub(1)
+    }
+
+    /// Makes two runs of one, without empty places.
+    fn split(&mut self, at: usize) {
+        let run = &mut self.runs[at];
+        run.places.retain(|(_, message)| message.is_some());
+        run.gone = 0;
+        let places = run.places.split_off(run.places.len() / 2);
+        self.runs.insert(at + 1, Run { places, gone: 0 });
+    }
+}
+
+impl<T> Run<T> {
+    fn of(counter: Counter, message: T) -> Self {
+        Self {
+            places: vec![(counter, Some(message))],
+            gone: 0,
+        }
+    }
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self {
+            runs: VecDeque::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Numbered<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<T: Eq> Eq for Numbered<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for Numbered<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use oxbus_model::Counter;
+    use proptest::prelude::*;
+
+    use super::Numbered;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Next,
+        Insert(u64),
+        Remove(u64),
+        RemoveFirst,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => Just(Step::Next),
+            1 => (0..3000_u64).prop_map(Step::Insert),
+            2 => (0..3000_u64).prop_map(Step::Remove),
+            3 => Just(Step::RemoveFirst),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_an_ordered_map(steps in prop::collection::vec(step(), 0..4000)) {
+            let mut map = BTreeMap::new();
+            let mut numbered = Numbered::default();
+            for (time, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Next => {
+                        let next = Counter(map.last_key_value().map_or(1, |(last, _): (&Counter, _)| last.0 + 1));
+                        map.insert(next, time);
+                        numbered.insert(next, time);
+                    }
+                    Step::Insert(counter) => {
+                        map.insert(Counter(counter), time);
+                        numbered.insert(Counter(counter), time);
+                    }
+                    Step::Remove(counter) => {
+                        prop_assert_eq!(numbered.remove(Counter(counter)), map.remove(&Counter(counter)));
+                        prop_assert!(!numbered.contains(Counter(counter)));
+                    }
+                    Step::RemoveFirst => {
+                        if let Some((first, time)) = map.pop_first() {
+                            prop_assert_eq!(numbered.remove(first), Some(time));
+                        }
+                    }
+                }
+                prop_assert_eq!(numbered.len(), map.len());
+            }
+            prop_assert!(numbered.iter().eq(map.iter().map(|(counter, time)| (*counter, time))));
+            for counter in (0..3000).map(Counter) {
+                prop_assert_eq!(numbered.get(counter), map.get(&counter));
+                prop_assert_eq!(numbered.get_mut(counter), map.get_mut(&counter));
+            }
+            prop_assert!(numbered.into_messages().eq(map));
+        }
+    }
+}
