@@ -12,10 +12,11 @@ use crate::send::{NewId, at_row};
 /// for errors.
 pub fn load(load: &mut BulkLoad, chunk: &Columns, first: u64, new_id: NewId, keyless: PartitionId) -> Result<()> {
     let mut properties = PropertiesBuilder::default();
+    let ids = new_id(chunk.rows() as u64);
     for row in 0..chunk.rows() {
         let pushed = chunk.with_row(row, &mut properties, |fields| {
             if fields.message_id.is_none() {
-                fields.message_id = Some(MessageId::Assigned(new_id()));
+                fields.message_id = Some(MessageId::Assigned(ids.following(row as u64)));
             }
             load.push(fields, keyless)
         });

@@ -16,8 +16,8 @@ use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 
 use crate::rows::Columns;
 
-/// Makes an id that no other message has, for a row without one.
-pub type NewId = fn() -> AssignedId;
+/// Makes ids that no other message has, for rows without one: the first of as many as asked for, which follow it.
+pub type NewId = fn(u64) -> AssignedId;
 
 /// What became of the rows.
 #[derive(Debug, Default)]
@@ -106,17 +106,34 @@ impl<S: Borrow<Sender>> Outgoing<S> {
 
     /// Checks and encodes further rows.
     pub fn push(&mut self, chunk: &Columns) -> Result<()> {
-        let sender = self.sender.borrow();
+        let Self {
+            sender,
+            groups,
+            keyless,
+            next_keyless,
+            number,
+            ..
+        } = self;
+        // All at once: a count that threads share is dear.
+        let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
-            let number = self.number;
-            let (wish, route, encoded) = row_of(sender, chunk, row, &mut self.properties, self.new_id)
-                .map_err(|error| at_row(number, &error))?;
-            let (partition, keyed) = match (wish, route) {
-                (Some(partition), _) | (None, Route::Keyed(partition)) => (partition, true),
-                (None, Route::Keyless) => (in_turn(&self.keyless, &mut self.next_keyless), false),
-            };
-            self.groups[usize::from(partition.0)].push(encoded, number, keyed);
-            self.number += 1;
+            let id = ids.following(row as u64);
+            row_of(
+                (*sender).borrow(),
+                chunk,
+                row,
+                &mut self.properties,
+                id,
+                |wish, route, encoded| {
+                    let (partition, keyed) = match (wish, route) {
+                        (Some(partition), _) | (None, Route::Keyed(partition)) => (partition, true),
+                        (None, Route::Keyless) => (in_turn(keyless, next_keyless), false),
+                    };
+                    groups[usize::from(partition.0)].push(encoded, *number, keyed);
+                },
+            )
+            .map_err(|error| at_row(*number, &error))?;
+            *number += 1;
         }
         Ok(())
     }
@@ -173,18 +190,20 @@ fn in_turn(partitions: &[PartitionId], next: &mut usize) -> PartitionId {
     *partition
 }
 
-/// A row as a message: the partition that it names, where its key sends it, its bytes.
+/// A row as a message, with `id` if it has none: `take` gets the partition that it names, where its key sends it, its bytes.
+#[inline]
 pub(crate) fn row_of(
     sender: &Sender,
     chunk: &Columns,
     row: usize,
     properties: &mut PropertiesBuilder,
-    new_id: NewId,
-) -> Result<(Option<PartitionId>, Route, Row)> {
+    id: AssignedId,
+    take: impl FnOnce(Option<PartitionId>, Route, Row),
+) -> Result<()> {
     let queue = sender.queue();
     chunk.with_row(row, properties, |fields| {
         if fields.message_id.is_none() {
-            fields.message_id = Some(MessageId::Assigned(new_id()));
+            fields.message_id = Some(MessageId::Assigned(id));
         }
         let route = sender.route(fields)?;
         let wish = chunk.partition(row, queue.partitions())?;
@@ -194,7 +213,8 @@ pub(crate) fn row_of(
             );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        Ok((wish, route, Row::new(fields, queue.message_size_bytes_max())?))
+        take(wish, route, Row::new(fields, queue.message_size_bytes_max())?);
+        Ok(())
     })
 }
 

@@ -34,11 +34,13 @@ impl Putting {
     pub fn push(&mut self, chunk: &Columns) -> Result<()> {
         // Those of one partition stay in order.
         let mut rows: BTreeMap<Option<u16>, Vec<Row>> = BTreeMap::new();
+        let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
-            let number = self.number;
-            let (wish, _, encoded) = row_of(self.staging.sender(), chunk, row, &mut self.properties, self.new_id)
-                .map_err(|error| at_row(number, &error))?;
-            rows.entry(wish.map(|partition| partition.0)).or_default().push(encoded);
+            let (sender, id) = (self.staging.sender(), ids.following(row as u64));
+            row_of(sender, chunk, row, &mut self.properties, id, |wish, _, encoded| {
+                rows.entry(wish.map(|partition| partition.0)).or_default().push(encoded);
+            })
+            .map_err(|error| at_row(self.number, &error))?;
             self.number += 1;
         }
         rows.into_iter()

@@ -90,7 +90,7 @@ impl _BulkLoad {
         let mut loading = self.take()?;
         let pushed = blocking::run_for(data.py(), true, None, || {
             for chunk in &chunks {
-                oxbus_arrow::load(&mut loading.load, chunk, loading.rows, ids::next, self.keyless)?;
+                oxbus_arrow::load(&mut loading.load, chunk, loading.rows, ids::first_of, self.keyless)?;
                 loading.rows += chunk.rows() as u64;
             }
             Ok(loading)

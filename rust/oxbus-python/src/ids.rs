@@ -33,5 +33,14 @@ pub(crate) fn is_of_this_process(id: AssignedId) -> bool {
 /// An id that no other message has.
 #[inline]
 pub(crate) fn next() -> AssignedId {
-    AssignedId::new(PREFIX.load(Ordering::Relaxed), COUNT.fetch_add(1, Ordering::Relaxed))
+    first_of(1)
+}
+
+/// The first of so many ids that no other message has; the others follow it.
+#[inline]
+pub(crate) fn first_of(count: u64) -> AssignedId {
+    AssignedId::new(
+        PREFIX.load(Ordering::Relaxed),
+        COUNT.fetch_add(count, Ordering::Relaxed),
+    )
 }

@@ -88,7 +88,7 @@ impl Namespace {
             },
             rules: self::rules(rules, &[])?,
             tls,
-            new_id: ids::next,
+            new_id: ids::first_of,
         };
         let shared = self.namespace.get()?.clone();
         let server = py.detach(|| BusServer::start(shared, options)).or_raise()?;

@@ -30,6 +30,13 @@ impl AssignedId {
         Self { sender, count }
     }
 
+    /// The id that the same sender made so many later.
+    #[inline]
+    #[must_use]
+    pub fn following(self, later: u64) -> Self {
+        Self::new(self.sender, self.count.wrapping_add(later))
+    }
+
     /// The id that is written like this.
     #[inline]
     pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {

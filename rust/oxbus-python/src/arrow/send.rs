@@ -41,7 +41,7 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
     let py = data.py();
     let chunks = read(data)?;
     let sent = waiting::outside(py, || {
-        encode(Outgoing::new(sender, ids::next)?, &chunks).map(Outgoing::send)
+        encode(Outgoing::new(sender, ids::first_of)?, &chunks).map(Outgoing::send)
     });
     sent?
         .or_raise()?
@@ -71,7 +71,7 @@ fn encode<'a>(mut outgoing: Outgoing<&'a Sender>, chunks: &[Columns]) -> Result<
 pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let chunks = read(data)?;
     let staged = waiting::outside(data.py(), || {
-        let mut putting = Putting::new(stages.begin(entity, id)?, ids::next);
+        let mut putting = Putting::new(stages.begin(entity, id)?, ids::first_of);
         for chunk in &chunks {
             putting.push(chunk)?;
         }

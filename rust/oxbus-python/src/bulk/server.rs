@@ -81,7 +81,7 @@ impl BulkServer {
                 .transpose()
                 .or_raise()?,
             tls,
-            new_id: ids::next,
+            new_id: ids::first_of,
             limits,
         };
         let shared = namespace.get()?.clone();

@@ -116,7 +116,7 @@ impl Context {
     /// The same, until it is to end.
     pub(crate) fn for_tests_until(namespace: Namespace, stopped: watch::Receiver<bool>) -> Self {
         let rules = vec![crate::sas::development_rule()];
-        let new_id = || oxbus_model::message::AssignedId::new(1, 1);
+        let new_id = |_| oxbus_model::message::AssignedId::new(1, 1);
         Self::new(namespace, rules, new_id, true, stopped).expect("the development rule is one")
     }
 }

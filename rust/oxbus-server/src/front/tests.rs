@@ -34,7 +34,7 @@ impl Bench {
     fn new() -> Self {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
         let (stop, stopped) = watch::channel(false);
-        let new_id = || AssignedId::new(1, 1);
+        let new_id = |_| AssignedId::new(1, 1);
         Self {
             context: Context::new(namespace, vec![development_rule()], new_id, true, stopped).expect("a context"),
             tls: certificate::make("localhost")

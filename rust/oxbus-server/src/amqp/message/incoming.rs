@@ -47,7 +47,7 @@ pub(in crate::amqp) fn read_new<R>(
     take: impl FnOnce(&Fields<'_>) -> Result<R>,
 ) -> Result<R> {
     read(message, |fields| {
-        let message_id = fields.message_id.unwrap_or_else(|| MessageId::Assigned(new_id()));
+        let message_id = fields.message_id.unwrap_or_else(|| MessageId::Assigned(new_id(1)));
         take(&Fields {
             message_id: Some(message_id),
             ..*fields

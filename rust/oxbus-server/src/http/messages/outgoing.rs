@@ -40,7 +40,7 @@ impl Outgoing {
         }
         let message_id = match &self.message_id {
             Some(id) => MessageId::Given(id),
-            None => MessageId::Assigned(new_id()),
+            None => MessageId::Assigned(new_id(1)),
         };
         take(&Fields {
             body: Body::Data(body),
