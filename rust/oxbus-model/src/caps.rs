@@ -286,7 +286,9 @@ pub const AMQP_REQUEST_CREDIT: u32 = 100;
 /// Bytes of messages of a connection that wait to be stored, beyond which the server takes no further frame of it. Ours: as
 /// much as the unfinished deliveries of a connection may have.
 pub const AMQP_QUEUED_BYTES_MAX: usize = AMQP_PARTIAL_BYTES_MAX;
-/// Bytes that a connection reads at a time. Ours: the largest frame.
+/// Bytes that a connection has room for while little comes. Ours: some frames without a message.
+pub const AMQP_READ_BYTES_MIN: usize = 4 << 10;
+/// Bytes that a connection reads at a time while much comes. Ours: the largest frame.
 pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
 /// Calls of the broker that one connection has on threads at a time; further ones wait. Ours: a quarter of the threads.
 pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;

@@ -12,13 +12,14 @@ use bytes::{Buf, BytesMut};
 use oxbus_amqp::codec::Map;
 use oxbus_amqp::engine::{Engine, Event, Incoming, LinkId, Settings};
 use oxbus_amqp::performative::{Attach, Fault, condition};
-use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX, AMQP_READ_BYTES};
+use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::bell::Bell;
 use super::jobs::{Done, Jobs};
 use super::links::{Kind, Link};
+use super::reading::Reading;
 use super::shared::Shared;
 use super::timers::Timers;
 use super::transactions::Coordinator;
@@ -104,6 +105,7 @@ impl Connection {
         let mut stopped = self.context.stopped();
         let mut writing = BytesMut::new();
         let bell = Arc::clone(&self.bell);
+        let mut reading = Reading::new();
         loop {
             self.work();
             if writing.is_empty() {
@@ -116,7 +118,7 @@ impl Connection {
                 && self.queued_bytes < AMQP_QUEUED_BYTES_MAX
                 && (self.is_closing || !self.is_drained());
             let deadline = self.deadline();
-            self.engine.input().reserve(AMQP_READ_BYTES);
+            reading.make_room(self.engine.input());
             tokio::select! {
                 written = writes.write(&writing), if !writing.is_empty() => match written {
                     Ok(0) | Err(_) => break,
@@ -124,11 +126,14 @@ impl Connection {
                 },
                 read = reads.read_buf(self.engine.input()), if reads_on => match read {
                     Ok(0) | Err(_) => break,
-                    Ok(_) => {}
+                    Ok(count) => reading.came(count),
                 },
                 done = self.jobs.next() => self.finish(done),
                 () = bell.wait() => {}
-                () = tokio::time::sleep_until(deadline) => self.on_time(),
+                () = tokio::time::sleep_until(deadline) => {
+                    reading.rest();
+                    self.on_time();
+                }
                 () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
             }
         }
