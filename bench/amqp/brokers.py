@@ -29,13 +29,12 @@ START_SECONDS = 60
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where clients connect, and as whom; `target` is where they send, `source` where they receive."""
+    """Where clients connect, and as whom; `address` is where they send and receive."""
 
     port: int
     user: str
     password: str
-    target: str = QUEUE
-    source: str = QUEUE
+    address: str = QUEUE
 
 
 class Broker(ABC):
@@ -67,9 +66,13 @@ class Oxbus(Broker):
         queue = {"Name": QUEUE, "Properties": {"LockDuration": "PT1M"}}
         namespace = {"Name": "bench", "Queues": [queue], "Topics": []}
         config.write_text(json.dumps({"UserConfig": {"Namespaces": [namespace]}}), encoding="utf-8")
-        where = ["--memory"] if level is Level.MEMORY else ["--data", str(directory / "data")]
-        command = [sys.executable, "-m", "oxbus.cli", "serve", "--amqp-port", "0", "--json", "--config", str(config)]
-        self._process = subprocess.Popen([*command, *where], stdout=subprocess.PIPE, text=True)
+        data = str(directory / "data")
+        oxbus_command = [sys.executable, "-m", "oxbus.cli"]
+        if level is not Level.MEMORY:
+            subprocess.run([*oxbus_command, "init", data], check=True, stdout=subprocess.DEVNULL)
+        where = ["--memory"] if level is Level.MEMORY else ["--data", data]
+        command = [*oxbus_command, "serve", "--amqp-port", "0", "--json", "--config", str(config), *where]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -101,15 +104,12 @@ class RabbitMq(Broker):
             parameters = pika.ConnectionParameters(LOOPBACK, self._server.port)
             connection = until_it_answers(lambda: pika.BlockingConnection(parameters))
             kind = "quorum" if level is Level.FSYNC else "classic"
-            connection.channel().queue_declare(
-                QUEUE, durable=level is Level.FSYNC, arguments={"x-queue-type": kind}
-            )
+            connection.channel().queue_declare(QUEUE, durable=level is Level.FSYNC, arguments={"x-queue-type": kind})
             connection.close()
         except BaseException:
             self._server.stop()
             raise
-        address = f"/queues/{QUEUE}"
-        self.endpoint = Endpoint(self._server.port, "guest", "guest", address, address)
+        self.endpoint = Endpoint(self._server.port, "guest", "guest", f"/queues/{QUEUE}")
 
     def close(self) -> None:
         """Stop the node."""

@@ -44,8 +44,7 @@ def _command(endpoint: Endpoint, mode: str, options: dict[str, object]) -> list[
         "address": f"amqp://{LOOPBACK}:{endpoint.port}",
         "user": endpoint.user,
         "password": endpoint.password,
-        "target": endpoint.target,
-        "source": endpoint.source,
+        "node": endpoint.address,
         "seconds": RUN_SECONDS_MAX,
         **options,
     }
@@ -54,22 +53,23 @@ def _command(endpoint: Endpoint, mode: str, options: dict[str, object]) -> list[
 
 def run(endpoint: Endpoint, mode: str, **options: object) -> dict[str, Any]:
     """What the client found, which has checked its own answers, and the processor time it took in `client_cpu_s`."""
-    before = _children_seconds()
+    before = children_seconds()
     done = subprocess.run(_command(endpoint, mode, options), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the client failed: {done.stderr[-2000:]}")
-    return {**json.loads(done.stdout.splitlines()[-1]), "client_cpu_s": _children_seconds() - before}
+    return {**json.loads(done.stdout.splitlines()[-1]), "client_cpu_s": children_seconds() - before}
 
 
-def _children_seconds() -> float:
+def children_seconds() -> float:
+    """Processor time of all programs that this one has run to their end."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @contextmanager
-def idle(endpoint: Endpoint, count: int) -> Iterator[None]:
+def idle(endpoint: Endpoint, count: int, **options: object) -> Iterator[None]:
     """Keep so many connections open, each with a receiver that waits."""
-    command = _command(endpoint, "idle", {"count": count})
+    command = _command(endpoint, "idle", {"count": count, **options})
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -21,13 +21,13 @@ var (
 	address  = flag.String("address", "", "URL of the broker")
 	user     = flag.String("user", "", "name for SASL PLAIN")
 	password = flag.String("password", "", "password for SASL PLAIN")
-	target   = flag.String("target", "", "where to send")
-	source   = flag.String("source", "", "where to receive")
+	node     = flag.String("node", "", "where to send and receive")
 	count    = flag.Int("count", 100_000, "messages, or connections")
 	size     = flag.Int("size", 1024, "bytes of a body")
 	links    = flag.Int("links", 1, "connections that send, and as many that receive")
 	window   = flag.Int("window", 64, "sends of a link that wait for their answer, and settlements that do")
 	ahead    = flag.Int("ahead", 1000, "messages at most that were sent and have not come")
+	durable  = flag.Bool("durable", false, "ask the broker to keep messages")
 	told     = flag.Bool("told", false, "settle without waiting for the broker to confirm it")
 	credit   = flag.Int("credit", 256, "messages that the broker may send ahead to a link")
 	seconds  = flag.Int("seconds", 120, "when to give up")
@@ -59,17 +59,19 @@ func receiver(ctx context.Context) *amqp.Receiver {
 		mode = amqp.ReceiverSettleModeFirst
 	}
 	options := &amqp.ReceiverOptions{Credit: int32(*credit), SettlementMode: &mode}
-	return get(session.NewReceiver(ctx, *source, options))
+	return get(session.NewReceiver(ctx, *node, options))
 }
 
 func sender(ctx context.Context) *amqp.Sender {
 	_, session := session(ctx)
 	mode := amqp.SenderSettleModeUnsettled
-	return get(session.NewSender(ctx, *target, &amqp.SenderOptions{SettlementMode: &mode}))
+	return get(session.NewSender(ctx, *node, &amqp.SenderOptions{SettlementMode: &mode}))
 }
 
 func main() {
 	flag.Parse()
+	// A body is garbage as soon as it was sent or compared: collecting it more rarely leaves the processor to the brokers.
+	debug.SetGCPercent(800)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
 	defer cancel()
 	var found any

@@ -18,11 +18,13 @@ const headBytes = 16
 var began = time.Now()
 
 // A body says which message it is and when it was sent; the rest is the same in all.
-func body(number int, rest []byte) []byte {
+func message(number int, rest []byte) *amqp.Message {
 	body := make([]byte, headBytes, headBytes+len(rest))
 	binary.BigEndian.PutUint64(body, uint64(number))
 	binary.BigEndian.PutUint64(body[8:], uint64(time.Since(began)))
-	return append(body, rest...)
+	message := amqp.NewMessage(append(body, rest...))
+	message.Header = &amqp.MessageHeader{Durable: *durable, Priority: 4}
+	return message
 }
 
 func filler() []byte {

@@ -2,11 +2,7 @@
 
 package main
 
-import (
-	"context"
-
-	"github.com/Azure/go-amqp"
-)
+import "context"
 
 // Sends one message, waits until it is received and settled, then the next: no message waits behind another.
 func ping(ctx context.Context) times {
@@ -15,10 +11,10 @@ func ping(ctx context.Context) times {
 	tally := newTally(*count + warm)
 	for number := range *count + warm {
 		answered := make(chan error, 1)
-		go func() { answered <- sender.Send(ctx, amqp.NewMessage(body(number, tally.rest)), nil) }()
-		message := get(receiver.Receive(ctx, nil))
-		tally.take(message)
-		check(receiver.AcceptMessage(ctx, message))
+		go func() { answered <- sender.Send(ctx, message(number, tally.rest), nil) }()
+		received := get(receiver.Receive(ctx, nil))
+		tally.take(received)
+		check(receiver.AcceptMessage(ctx, received))
 		check(<-answered)
 	}
 	tally.seen, tally.took = tally.seen[warm:], tally.took[warm:]

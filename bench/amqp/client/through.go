@@ -58,8 +58,7 @@ func sendAll(ctx context.Context, sender *amqp.Sender, sent *atomic.Int64, tally
 			break
 		}
 		tally.places <- struct{}{}
-		message := amqp.NewMessage(body(number, tally.rest))
-		receipts <- get(sender.SendWithReceipt(ctx, message, nil))
+		receipts <- get(sender.SendWithReceipt(ctx, message(number, tally.rest), nil))
 	}
 	close(receipts)
 	answered.Wait()

@@ -46,7 +46,7 @@ pub(super) struct Connection {
     pub(super) dirty: Vec<LinkId>,
     /// Links with credit to which nothing could be sent, as the client reads too slowly.
     pub(super) stalled: Vec<LinkId>,
-    /// Bytes of messages that wait to be stored.
+    /// Bytes of messages that wait to be stored, and of requests that wait to be answered.
     pub(super) queued_bytes: usize,
     pub(super) started: Instant,
     /// The client has shown who it is, be it by a token.
@@ -114,9 +114,7 @@ impl Connection {
             if writing.is_empty() && self.engine.is_finished() {
                 break;
             }
-            let reads_on = self.engine.wants_input()
-                && self.queued_bytes < AMQP_QUEUED_BYTES_MAX
-                && (self.is_closing || !self.is_drained());
+            let reads_on = self.engine.wants_input() && self.takes_more() && (self.is_closing || !self.is_drained());
             let deadline = self.deadline();
             reading.make_room(self.engine.input());
             tokio::select! {
@@ -159,7 +157,7 @@ impl Connection {
                 continue;
             }
             let now = self.now();
-            if self.queued_bytes < AMQP_QUEUED_BYTES_MAX
+            if self.takes_more()
                 && let Some(event) = self.engine.next_event(now)
             {
                 self.handle(event);
@@ -179,6 +177,11 @@ impl Connection {
         }
         let now = self.now();
         self.engine.flush(now);
+    }
+
+    /// Whether what waits for calls of the broker leaves room for more.
+    fn takes_more(&self) -> bool {
+        self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.jobs.is_full()
     }
 
     /// Whether the server stops and all that came is answered.
@@ -262,7 +265,10 @@ impl Connection {
             Done::LookedForSession(link, look) => self.looked_for_session(link, look),
             Done::Settled(link, answers) => self.settled(link, answers),
             Done::Answered(answered) => self.answered(*answered),
-            Done::Coordinated(id, state) => self.engine.answer(id, state),
+            Done::Coordinated(id, state, bytes) => {
+                self.queued_bytes -= bytes;
+                self.engine.answer(id, state);
+            }
             Done::Nothing => {}
             Done::Lost => {
                 let text = "the server failed within a call; look at its error output";
