@@ -255,8 +255,8 @@ def _beside_brokers(level: str, name: str) -> tuple[Target, ...]:
     return (
         _over(BEST_BROKER, f"{_AMQP}/{level}_told", f"AMQP, {name}, 1 KiB / best other broker", 1.0, 2.0),
         Target(
-            bench_id=f"{_AMQP}/{level}_told",
-            text=f"AMQP, {name}, p99 under load / best other broker",
+            bench_id=f"amqp_paced/1KiB/{level}",
+            text=f"AMQP, {name}, p99 at an even pace / best other broker",
             wanted=1.0,
             peer=BEST_BROKER,
             at_least=False,

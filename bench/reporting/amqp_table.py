@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reporting.loaded import Row, Run
 
 CYCLE = "amqp_cycle/1KiB/{}_{}"
+PACED = "amqp_paced/1KiB/{}"
 PING = "amqp_ping/1KiB/{}"
 IDLE = "amqp_idle/0B/1000_connections"
 START = "amqp_start/0B/serve"
@@ -24,18 +25,20 @@ CLIENTS = {"proton": "python-qpid-proton", "azure": "azure-servicebus"}
 def beside_brokers(run: Run, level: str) -> list[str]:
     """Everyone at a level, with the compiled client."""
     told, confirmed = (_rows(run, CYCLE.format(level, how)) for how in ("told", "confirmed"))
-    pinged, idle = _rows(run, PING.format(level)), _rows(run, IDLE)
+    paced, pinged, idle = (_rows(run, bench_id.format(level)) for bench_id in (PACED, PING, IDLE))
     lines = []
     for name, row in told.items():
         waited = confirmed.get(name)
-        ping = pinged[name]
         lines.append(
             [
                 name,
                 short(row[RATE]),
                 short(waited[RATE]) if waited else "cannot",
                 f"{row['latency_us_p50'] / 1e3:.1f} / {row['latency_us_p99'] / 1e3:.1f}",
-                f"{short(ping['latency_us_p50'])} / {short(ping['latency_us_p99'])}",
+                *(
+                    f"{short(it[name]['latency_us_p50'])} / {short(it[name]['latency_us_p99'])}"
+                    for it in (paced, pinged)
+                ),
                 f"{row['server_us_per_message']:.0f}",
                 *([f"{idle[name]['resident_mib']:.0f} MiB"] if name in idle else []),
             ]
@@ -44,7 +47,8 @@ def beside_brokers(run: Run, level: str) -> list[str]:
         "1 KiB, a Go client",
         "msg/s",
         "settlements confirmed",
-        "p50 / p99 under that load, ms",
+        "p50 / p99 at that rate, ms",
+        "p50 / p99 at an even pace, µs",
         "p50 / p99 one at a time, µs",
         "processor of the server, µs per message",
         *(["1,000 idle connections"] if idle else []),

@@ -27,6 +27,7 @@ var (
 	links    = flag.Int("links", 1, "connections that send, and as many that receive")
 	window   = flag.Int("window", 64, "sends of a link that wait for their answer, and settlements that do")
 	ahead    = flag.Int("ahead", 1000, "messages at most that were sent and have not come")
+	rate     = flag.Int("rate", 0, "messages per second of a link that sends; 0: as many as it can")
 	durable  = flag.Bool("durable", false, "ask the broker to keep messages")
 	told     = flag.Bool("told", false, "settle without waiting for the broker to confirm it")
 	credit   = flag.Int("credit", 256, "messages that the broker may send ahead to a link")

@@ -52,11 +52,13 @@ func sendAll(ctx context.Context, sender *amqp.Sender, sent *atomic.Int64, tally
 			}
 		}
 	})
+	pace := newPace(*rate)
 	for {
 		number := int(sent.Add(1)) - 1
 		if number >= *count {
 			break
 		}
+		pace.wait()
 		tally.places <- struct{}{}
 		receipts <- get(sender.SendWithReceipt(ctx, message(number, tally.rest), nil))
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What must hold whatever a client writes to a port: the server answers in HTTP or hangs up, and goes on.
 
-use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use oxbus_broker::{Namespace, NamespaceOptions};
@@ -25,9 +25,8 @@ struct Target {
     left: u32,
 }
 
-thread_local! {
-    static TARGET: RefCell<Option<Target>> = const { RefCell::new(None) };
-}
+/// Never dropped: a server ends on a thread that still lives.
+static TARGET: Mutex<Option<Target>> = Mutex::new(None);
 
 fn start() -> Target {
     let namespace = Namespace::open(NamespaceOptions::default()).expect("memory");
@@ -47,21 +46,25 @@ fn start() -> Target {
     }
 }
 
+/// Where a server listens that has not had too many requests.
+fn port() -> u16 {
+    let mut target = TARGET.lock().expect("nobody panics with it");
+    let target = target.get_or_insert_with(start);
+    if target.left == 0 {
+        target.server.close();
+        *target = start();
+    }
+    target.left -= 1;
+    target.server.ports().first()
+}
+
 /// A request, known by a token if the first byte is even. A panic within the server ends the fuzzer by its hook; here it shows
 /// as a server that does not answer any more.
 pub fn http(input: &[u8]) {
     let Some((choice, input)) = input.split_first() else {
         return;
     };
-    let port = TARGET.with_borrow_mut(|target| {
-        let target = target.get_or_insert_with(start);
-        if target.left == 0 {
-            target.server.close();
-            *target = start();
-        }
-        target.left -= 1;
-        target.server.ports().first()
-    });
+    let port = port();
     let answer = ask(port, &request(choice % 2 == 0, input));
     // What is no HTTP begins as AMQP or as TLS does.
     if !input.starts_with(b"AMQP") && input.first() != Some(&0x16) {
