@@ -173,6 +173,12 @@ bench-peers: setup dev ## Measure ours and every peer side by side, in memory an
 	$(BIN)/python bench/compare.py $(if $(CASE),--only "$(CASE)")
 	$(BIN)/python bench/report.py
 
+.PHONY: bench-amqp
+bench-amqp: setup dev ## Measure `oxbus serve` beside other AMQP 1.0 brokers with the same client (CASE=rabbit), then draw the report
+	-$(UV_SYNC) --no-default-groups --group peers
+	$(BIN)/python bench/compare_amqp.py $(if $(CASE),--only "$(CASE)")
+	$(BIN)/python bench/report.py
+
 .PHONY: bench-durable
 bench-durable: setup dev ## Measure queues on disk in one run: ours, four peers, the disk (CASE=redis), then draw the report
 	$(BIN)/python bench/run.py --case durable --rounds 3 $(if $(CASE),--contender "$(CASE)")
@@ -205,8 +211,8 @@ asan: ## Run the store's tests under AddressSanitizer (needs the nightly toolcha
 		--target $(HOST_TARGET) --target-dir $(TARGET)/asan
 
 .PHONY: fuzz
-fuzz: $(TARGET)/tools/bin/cargo-fuzz ## Fuzz recovery, rules and AMQP (FUZZ_SECONDS=60 each, FUZZ_TARGET=...; needs the nightly toolchain)
-	@for target in $(or $(FUZZ_TARGET),recover catalog rules amqp_codec amqp_engine); do \
+fuzz: $(TARGET)/tools/bin/cargo-fuzz ## Fuzz recovery, rules, AMQP and HTTP (FUZZ_SECONDS=60 each, FUZZ_TARGET=...; needs the nightly toolchain)
+	@for target in $(or $(FUZZ_TARGET),recover catalog rules amqp_codec amqp_engine http); do \
 		PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir fuzz \
 			--target-dir $(abspath $(TARGET))/fuzz $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096; \
 	done

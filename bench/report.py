@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reporting import plots, tables
+from reporting import amqp_table, plots, tables
 from reporting.loaded import newest_with
 from reporting.style import FOLDER
 
@@ -52,6 +52,7 @@ def main() -> int:
             missing.append(f"peers at the level {level}")
         else:
             parts |= _peers(level, run)
+    parts |= _amqp(missing)
     if run := newest_with("durable", "send/"):
         parts["durable"] = tables.durable(run)
     page = PAGE.read_text(encoding="utf-8")
@@ -63,6 +64,19 @@ def main() -> int:
     for name in missing:
         print(f"no result yet for {name}: see bench/README.md")
     return 0
+
+
+def _amqp(missing: list[str]) -> dict[str, list[str]]:
+    parts: dict[str, list[str]] = {}
+    for level in ("memory", "fsync"):
+        run = newest_with("amqp", f"amqp_ping/1KiB/{level}")
+        if run is None:
+            missing.append(f"AMQP brokers at the level {level}")
+            continue
+        parts[f"amqp-{level}"] = amqp_table.beside_brokers(run, level)
+        if level == "memory":
+            parts["amqp-clients"] = amqp_table.clients_in_python(run)
+    return parts
 
 
 def _peers(level: str, run: Run) -> dict[str, list[str]]:

@@ -35,7 +35,7 @@ def begin() -> Beginning:
 
 
 def save(kind: str, began: Beginning, rounds: int, record: Record, **more: object) -> Path:
-    """Write a result file; `kind` is what the report looks for: `memory`, `durable` or `peers`."""
+    """Write a result file; `kind` is what the report looks for: `memory`, `durable`, `peers` or `amqp`."""
     now = datetime.now(tz=UTC)
     document = {
         "kind": kind,

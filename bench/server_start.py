@@ -33,10 +33,16 @@ def one_start() -> tuple[float, float]:
     return (ready - began) * 1e3, (answered - began) * 1e3
 
 
+def starts(count: int = STARTS) -> tuple[list[float], list[float]]:
+    """Milliseconds of so many starts, until ready and until answered; the first one of all is not counted."""
+    one_start()
+    ready, answered = zip(*(one_start() for _ in range(count)), strict=True)
+    return list(ready), list(answered)
+
+
 def main() -> None:
     """Print medians and the slowest."""
-    one_start()
-    ready, answered = zip(*(one_start() for _ in range(STARTS)), strict=True)
+    ready, answered = starts()
     for name, times in (("ready", ready), ("answered", answered)):
         print(f"{name}: median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms of {STARTS} starts")
 

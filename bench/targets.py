@@ -245,3 +245,62 @@ PEER_TARGETS = (
     _over("LMDB, by hand, os", f"{_CYCLE}/1KiB/memory_batch_100", "in memory, cycle by 100, 1 KiB / LMDB", 5.0),
 )
 """Judged in a run with the peers."""
+
+BEST_BROKER = "best other broker"
+_AMQP = "amqp_cycle/1KiB"
+
+
+def _beside_brokers(level: str, name: str) -> tuple[Target, ...]:
+    """Throughput, and how long the slowest hundredth takes, beside the best of the others at the same durability."""
+    return (
+        _over(BEST_BROKER, f"{_AMQP}/{level}_told", f"AMQP, {name}, 1 KiB / best other broker", 1.0, 2.0),
+        Target(
+            bench_id=f"amqp_paced/1KiB/{level}",
+            text=f"AMQP, {name}, p99 at an even pace / best other broker",
+            wanted=1.0,
+            peer=BEST_BROKER,
+            at_least=False,
+            figure="latency_us_p99",
+        ),
+        Target(
+            bench_id=f"amqp_ping/1KiB/{level}",
+            text=f"AMQP, {name}, p99 of one at a time / best other broker",
+            wanted=1.0,
+            peer=BEST_BROKER,
+            at_least=False,
+            figure="latency_us_p99",
+        ),
+    )
+
+
+AMQP_TARGETS = (
+    _rate(f"{_AMQP}/memory_confirmed", "AMQP, compiled client, 1 KiB, settlements confirmed, msg/s", 5.0e4),
+    *_beside_brokers("memory", "in memory"),
+    *_beside_brokers("fsync", "fsync"),
+    _alone(
+        "amqp_ping/1KiB/memory",
+        "AMQP, p50 from a send until it is received, in memory, µs",
+        300,
+        "latency_us_p50",
+        at_least=False,
+    ),
+    _alone(
+        "amqp_idle/0B/1000_connections",
+        "AMQP, 1,000 idle connections with a receiver each, MiB",
+        100,
+        "resident_mib",
+        at_least=False,
+    ),
+    *(
+        _alone(
+            f"{_AMQP}/memory_{client}",
+            f"AMQP, the server's share of the processor time with {name}",
+            0.25,
+            "server_share",
+            at_least=False,
+        )
+        for client, name in (("proton", "python-qpid-proton"), ("azure", "azure-servicebus"))
+    ),
+    _alone("amqp_start/0B/serve", "`oxbus serve` is ready after, ms", 300, "ready_ms", at_least=False),
+)
+"""What the server is judged by, beside other brokers that speak AMQP 1.0."""

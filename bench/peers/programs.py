@@ -2,7 +2,7 @@
 """The servers of the peers: the installed one, else one fetched into this project's own cache.
 
 Nothing is installed system-wide. Redis and RabbitMQ come out of Debian's packages, NATS is built by Go's own
-installer, Kafka's archives are fetched by Maven.
+installer, the archives of Kafka and Artemis are fetched by Maven.
 What cannot be had is an `UnavailableError` with the reason.
 """
 
@@ -16,23 +16,27 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from peers import debian
 from peers.contract import UnavailableError
+from peers.fetching import CACHE, fetch
 
-CACHE = Path(__file__).parents[1] / ".cache" / "programs"
-FETCH_SECONDS = 1200
 NATS_MODULE = "github.com/nats-io/nats-server/v2@latest"
 KAFKA_VERSION = "4.2.0"
+ARTEMIS_VERSION = "2.56.0"
+RABBITMQ_RELEASE = "trixie"
 RABBITMQ_PACKAGES = (
     "rabbitmq-server",
     "erlang-base",
     *(
         f"erlang-{part}"
         for part in (
-            *("asn1", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
-            *("runtime-tools", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
+            *("asn1", "crypto", "eldap", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
+            *("runtime-tools", "ssl", "syntax-tools", "tools", "xmerl"),
         )
     ),
+    *("libc6", "libcap2", "libgcc-s1", "libssl3t64", "libstdc++6", "libsystemd0", "libtinfo6", "libzstd1", "zlib1g"),
 )
+"""RabbitMQ 4, the first with AMQP 1.0 of its own, and Erlang, with all that they link."""
 VALGRIND_PACKAGES = ("valgrind",)
 REDIS_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")
 
@@ -64,7 +68,7 @@ def redis_server() -> Program:
     root = CACHE / "redis"
     file = root / "usr" / "bin" / "redis-server"
     if not file.exists():
-        _unpack_debian(root, REDIS_PACKAGES)
+        debian.unpack(root, REDIS_PACKAGES)
     libraries = ":".join(str(folder) for folder in sorted((root / "usr" / "lib").glob("*-linux-*")))
     return _program(file, {**os.environ, "LD_LIBRARY_PATH": libraries}, r"v=([\d.]+)")
 
@@ -76,7 +80,7 @@ def valgrind() -> Program:
         return _program(Path(installed), dict(os.environ), r"-([\d.]+)")
     root = CACHE / "valgrind"
     if not (root / "usr" / "bin").exists():
-        _unpack_debian(root, VALGRIND_PACKAGES)
+        debian.unpack(root, VALGRIND_PACKAGES)
     environment = {**os.environ, "VALGRIND_LIB": str(root / "usr" / "libexec" / "valgrind")}
     return _program(root / "usr" / "bin" / "valgrind", environment, r"-([\d.]+)")
 
@@ -92,17 +96,23 @@ def nats_server() -> Program:
         if not shutil.which("go"):
             raise UnavailableError("no nats-server on PATH, and no go to build it with")
         root.mkdir(parents=True, exist_ok=True)
-        _fetch(["go", "install", NATS_MODULE], root, GOBIN=str(root))
+        fetch(["go", "install", NATS_MODULE], root, GOBIN=str(root))
     return _program(file, dict(os.environ), r"v([\d.]+)")
 
 
 @cache
 def rabbitmq_server() -> Program:
-    """Return the start script of RabbitMQ, unpacked with its Erlang from the Debian packages."""
-    root = CACHE / "rabbitmq"
-    if not (root / "usr" / "lib" / "rabbitmq").exists():
-        _unpack_debian(root, RABBITMQ_PACKAGES)
+    """Return the start script of RabbitMQ, unpacked with its Erlang from the packages of a newer Debian."""
+    root = CACHE / f"rabbitmq-{RABBITMQ_RELEASE}"
     erlang = root / "usr" / "lib" / "erlang"
+    if not (root / "ready").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        debian.unpack(root, RABBITMQ_PACKAGES, RABBITMQ_RELEASE)
+        (programs,) = erlang.glob("erts-*/bin")
+        (programs / "dyn_erl").unlink(missing_ok=True)  # it would look for the others beside the C library
+        for folder in (programs, *erlang.glob("lib/*/priv/bin")):
+            debian.run_by_own_library(root, folder)
+        (root / "ready").touch()
     (programs,) = erlang.glob("erts-*/bin")
     (home,) = (root / "usr" / "lib" / "rabbitmq" / "lib").glob("rabbitmq_server-*")
     # The packaged `erl` believes it is installed: this one knows where it is.
@@ -113,6 +123,26 @@ def rabbitmq_server() -> Program:
     (moved / "erl").chmod(0o755)
     environment = {**os.environ, "PATH": f"{moved}:{programs}:{os.environ['PATH']}"}
     return Program(home / "sbin" / "rabbitmq-server", environment, home.name.rpartition("-")[2])
+
+
+@cache
+def artemis() -> Program:
+    """Return the script of ActiveMQ Artemis, whose archive Maven fetches."""
+    java, maven = shutil.which("java"), shutil.which("mvn")
+    if java is None:
+        raise UnavailableError("no java on PATH")
+    root = CACHE / "artemis"
+    file = root / f"apache-artemis-{ARTEMIS_VERSION}" / "bin" / "artemis"
+    if not file.exists():
+        if maven is None:
+            raise UnavailableError("no mvn on PATH to fetch Artemis with")
+        root.mkdir(parents=True, exist_ok=True)
+        artifact = f"org.apache.artemis:apache-artemis:{ARTEMIS_VERSION}:tar.gz:bin"
+        fetch([maven, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={root}"], root)
+        (archive,) = root.glob("*.tar.gz")
+        shutil.unpack_archive(archive, root, filter="data")
+        archive.unlink()
+    return Program(file, dict(os.environ), ARTEMIS_VERSION)
 
 
 @cache
@@ -128,7 +158,7 @@ def kafka_server() -> Program:
             raise UnavailableError("no mvn on PATH to fetch Kafka with")
         root.mkdir(parents=True, exist_ok=True)
         (root / "pom.xml").write_text(_KAFKA_POM, encoding="utf-8")
-        _fetch([maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"], root)
+        fetch([maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"], root)
     class_path = ":".join(str(file) for file in sorted(libraries.glob("*.jar")))
     return Program(Path(java), {**os.environ, "CLASSPATH": class_path}, KAFKA_VERSION)
 
@@ -139,32 +169,3 @@ _KAFKA_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
 </dependency></dependencies></project>
 """
-
-
-def _unpack_debian(root: Path, packages: tuple[str, ...]) -> None:
-    """Download Debian packages and unpack them below `root`, without installing them."""
-    if not (shutil.which("apt-get") and shutil.which("dpkg")):
-        raise UnavailableError("no apt-get and dpkg to fetch it with")
-    root.mkdir(parents=True, exist_ok=True)
-    _fetch(["apt-get", "download", *packages], root)
-    for package in sorted(root.glob("*.deb")):
-        _fetch(["dpkg", "-x", str(package), str(root)], root)
-        package.unlink()
-
-
-def _fetch(command: list[str], folder: Path, **environment: str) -> None:
-    print(f"fetching a peer: {' '.join(command)}", flush=True)
-    try:
-        subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **environment},
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=FETCH_SECONDS,
-        )
-    except subprocess.CalledProcessError as error:
-        raise UnavailableError(f"{command[0]} failed: {error.stderr.strip()[-300:]}") from error
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"{command[0]} took longer than {FETCH_SECONDS} s") from error

@@ -13,15 +13,14 @@ write, answered by nothing: AMQP 0-9-1 does not confirm them.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
 import pika
 
-from peers import programs
-from peers.contract import BenchQueue, Delivery, Level, PerThread, UnavailableError
-from peers.server import LOOPBACK, Server, free_port
+from peers.contract import BenchQueue, Delivery, Level, PerThread
+from peers.rabbit_server import RabbitServer, until_it_answers
+from peers.server import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 QUEUE = "bench"
 PREFETCH = 200
-START_SECONDS = 60
-CONNECT_SECONDS = 30
 PERSISTENT, TRANSIENT = 2, 1
 
 
@@ -113,41 +110,10 @@ class RabbitMq(BenchQueue):
     count_for_memory = 200_000
 
     def __init__(self, directory: Path, level: Level) -> None:
-        program = programs.rabbitmq_server()
-        self.version = program.version
-        port, mapper_port, peer_port = free_port(), free_port(), free_port()
-        environment = {
-            **program.environment,
-            "HOME": str(directory),
-            "ERL_EPMD_PORT": str(mapper_port),
-            "ERL_EPMD_ADDRESS": LOOPBACK,
-            "RABBITMQ_ALLOW_INPUT": "1",  # the script becomes the server instead of waiting for it
-            "RABBITMQ_NODENAME": f"bench{port}@localhost",
-            "RABBITMQ_NODE_PORT": str(port),
-            "RABBITMQ_NODE_IP_ADDRESS": LOOPBACK,
-            "RABBITMQ_DIST_PORT": str(peer_port),
-            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
-            "RABBITMQ_LOG_BASE": str(directory / "log"),
-            "RABBITMQ_LOGS": "-",
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "plugins"),
-            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq"),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput -kernel inet_dist_use_interface {127,0,0,1}",
-        }
-        # A durable queue finds its node again only under the name it had.
-        name_file = directory / "node"
-        if name_file.exists():
-            environment["RABBITMQ_NODENAME"] = name_file.read_text(encoding="ascii")
-        name_file.write_text(environment["RABBITMQ_NODENAME"], encoding="ascii")
-        mapper = ["epmd", "-port", str(mapper_port), "-address", LOOPBACK]
-        self._mapper = subprocess.Popen(mapper, env=environment, stdin=subprocess.DEVNULL)
-        try:
-            moved = programs.Program(program.file, environment, program.version)
-            self._server = Server(moved, [], directory, port, START_SECONDS)
-        except BaseException:
-            self._stop_mapper()
-            raise
+        self._server = RabbitServer(directory)
+        self.version, port = self._server.version, self._server.port
         mode = PERSISTENT if level is Level.FSYNC else TRANSIENT
-        self._connections = PerThread(lambda: _connect(port, mode), _Connection.close)
+        self._connections = PerThread(lambda: until_it_answers(lambda: _Connection(port, mode)), _Connection.close)
         quorum = {"x-queue-type": "quorum"} if level is Level.FSYNC else {}
         self._connections.get().declare(quorum, durable=level is Level.FSYNC)
 
@@ -184,22 +150,6 @@ class RabbitMq(BenchQueue):
         return self._server.pid
 
     def close(self) -> None:
-        """Close the connections, stop the server and its port mapper."""
+        """Close the connections, stop the server."""
         self._connections.close()
         self._server.stop()
-        self._stop_mapper()
-
-    def _stop_mapper(self) -> None:
-        self._mapper.terminate()
-        self._mapper.wait()
-
-
-def _connect(port: int, mode: int) -> _Connection:
-    until = time.monotonic() + CONNECT_SECONDS
-    while True:
-        try:
-            return _Connection(port, mode)
-        except pika.exceptions.AMQPError as error:
-            if time.monotonic() > until:
-                raise UnavailableError(f"RabbitMQ accepts no connection: {error!r}") from error
-            time.sleep(0.1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from targets import (
+    AMQP_TARGETS,
     CEILING,
     DISK_MEMORY_TARGET,
     DURABLE_ALONE_TARGETS,
@@ -36,6 +37,7 @@ KNOWN = {
         DURABLE_TARGETS,
         DURABLE_ALONE_TARGETS,
         PEER_TARGETS,
+        AMQP_TARGETS,
         (PACE_TARGET, DISK_MEMORY_TARGET, TWO_THREADS_TARGET, OS_SHARE_TARGET),
     )
     for target in group
@@ -44,7 +46,7 @@ ELSEWHERE = (
     ("the lock-free store / its mutex twin, threads on one partition and alone", "`make bench-store` (Rust)"),
     ("two threads on different partitions / one, in Rust", "`make bench-store` (Rust)"),
     ("throughput over 1 to 16 shards whose commits take 5 ms", "`make bench-store` (Rust)"),
-    ("network server beside beanstalkd and Redis", "no bench of the AMQP server yet"),
+    ("network server beside beanstalkd and Redis", "no bench: they speak no AMQP 1.0"),
 )
 """Targets that these programs cannot measure, and where their figures come from."""
 
@@ -74,7 +76,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def targets() -> list[str]:
     """Each target with the newest figure, whichever run it comes from."""
     newest: dict[str, tuple[Row, Run]] = {}
-    for kind in ("memory", "durable", "peers"):
+    for kind in ("memory", "durable", "peers", "amqp"):
         for run in runs(kind):
             for row in filter(_known, run.judged):
                 newest.setdefault(row["target"], (row, run))

@@ -9,16 +9,20 @@ import pytest
 import sdk_programs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from oxbus.management import ServiceBusAdministrationClient
     from oxbus.server import Server
 
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_the_go_sdk_works(server: Server, inside: ServiceBusAdministrationClient) -> None:
-    """Messages, settlement, deferral, schedules, sessions and topics work from Go."""
+def test_the_go_sdk_works(server: Server, inside: ServiceBusAdministrationClient, certificate: Path) -> None:
+    """Messages, settlement, deferral, schedules, sessions, topics and administration work from Go."""
     go = sdk_programs.need("go")
     sdk_programs.make_entities(inside)
     with sdk_programs.copy_of("go") as place:
         sdk_programs.run(go, "build", "-o", "suite", ".", cwd=place)
-        sdk_programs.run(place / "suite", cwd=place, OXBUS_CONNECTION_STRING=server.connection_string)
+        sdk_programs.run(
+            place / "suite", cwd=place, OXBUS_CONNECTION_STRING=server.connection_string, SSL_CERT_FILE=str(certificate)
+        )

@@ -11,8 +11,12 @@ import sdk_programs
 from oxbus.server import serve
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from oxbus import Namespace
     from oxbus.management import ServiceBusAdministrationClient
+
+STORE_PASSWORD = "of no use"  # noqa: S105 -- there is nothing secret in it
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -23,18 +27,26 @@ def address() -> str:
     return f"127.{1 + number // 62_500 % 250}.{number // 250 % 250}.{1 + number % 250}"
 
 
-def test_the_java_sdk_works(bus: Namespace, inside: ServiceBusAdministrationClient) -> None:
-    """Messages, settlement, deferral, schedules, sessions, rules and transactions work from Java."""
-    mvn, java, javac = (sdk_programs.need(name) for name in ("mvn", "java", "javac"))
+def test_the_java_sdk_works(bus: Namespace, inside: ServiceBusAdministrationClient, tmp_path: Path) -> None:
+    """Messages, settlement, deferral, schedules, sessions, rules, transactions and administration work from Java."""
+    mvn, java, javac, keytool = (sdk_programs.need(name) for name in ("mvn", "java", "javac", "keytool"))
     sdk_programs.make_entities(inside)
-    with sdk_programs.copy_of("java") as place, serve(bus, host=address(), amqp_port=5672) as server:
+    issuer, trusted = tmp_path / "issuer.pem", tmp_path / "trusted.p12"
+    with (
+        sdk_programs.copy_of("java") as place,
+        serve(bus, host=address(), amqp_port=5672, certificate_out=issuer) as server,
+    ):
         pom = (place / "pom.xml").read_text()
         installed = place / "installed.xml"
         if not installed.exists() or installed.read_text() != pom:
             options = ("-q", "-B", "-DoutputDirectory=lib", "-DincludeScope=runtime")
             sdk_programs.run(mvn, *options, "dependency:copy-dependencies", cwd=place)
             installed.write_text(pom)
-        sdk_programs.run(javac, "-cp", "lib/*", "-d", "classes", "Suite.java", cwd=place)
+        store = ("-keystore", trusted, "-storetype", "PKCS12", "-storepass", STORE_PASSWORD)
+        sdk_programs.run(keytool, "-importcert", "-noprompt", "-alias", "oxbus", "-file", issuer, *store, cwd=place)
+        sdk_programs.run(javac, "-cp", "lib/*", "-d", "classes", "Suite.java", "Administration.java", cwd=place)
+        trust = (f"-Djavax.net.ssl.trustStore={trusted}", f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}")
+        connection_string = server.connection_string
         sdk_programs.run(
-            java, "-cp", "lib/*:classes", "Suite", cwd=place, OXBUS_CONNECTION_STRING=server.connection_string
+            java, *trust, "-cp", "lib/*:classes", "Suite", cwd=place, OXBUS_CONNECTION_STRING=connection_string
         )

@@ -295,6 +295,7 @@ def test_subscription_and_dead_letters_are_received_like_a_queue(
         ("POST", "/orders/messages", {"BrokerProperties": json.dumps({"MessageId": "x" * 129})}, 400, 40000),
         ("POST", "/orders/messages/head?timeout=-1", {}, 400, 40000),
         ("POST", "/orders/messages/head?timeout=soon", {}, 400, 40000),
+        ("POST", "/orders/messages/head?timeout=3601", {}, 400, 40000),  # HTTP_WAIT_SECONDS_MAX
         ("POST", "/orders/messages?api-version=new", {}, 400, 40000),
         ("DELETE", f"/orders/messages/1/{NOTHING}", {}, 404, 40400),
     ],
@@ -349,7 +350,7 @@ def test_older_editions_need_the_version(open_namespace: Callable[..., Namespace
 
 @pytest.mark.parametrize(("tier", "limit"), [("standard", 256 << 10), ("premium", 1 << 20)])
 def test_size_is_bounded_by_the_tier(open_namespace: Callable[..., Namespace], tier: str, limit: int) -> None:
-    """B-454, B-055: 256 KB on Standard, 1 MB on Premium; 403 beyond it."""
+    """B-454, B-055: 256 KB on Standard, 1 MB on Premium (HTTP_MESSAGE_BYTES_MAX_PREMIUM); 403 beyond it."""
     namespace = open_namespace(tier=tier)
     from oxbus.management import ServiceBusAdministrationClient  # noqa: PLC0415 -- as the other fixture does
 

@@ -129,6 +129,26 @@ fn descriptors_are_read_in_every_form() {
 }
 
 #[test]
+fn delivery_annotations_may_be_last() {
+    // azure-servicebus writes those of an annotated message behind everything; a server refused it as out of order.
+    let scan = |bytes: &'static [u8]| Sections::scan(&Bytes::from_static(bytes));
+    let sections = scan(b"\0\x53\x70\x45\0\x53\x75\xa0\x00\0\x53\x71\xc1\x01\0").expect("a message");
+    assert_eq!(sections.delivery_annotations, 9..15);
+    assert_eq!(sections.bare(), 4..9);
+    let refused = |section| Err(DecodeError::SectionOrder(section));
+    let twice = b"\0\x53\x71\xc1\x01\0\0\x53\x75\xa0\x00\0\x53\x71\xc1\x01\0";
+    assert_eq!(scan(twice), refused(0x71));
+    assert_eq!(
+        scan(b"\0\x53\x75\xa0\x00\0\x53\x71\xc1\x01\0\0\x53\x71\xc1\x01\0"),
+        refused(0x71)
+    );
+    assert_eq!(
+        scan(b"\0\x53\x75\xa0\x00\0\x53\x71\xc1\x01\0\0\x53\x75\xa0\x00"),
+        refused(0x75)
+    );
+}
+
+#[test]
 fn messages_that_cannot_be_are_errors() {
     let scan = |bytes: &'static [u8]| Sections::scan(&Bytes::from_static(bytes));
     assert_eq!(

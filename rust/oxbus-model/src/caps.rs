@@ -283,13 +283,18 @@ pub const AMQP_BATCH_DELETE_MAX: usize = 4_000;
 pub const AMQP_LINK_CREDIT: u32 = 1_000;
 /// Requests that a client may send on a link before the first is taken up. Ours.
 pub const AMQP_REQUEST_CREDIT: u32 = 100;
-/// Bytes of messages of a connection that wait to be stored, beyond which the server takes no further frame of it. Ours: as
-/// much as the unfinished deliveries of a connection may have.
+/// Bytes of messages of a connection that wait to be stored, and of requests that wait to be answered, beyond which the server
+/// takes no further frame of it. Ours: as much as the unfinished deliveries of a connection may have.
 pub const AMQP_QUEUED_BYTES_MAX: usize = AMQP_PARTIAL_BYTES_MAX;
-/// Bytes that a connection reads at a time. Ours: the largest frame.
+/// Bytes that a connection has room for while little comes. Ours: some frames without a message.
+pub const AMQP_READ_BYTES_MIN: usize = 4 << 10;
+/// Bytes that a connection reads at a time while much comes. Ours: the largest frame.
 pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
 /// Calls of the broker that one connection has on threads at a time; further ones wait. Ours: a quarter of the threads.
 pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
+/// Calls of one connection that wait for a thread, beyond which the server takes no further frame of it. Ours: as many as it
+/// may have links, each of which has one call of a sort.
+pub const AMQP_JOBS_WAITING_MAX: usize = AMQP_LINKS_MAX;
 /// Messages that a link takes from its entity at a time. Ours: then it is the turn of other links of the connection.
 pub const AMQP_LOOK_MESSAGES: usize = 128;
 /// Scopes for which a connection may have tokens. Ours: one for each of the links it may use at once.

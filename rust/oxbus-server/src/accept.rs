@@ -84,7 +84,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_comes_when_all_places_are_taken_waits_for_one() {
-        // B-044: a flood of connections takes no more than the places that there are.
+        // B-044, SERVER_CONNECTIONS_MAX: a flood of connections takes no more than the places that there are.
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);

@@ -202,6 +202,7 @@ func main() {
 		schedules(client, kind+"-orders")
 		sessions(client, kind+"-sessions")
 		topics(client, kind+"-news")
+		administration(kind)
 		nowhere := get(client.NewReceiverForSubscription(kind+"-news", "nobody", nil))
 		_, err := nowhere.ReceiveMessages(ctx, 1, nil)
 		hasCondition(err, "amqp:not-found")

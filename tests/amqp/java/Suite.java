@@ -288,6 +288,7 @@ final class Suite {
             if (kind.equals("partitioned")) {
                 suite.refusedTransactions();
             }
+            new Administration(kind).run();
             System.out.println(kind + " ok");
         }
         System.exit(0);

@@ -26,6 +26,9 @@ pub mod section {
     pub const FOOTER: u8 = 0x78;
 }
 
+/// In the place of a descriptor: above all of them.
+const NOTHING_FOLLOWS: u8 = u8::MAX;
+
 /// What the body of a message is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyKind {
@@ -45,7 +48,7 @@ pub enum BodyKind {
 pub struct Sections {
     /// Durable, priority, time to live, delivery count.
     pub header: Range<usize>,
-    /// For the next receiver only.
+    /// For the next receiver only. They come second, or last, as the SDK of Python writes them.
     pub delivery_annotations: Range<usize>,
     /// For brokers on the way.
     pub message_annotations: Range<usize>,
@@ -65,6 +68,8 @@ pub struct Sections {
 
 impl Sections {
     /// Finds the sections of a message. Checks their order, their types and that they fill the bytes, not what is in them.
+    ///
+    /// Delivery annotations may also be the last section: azure-servicebus puts them there, and the service takes them.
     pub fn scan(message: &Bytes) -> Result<Self, DecodeError> {
         let mut sections = Self::default();
         let mut reader = Reader::new(message);
@@ -74,10 +79,14 @@ impl Sections {
             let descriptor = section_code(message, &mut reader)?;
             let is_again = descriptor == last && matches!(descriptor, section::DATA | section::SEQUENCE);
             let is_other_body = descriptor > section::DATA && descriptor < section::FOOTER && last >= section::DATA;
-            if (descriptor <= last || is_other_body) && !is_again {
+            let is_at_end = descriptor == section::DELIVERY_ANNOTATIONS
+                && last > descriptor
+                && last != NOTHING_FOLLOWS
+                && sections.delivery_annotations.is_empty();
+            if (descriptor <= last || is_other_body) && !is_again && !is_at_end {
                 return Err(DecodeError::SectionOrder(descriptor));
             }
-            last = descriptor;
+            last = if is_at_end { NOTHING_FOLLOWS } else { descriptor };
             check_type(descriptor, reader.peek()?)?;
             reader.skip()?;
             sections.note(descriptor, start..reader.position());

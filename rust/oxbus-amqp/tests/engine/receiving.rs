@@ -272,6 +272,7 @@ fn credit_is_kept_up_as_messages_are_answered() {
 
 #[test]
 fn session_window_is_opened_again_before_it_is_shut() {
+    // AMQP_WINDOW_FRAMES: a grant that is told anew; what comes past it is bounded by what is not answered.
     let (mut client, _) = Client::open();
     client.sender(0, 10_000);
     let settled = |number| Transfer {

@@ -12,13 +12,14 @@ use bytes::{Buf, BytesMut};
 use oxbus_amqp::codec::Map;
 use oxbus_amqp::engine::{Engine, Event, Incoming, LinkId, Settings};
 use oxbus_amqp::performative::{Attach, Fault, condition};
-use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX, AMQP_READ_BYTES};
+use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::bell::Bell;
 use super::jobs::{Done, Jobs};
 use super::links::{Kind, Link};
+use super::reading::Reading;
 use super::shared::Shared;
 use super::timers::Timers;
 use super::transactions::Coordinator;
@@ -45,7 +46,7 @@ pub(super) struct Connection {
     pub(super) dirty: Vec<LinkId>,
     /// Links with credit to which nothing could be sent, as the client reads too slowly.
     pub(super) stalled: Vec<LinkId>,
-    /// Bytes of messages that wait to be stored.
+    /// Bytes of messages that wait to be stored, and of requests that wait to be answered.
     pub(super) queued_bytes: usize,
     pub(super) started: Instant,
     /// The client has shown who it is, be it by a token.
@@ -104,6 +105,7 @@ impl Connection {
         let mut stopped = self.context.stopped();
         let mut writing = BytesMut::new();
         let bell = Arc::clone(&self.bell);
+        let mut reading = Reading::new();
         loop {
             self.work();
             if writing.is_empty() {
@@ -112,11 +114,9 @@ impl Connection {
             if writing.is_empty() && self.engine.is_finished() {
                 break;
             }
-            let reads_on = self.engine.wants_input()
-                && self.queued_bytes < AMQP_QUEUED_BYTES_MAX
-                && (self.is_closing || !self.is_drained());
+            let reads_on = self.engine.wants_input() && self.takes_more() && (self.is_closing || !self.is_drained());
             let deadline = self.deadline();
-            self.engine.input().reserve(AMQP_READ_BYTES);
+            reading.make_room(self.engine.input());
             tokio::select! {
                 written = writes.write(&writing), if !writing.is_empty() => match written {
                     Ok(0) | Err(_) => break,
@@ -124,11 +124,14 @@ impl Connection {
                 },
                 read = reads.read_buf(self.engine.input()), if reads_on => match read {
                     Ok(0) | Err(_) => break,
-                    Ok(_) => {}
+                    Ok(count) => reading.came(count),
                 },
                 done = self.jobs.next() => self.finish(done),
                 () = bell.wait() => {}
-                () = tokio::time::sleep_until(deadline) => self.on_time(),
+                () = tokio::time::sleep_until(deadline) => {
+                    reading.rest();
+                    self.on_time();
+                }
                 () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
             }
         }
@@ -154,7 +157,7 @@ impl Connection {
                 continue;
             }
             let now = self.now();
-            if self.queued_bytes < AMQP_QUEUED_BYTES_MAX
+            if self.takes_more()
                 && let Some(event) = self.engine.next_event(now)
             {
                 self.handle(event);
@@ -174,6 +177,11 @@ impl Connection {
         }
         let now = self.now();
         self.engine.flush(now);
+    }
+
+    /// Whether what waits for calls of the broker leaves room for more.
+    fn takes_more(&self) -> bool {
+        self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.jobs.is_full()
     }
 
     /// Whether the server stops and all that came is answered.
@@ -257,7 +265,10 @@ impl Connection {
             Done::LookedForSession(link, look) => self.looked_for_session(link, look),
             Done::Settled(link, answers) => self.settled(link, answers),
             Done::Answered(answered) => self.answered(*answered),
-            Done::Coordinated(id, state) => self.engine.answer(id, state),
+            Done::Coordinated(id, state, bytes) => {
+                self.queued_bytes -= bytes;
+                self.engine.answer(id, state);
+            }
             Done::Nothing => {}
             Done::Lost => {
                 let text = "the server failed within a call; look at its error output";

@@ -47,6 +47,8 @@ impl Connection {
             Node::Management(place) => Some(place.clone()),
             Node::Cbs | Node::Entity(_) => None,
         };
+        let bytes = message.len();
+        self.queued_bytes += bytes;
         let (context, shared) = (self.context.clone(), Arc::clone(&self.shared));
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move || {
@@ -71,16 +73,24 @@ impl Connection {
                 }
                 Err(error) => (Reply::of(&wrong(error)), oxbus_amqp::message::Properties::NONE),
             };
-            Done::Answered(Box::new(Answered { link, reply, standard }))
+            Done::Answered(Box::new(Answered {
+                link,
+                reply,
+                bytes,
+                standard,
+            }))
         });
     }
 
     /// Sends an answer to the link that it is for; one without such a link is dropped.
     pub(super) fn answered(&mut self, answered: Answered) {
+        self.queued_bytes -= answered.bytes;
         if self.shared.has_claims() {
             self.is_known = true;
         }
-        let Answered { link, reply, standard } = answered;
+        let Answered {
+            link, reply, standard, ..
+        } = answered;
         let Some(Kind::Requests { node }) = self.links.get(&link).map(|link| &link.kind) else {
             return;
         };
@@ -140,8 +150,10 @@ impl Connection {
     /// Has a request of the coordinator link answered.
     pub(super) fn coordinate(&mut self, incoming: Incoming) {
         let Some(id) = incoming.id else { return };
+        let bytes = incoming.message.len();
+        self.queued_bytes += bytes;
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs
-            .start(move || Done::Coordinated(id, coordinator.request(incoming.link, &incoming.message)));
+            .start(move || Done::Coordinated(id, coordinator.request(incoming.link, &incoming.message), bytes));
     }
 }

@@ -11,7 +11,7 @@ use oxbus_amqp::performative::{DeliveryState, Fault};
 use oxbus_broker::client::{Acceptor, WakeTicket};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
-use oxbus_model::caps::AMQP_JOBS_MAX;
+use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
 use tokio::task::JoinSet;
 
 use super::call::Reply;
@@ -32,8 +32,8 @@ pub(super) enum Done {
     Settled(LinkId, Vec<(DeliveryId, DeliveryState)>),
     /// A request was answered.
     Answered(Box<Answered>),
-    /// A request of the coordinator was answered.
-    Coordinated(IncomingId, DeliveryState),
+    /// A request of the coordinator was answered, and so many bytes of it wait no longer.
+    Coordinated(IncomingId, DeliveryState, usize),
     /// Nothing to do with it.
     Nothing,
     /// The call failed within the server.
@@ -67,6 +67,8 @@ pub(super) struct Answered {
     /// The link the request came over.
     pub(super) link: LinkId,
     pub(super) reply: Reply,
+    /// Bytes of the request, which waited until now.
+    pub(super) bytes: usize,
     pub(super) standard: oxbus_amqp::message::Properties,
 }
 
@@ -126,8 +128,57 @@ impl Jobs {
         }
     }
 
+    /// Whether so many calls wait that no further ones should come.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= AMQP_JOBS_WAITING_MAX
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty() && self.done.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::sync_channel;
+
+    use oxbus_model::caps::AMQP_JOBS_MAX;
+
+    use super::{Done, Jobs};
+
+    #[tokio::test]
+    async fn calls_that_hang_take_no_more_than_some_threads() {
+        // AMQP_JOBS_MAX: a client with many links sends on each of them while the store hangs.
+        let mut jobs = Jobs::new(true);
+        let running = Arc::new(AtomicUsize::new(0));
+        let mut gates = Vec::new();
+        let calls = 3 * AMQP_JOBS_MAX;
+        for _ in 0..calls {
+            let (gate, opened) = sync_channel::<()>(0);
+            gates.push(gate);
+            let running = Arc::clone(&running);
+            jobs.start(move || {
+                running.fetch_add(1, Ordering::SeqCst);
+                // An error says that the gate is gone, which opens it.
+                let _ = opened.recv();
+                running.fetch_sub(1, Ordering::SeqCst);
+                Done::Nothing
+            });
+        }
+        while running.load(Ordering::SeqCst) < AMQP_JOBS_MAX {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(jobs.running.len(), AMQP_JOBS_MAX);
+        assert_eq!(jobs.waiting.len(), calls - AMQP_JOBS_MAX);
+        for done in 1..=calls {
+            drop(gates.remove(0));
+            assert!(matches!(jobs.next().await, Done::Nothing));
+            assert!(jobs.running.len() <= AMQP_JOBS_MAX);
+            assert_eq!(jobs.running.len() + jobs.waiting.len(), calls - done);
+        }
+        assert!(jobs.is_idle());
     }
 }

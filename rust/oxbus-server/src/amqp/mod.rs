@@ -25,6 +25,7 @@ mod links;
 mod management;
 mod message;
 mod node;
+mod reading;
 mod receives;
 mod runs;
 mod sasl;

@@ -171,3 +171,42 @@ impl Connection {
         self.timers.set(id, next);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use oxbus_amqp::codec::Map;
+    use oxbus_amqp::performative::{Attach, ReceiverSettleMode, Role, SenderSettleMode};
+    use oxbus_model::caps::{AMQP_ACCEPT_MS_DEFAULT, AMQP_ACCEPT_MS_MAX};
+
+    use super::patience;
+
+    #[test]
+    fn nobody_waits_for_a_session_for_ever() {
+        // AMQP_ACCEPT_MS_MAX: a client that asks for weeks keeps its place among those who wait for an hour.
+        let asks = |properties| Attach {
+            name: "link".into(),
+            handle: 0,
+            role: Role::Receiver,
+            snd_settle_mode: SenderSettleMode::Unsettled,
+            rcv_settle_mode: ReceiverSettleMode::Second,
+            source: None,
+            target: None,
+            unsettled: None,
+            incomplete_unsettled: false,
+            initial_delivery_count: None,
+            max_message_size: None,
+            offered_capabilities: Vec::new(),
+            desired_capabilities: Vec::new(),
+            properties: Some(properties),
+        };
+        let timeout = |ms: u32| patience(&asks(Map::new().with("com.microsoft:timeout", ms)));
+        assert_eq!(timeout(u32::MAX), Duration::from_millis(AMQP_ACCEPT_MS_MAX));
+        assert_eq!(timeout(1), Duration::from_millis(1));
+        assert_eq!(
+            patience(&asks(Map::new())),
+            Duration::from_millis(AMQP_ACCEPT_MS_DEFAULT)
+        );
+    }
+}

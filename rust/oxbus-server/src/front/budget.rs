@@ -62,6 +62,7 @@ mod tests {
 
     #[test]
     fn requests_share_the_bytes_and_give_them_back() {
+        // HTTP_BODIES_BYTES_MAX, with fewer bytes.
         let budget = Budget::new(10);
         let (mut one, mut other) = (budget.share(), budget.share());
         assert!(one.take(6).is_ok());

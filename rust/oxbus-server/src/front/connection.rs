@@ -36,17 +36,18 @@ pub(super) async fn handle(stream: impl Stream, tls: TlsAcceptor, context: Conte
     let Some((protocol, stream)) = recognize(stream).await else {
         return;
     };
+    // Boxed: a connection takes the room of what it speaks, and not of all that it might.
     if protocol != Protocol::Tls {
-        return speak(protocol, stream, context, peer).await;
+        return Box::pin(speak(protocol, stream, context, peer)).await;
     }
-    let Ok(Ok(stream)) = tokio::time::timeout(FIRST_BYTES, tls.accept(stream)).await else {
+    let Ok(Ok(stream)) = Box::pin(tokio::time::timeout(FIRST_BYTES, tls.accept(stream))).await else {
         return;
     };
     peer.is_encrypted = true;
     match recognize(stream).await {
         // TLS in TLS is nobody's wish.
         None | Some((Protocol::Tls, _)) => {}
-        Some((protocol, stream)) => speak(protocol, stream, context, peer).await,
+        Some((protocol, stream)) => Box::pin(speak(protocol, stream, context, peer)).await,
     }
 }
 
@@ -60,8 +61,8 @@ async fn recognize<S: Stream>(mut stream: S) -> Option<(Protocol, Rewound<S>)> {
 async fn speak(protocol: Protocol, stream: impl Stream, context: Context, peer: Peer) {
     context.meters().connected(protocol == Protocol::Amqp);
     if protocol == Protocol::Amqp {
-        serve_amqp(stream, context, peer).await;
+        Box::pin(serve_amqp(stream, context, peer)).await;
     } else {
-        serve_http(stream, context, peer).await;
+        Box::pin(serve_http(stream, context, peer)).await;
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use oxbus_broker::{Namespace, NamespaceOptions};
 use oxbus_model::caps::{
-    HTTP_BODY_IDLE_MS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX,
-    SERVER_FIRST_BYTES_MS_MAX, WEBSOCKET_BYTES_MAX,
+    HTTP_BODY_IDLE_MS_MAX, HTTP_DRAIN_BYTES_MAX, HTTP_DRAIN_MS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX,
+    HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX, SERVER_FIRST_BYTES_MS_MAX, WEBSOCKET_BYTES_MAX,
 };
 use oxbus_model::message::AssignedId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -162,6 +162,7 @@ async fn headers_are_bounded_in_size_and_number() {
 
 #[tokio::test]
 async fn a_body_beyond_its_bound_is_refused_before_it_is_read() {
+    // ATOM_BODY_BYTES_MAX.
     let bench = Bench::new();
     let (mut client, _serving) = bench.connect();
     let token = token();
@@ -171,6 +172,40 @@ async fn a_body_beyond_its_bound_is_refused_before_it_is_read() {
     let count = client.read(&mut answer).await.expect("an answer");
     let answer = String::from_utf8_lossy(&answer[..count]);
     assert!(answer.contains(" 403 ") && answer.contains("too large"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_body_is_read_on_for_a_while_only() {
+    // HTTP_DRAIN_BYTES_MAX: a body without an end. HTTP_DRAIN_MS_MAX: one that never goes on.
+    for is_endless in [true, false] {
+        let bench = Bench::new();
+        let (client, serving) = bench.connect();
+        let (mut reading, mut writing) = tokio::io::split(client);
+        let attack = tokio::spawn(async move {
+            let head = b"PUT /q HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+            let mut chunk = b"400\r\n".to_vec();
+            chunk.resize(chunk.len() + 0x400, b'x');
+            chunk.extend_from_slice(b"\r\n");
+            let mut written = head.len();
+            writing.write_all(head).await.expect("the server reads");
+            while writing.write_all(&chunk).await.is_ok() {
+                written += chunk.len();
+                if !is_endless {
+                    tokio::time::sleep(Duration::from_millis(HTTP_DRAIN_MS_MAX)).await;
+                }
+            }
+            written
+        });
+        let began = tokio::time::Instant::now();
+        let answer = all(&mut reading).await;
+        assert!(answer.contains(" 401 "), "{answer}");
+        serving.await.expect("it ended");
+        let most = HTTP_DRAIN_BYTES_MAX + (1 << 20);
+        let written = attack.await.expect("it was cut off");
+        assert!(written < most, "{written} of {most}");
+        assert_eq!(written > HTTP_DRAIN_BYTES_MAX, is_endless);
+        assert_eq!(began.elapsed() >= Duration::from_millis(HTTP_DRAIN_MS_MAX), !is_endless);
+    }
 }
 
 #[tokio::test]

@@ -15,6 +15,9 @@ mod token;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub use tests::token as signed_token;
+
 pub use authority::{Authority, Claims, EntityRules, development_rule};
 pub use refused::Refused;
 pub use scope::Scope;

@@ -55,7 +55,7 @@ fn signature(address: &str, expiry: &str, key: &str) -> String {
 }
 
 /// A token as the SDKs make it.
-fn token(address: &str, expiry: u64, name: &str, key: &str) -> String {
+pub fn token(address: &str, expiry: u64, name: &str, key: &str) -> String {
     let address = escaped(address.as_bytes());
     let sig = escaped(signature(&address, &expiry.to_string(), key).as_bytes());
     format!(
@@ -137,6 +137,7 @@ fn each_refusal_has_its_reason() {
             "{text}"
         );
     }
+    // SAS_TOKEN_BYTES_MAX.
     let long = format!("SharedAccessSignature sr={}", "a".repeat(10_000));
     assert!(matches!(refused(&long, "sb://h/orders"), Refused::Malformed(_)));
 }

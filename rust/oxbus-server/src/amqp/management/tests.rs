@@ -379,7 +379,7 @@ fn sessions_are_listed_and_one_that_is_not_held_is_lost() {
 
 #[test]
 fn many_messages_are_deleted_at_once() {
-    // B-401, B-402, B-403.
+    // B-401, B-402, B-403: AMQP_BATCH_DELETE_MAX.
     let bus = bus();
     for text in ["a", "b", "c"] {
         bus.send("q", text, None);

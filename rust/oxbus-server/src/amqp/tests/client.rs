@@ -18,7 +18,7 @@ use crate::amqp::connection::Connection;
 use crate::front::Context;
 
 /// Bytes in the pipe each way.
-const PIPE_BYTES: usize = 64 << 10;
+pub(super) const PIPE_BYTES: usize = 64 << 10;
 
 /// A namespace with a queue `q`.
 pub(super) fn namespace() -> Namespace {
@@ -134,6 +134,10 @@ impl Client {
 
     /// Asks for a link.
     pub(super) async fn ask(&mut self, handle: u32, role: Role, address: &str) {
+        self.ask_to(handle, role, address, Target::of(address)).await;
+    }
+
+    async fn ask_to(&mut self, handle: u32, role: Role, address: &str, target: Target) {
         let attach = Attach {
             name: format!("link-{handle}").into(),
             handle,
@@ -141,7 +145,7 @@ impl Client {
             snd_settle_mode: SenderSettleMode::Unsettled,
             rcv_settle_mode: ReceiverSettleMode::Second,
             source: Some(Box::new(Source::of(address))),
-            target: Some(Box::new(Target::of(address))),
+            target: Some(Box::new(target)),
             unsettled: None,
             incomplete_unsettled: false,
             initial_delivery_count: (role == Role::Sender).then_some(0),
@@ -155,7 +159,18 @@ impl Client {
 
     /// Attaches a link and gives back the answer: the link is there, or the fault of its detach.
     pub(super) async fn attach(&mut self, handle: u32, role: Role, address: &str) -> Result<Box<Attach>, Fault> {
-        self.ask(handle, role, address).await;
+        self.attach_to(handle, role, address, Target::of(address)).await
+    }
+
+    /// The same with another target.
+    pub(super) async fn attach_to(
+        &mut self,
+        handle: u32,
+        role: Role,
+        address: &str,
+        target: Target,
+    ) -> Result<Box<Attach>, Fault> {
+        self.ask_to(handle, role, address, target).await;
         let answer = loop {
             match self.next().await {
                 Some(Performative::Attach(answer)) => break answer,
@@ -259,11 +274,25 @@ impl Client {
 
     /// What the server says next; nothing when it has hung up.
     pub(super) async fn next(&mut self) -> Option<Performative> {
+        Some(self.next_frame().await?.performative)
+    }
+
+    async fn next_frame(&mut self) -> Option<Frame> {
         loop {
             let (head, body) = self.frame().await?;
             assert_eq!(head.kind, FrameKind::Amqp);
             if let Some(frame) = Frame::read(&body).expect("well-formed") {
-                return Some(frame.performative);
+                return Some(frame);
+            }
+        }
+    }
+
+    /// The next message that the server sends, in one frame.
+    pub(super) async fn message(&mut self) -> Bytes {
+        loop {
+            let frame = self.next_frame().await.expect("the server is there");
+            if matches!(frame.performative, Performative::Transfer(_)) {
+                return frame.payload;
             }
         }
     }

@@ -2,6 +2,7 @@
 //! What a client in use does not do: it says nothing, shows no token, reads slowly, asks for too much. Time stands still but
 //! for what is waited for.
 
+mod attacks;
 mod client;
 
 use std::time::Duration;
@@ -18,7 +19,7 @@ const BODY: &[u8] = b"\x00\x53\x75\xa0\x04body";
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_a_token_ends_after_twenty_seconds() {
-    // B-409.
+    // B-409: AMQP_TOKEN_MS_MAX.
     let mut client = Client::open(namespace(), false).await;
     let fault = client.closed().await;
     assert_eq!(fault.condition.as_str(), "amqp:connection:forced");
@@ -41,7 +42,7 @@ async fn before_a_token_nothing_but_cbs_may_be_used() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_a_link_ends_after_a_minute_and_after_five() {
-    // B-410.
+    // B-410: AMQP_FIRST_LINK_MS_MAX, AMQP_WITHOUT_LINK_MS_MAX.
     let mut client = Client::open(namespace(), true).await;
     let text = client.closed().await.description.expect("a text");
     assert!(text.contains("more than the allowed 60000 milliseconds"), "{text}");
@@ -54,7 +55,7 @@ async fn a_connection_without_a_link_ends_after_a_minute_and_after_five() {
 
 #[tokio::test(start_paused = true)]
 async fn a_link_without_use_is_detached_after_ten_minutes() {
-    // B-411.
+    // B-411: AMQP_LINK_IDLE_MS_MAX.
     let mut client = Client::open(namespace(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
     for _ in 0..11 {

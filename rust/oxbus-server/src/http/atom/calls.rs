@@ -36,14 +36,17 @@ const FORWARD_TOKENS: [HeaderName; 2] = [
 ];
 
 impl Place {
-    /// Where whoever asks needs the right to manage.
+    /// Where whoever asks needs the right to manage: the whole path, since some clients make a token for each request.
     fn path(&self) -> String {
         match self {
-            Self::Namespace | Self::Queues | Self::Topics => String::new(),
-            Self::Entity(path) | Self::Subscriptions(path) => path.clone(),
-            Self::Subscription(topic, name) | Self::Rules(topic, name) | Self::Rule(topic, name, _) => {
-                format!("{topic}/Subscriptions/{name}")
-            }
+            Self::Namespace => "$namespaceinfo".to_owned(),
+            Self::Queues => "$Resources/Queues".to_owned(),
+            Self::Topics => "$Resources/Topics".to_owned(),
+            Self::Entity(path) => path.clone(),
+            Self::Subscriptions(topic) => format!("{topic}/Subscriptions"),
+            Self::Subscription(topic, name) => format!("{topic}/Subscriptions/{name}"),
+            Self::Rules(topic, name) => format!("{topic}/Subscriptions/{name}/Rules"),
+            Self::Rule(topic, name, rule) => format!("{topic}/Subscriptions/{name}/Rules/{rule}"),
         }
     }
 

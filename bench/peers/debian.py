@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs out of Debian's packages, unpacked into a folder and never installed.
+
+Packages of another release than this machine's come with their own C library, which `run_by_own_library` has them use.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from peers.contract import UnavailableError
+from peers.fetching import fetch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+ARCHIVE = "http://deb.debian.org/debian"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LOADER = "usr/lib64/ld-linux-x86-64.so.2"
+ELF = b"\x7fELF"
+
+
+def unpack(root: Path, packages: tuple[str, ...], release: str | None = None) -> None:
+    """Download packages, of this machine's release or a named one, and unpack them below `root`."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg")):
+        raise UnavailableError("no apt-get and dpkg to fetch it with")
+    root.mkdir(parents=True, exist_ok=True)
+    options = _lists_of(release, root / "apt") if release else []
+    if release:
+        fetch(["apt-get", *options, "update"], root)
+    fetch(["apt-get", *options, "download", *packages], root)
+    for package in sorted(root.glob("*.deb")):
+        fetch(["dpkg", "-x", str(package), str(root)], root)
+        package.unlink()
+
+
+def _lists_of(release: str, folder: Path) -> list[str]:
+    """Options by which apt knows that release and nothing of this machine."""
+    for part in ("lists/partial", "cache/archives/partial", "state"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    (folder / "state" / "status").touch()
+    sources = folder / "sources.list"
+    sources.write_text(f"deb [signed-by={KEYRING}] {ARCHIVE} {release} main\n", encoding="ascii")
+    settings = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State": folder / "state",
+        "Dir::State::status": folder / "state" / "status",
+        "Dir::State::Lists": folder / "lists",
+        "Dir::Cache": folder / "cache",
+        "APT::Sandbox::User": "root",
+    }
+    return [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+
+
+def run_by_own_library(root: Path, folder: Path) -> None:
+    """Put a script in the place of each program in `folder` that starts it with the C library below `root`."""
+    for file in sorted(folder.iterdir()):
+        with file.open("rb") as content:
+            if content.read(len(ELF)) != ELF:
+                continue
+        moved = file.rename(file.with_name(f"{file.name}.elf"))
+        file.write_text(
+            f'#!/bin/sh\nexec "{root / LOADER}" --library-path "{root / LIBRARIES}" "{moved}" "$@"\n', encoding="utf-8"
+        )
+        file.chmod(0o755)

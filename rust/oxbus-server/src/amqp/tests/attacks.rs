@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a client can make the server hold, and how it tries to make it hold more. Each test names the limit of `caps.rs`.
+
+use std::pin::pin;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use oxbus_amqp::codec::{Field, Map, Timestamp, Value};
+use oxbus_amqp::message::{
+    Sections, put_application_properties, put_data, put_message_annotations, put_value_body, read_map, section,
+};
+use oxbus_amqp::performative::{Coordinator, Declare, DeliveryState, Performative, Role, Target};
+use oxbus_broker::Namespace;
+use oxbus_broker::namespace::TopicOptions;
+use oxbus_broker::shard::Injected;
+use oxbus_model::caps::{
+    AMQP_CLAIMS_MAX, AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX, AMQP_QUEUED_BYTES_MAX, AMQP_READ_BYTES,
+    AMQP_TRANSACTIONS_MAX,
+};
+use oxbus_model::options::QueueSettings;
+use oxbus_model::sequence::PartitionId;
+
+use super::client::{Client, PIPE_BYTES, namespace};
+use crate::sas::signed_token;
+
+/// A second of the year 2096.
+const FAR: u64 = 4_000_000_000;
+
+/// Has every call that stores something wait, or go on.
+fn stall(namespace: &Namespace, stalls: bool) {
+    for partition in (0..namespace.partitions()).map(PartitionId) {
+        let done = if stalls {
+            namespace.inject_fault(partition, Injected::parse("stall").expect("a fault"), 0)
+        } else {
+            namespace.heal(partition)
+        };
+        done.expect("a partition");
+    }
+}
+
+/// Runs the server, which is on the same thread, until it has done all that it can do now.
+async fn let_it_work() {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn messages_that_wait_for_a_store_are_bounded() {
+    // AMQP_QUEUED_BYTES_MAX: credit binds nobody, so a client sends and sends while the store hangs.
+    let namespace = namespace();
+    stall(&namespace, true);
+    let mut client = Client::open(namespace.clone(), true).await;
+    client.attach(0, Role::Sender, "q").await.expect("there");
+    let mut message = BytesMut::new();
+    message.put_slice(&[0, 0x53, section::DATA, 0xb0]);
+    message.put_u32(60 << 10);
+    message.resize(message.len() + (60 << 10), 7);
+    let mut sent = 0;
+    loop {
+        let mut writing = pin!(client.transfer(0, sent, false, &message));
+        sent += 1;
+        let is_taken = tokio::select! {
+            biased;
+            () = &mut writing => true,
+            () = let_it_work() => false,
+        };
+        if !is_taken {
+            let held = sent as usize * message.len();
+            let most = AMQP_QUEUED_BYTES_MAX + 2 * AMQP_READ_BYTES + PIPE_BYTES + 2 * message.len();
+            assert!((AMQP_QUEUED_BYTES_MAX..most).contains(&held), "{held} of {most}");
+            // Nothing is lost by that: all are answered once the store goes on.
+            stall(&namespace, false);
+            writing.await;
+            break;
+        }
+    }
+    let mut answered = 0;
+    while answered < sent {
+        let disposition = client.disposition().await;
+        assert_eq!(disposition.state, Some(DeliveryState::Accepted));
+        answered += disposition.last.unwrap_or(disposition.first) - disposition.first + 1;
+    }
+    assert_eq!(
+        namespace.queue_counts("q").expect("there").total.active,
+        u64::from(sent)
+    );
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_store_are_bounded() {
+    // AMQP_JOBS_WAITING_MAX: that a request came is said at once, so nothing else bounds how many a client sends. They were
+    // read on while the store hung, as many as there came.
+    let namespace = namespace();
+    stall(&namespace, true);
+    let mut client = Client::open(namespace.clone(), true).await;
+    client.attach(0, Role::Sender, "q/$management").await.expect("there");
+    let mut message = BytesMut::new();
+    put_application_properties(
+        &mut message,
+        &Map::new().with("operation", "com.microsoft:schedule-message"),
+    );
+    put_value_body(&mut message, &later());
+    let mut sent = 0;
+    loop {
+        let mut writing = pin!(client.transfer(0, sent, true, &message));
+        sent += 1;
+        let is_taken = tokio::select! {
+            biased;
+            () = &mut writing => true,
+            () = let_it_work() => false,
+        };
+        if !is_taken {
+            let most = AMQP_JOBS_WAITING_MAX + AMQP_JOBS_MAX + (2 * AMQP_READ_BYTES + PIPE_BYTES) / message.len() + 2;
+            assert!(
+                (AMQP_JOBS_WAITING_MAX..=most).contains(&(sent as usize)),
+                "{sent} of {most}"
+            );
+            stall(&namespace, false);
+            writing.await;
+            break;
+        }
+    }
+    // Nothing is lost by that.
+    while namespace.queue_counts("q").expect("there").total.scheduled < u64::from(sent) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What asks for one scheduled message.
+fn later() -> Value {
+    let mut message = BytesMut::new();
+    let due = Timestamp(i64::try_from(FAR).expect("small") * 1_000);
+    put_message_annotations(&mut message, &Map::new().with("x-opt-scheduled-enqueue-time", due));
+    put_data(&mut message, &Bytes::from_static(b"later"));
+    let entry = Map::new().with("message-id", "m").with("message", message.freeze());
+    Map::new().with("messages", Value::List(vec![entry.into()])).into()
+}
+
+#[tokio::test]
+async fn tokens_of_a_connection_are_bounded() {
+    // AMQP_CLAIMS_MAX: a key that is valid signs a token for each of as many places as there may be names.
+    let namespace = namespace();
+    let options = TopicOptions {
+        support_ordering: false,
+    };
+    namespace
+        .create_topic("t", QueueSettings::default(), options)
+        .expect("t");
+    let mut client = Client::open(namespace, true).await;
+    client.attach(0, Role::Sender, "$cbs").await.expect("there");
+    client.attach(1, Role::Receiver, "$cbs").await.expect("there");
+    client.credit(1, u32::MAX >> 1).await;
+    let mut statuses = Vec::new();
+    // The one of the handshake is the first.
+    for number in 0..AMQP_CLAIMS_MAX {
+        statuses.push(put_token(&mut client, number, "sub").await);
+    }
+    let last = statuses.pop();
+    assert!(statuses.iter().all(|status| *status == 202), "{statuses:?}");
+    assert_eq!(last, Some(403));
+    // A newer one for a place that has one is not one more (B-417).
+    assert_eq!(put_token(&mut client, 0, "sub").await, 202);
+}
+
+async fn put_token(client: &mut Client, number: usize, word: &str) -> i64 {
+    let place = format!("sb://localhost/t/subscriptions/{word}{number}");
+    let mut message = BytesMut::new();
+    let asked = Map::new()
+        .with("operation", "put-token")
+        .with("type", "servicebus.windows.net:sastoken")
+        .with("name", place.as_str());
+    put_application_properties(&mut message, &asked);
+    let token = signed_token(&place, FAR, "RootManageSharedAccessKey", "SAS_KEY_VALUE");
+    put_value_body(&mut message, &Value::from(token.as_str()));
+    client
+        .transfer(0, u32::try_from(number).expect("small"), true, &message)
+        .await;
+    let answer = client.message().await;
+    let sections = Sections::scan(&answer).expect("a message");
+    let told = read_map(&answer, &sections.application_properties).expect("properties");
+    told.get("status-code").and_then(Value::as_i64).expect("a status")
+}
+
+#[tokio::test]
+async fn transactions_that_are_never_discharged_are_bounded() {
+    // AMQP_TRANSACTIONS_MAX.
+    let mut client = Client::open(namespace(), true).await;
+    let target = Target::Coordinator(Coordinator { capabilities: vec![] });
+    client.attach_to(0, Role::Sender, "", target).await.expect("there");
+    let mut message = BytesMut::from(&[0, 0x53, section::VALUE][..]);
+    Declare { global_id: Value::Null }.encode(&mut message);
+    let most = u32::try_from(AMQP_TRANSACTIONS_MAX).expect("small");
+    for id in 0..most {
+        client.transfer(0, id, false, &message).await;
+        let state = client.disposition().await.state;
+        assert!(matches!(state, Some(DeliveryState::Declared { .. })), "{state:?}");
+    }
+    client.transfer(0, most, false, &message).await;
+    let Some(DeliveryState::Rejected(Some(fault))) = client.disposition().await.state else {
+        panic!("one too many");
+    };
+    assert_eq!(fault.condition.as_str(), "amqp:resource-limit-exceeded");
+}
