@@ -5,7 +5,7 @@
     python bench/run.py --case hash       one group: hash, queue, session, …, or sweep_threads, latency, memory, units
     python bench/run.py --case batch_100  every case whose id has this word
     python bench/run.py --rounds 9        more rounds
-    python bench/run.py --case paths      rows through Spark by each path; only when asked for
+    python bench/run.py --case paths      rows through Spark by each path; only when asked for, as is spark_copy, …
     python bench/run.py --case durable    queues on disk; only when asked for, and with a file of its own
 
 The contenders of one case take turns within each round, so a busy machine slows all of them.
@@ -15,6 +15,7 @@ Figures are medians over the rounds; ratios are medians of the ratios within a r
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -197,6 +198,20 @@ def run_backlog(rounds: int, record: Record) -> None:
         record.judge(target, worst)
 
 
+def run_paths(word: str, rounds: int, record: Record) -> None:
+    """Rows through Spark by each path, and what a batch of one row costs."""
+    run_cases(chosen(word, "paths", spark_paths.cases), rounds, record)
+    if word not in {"paths", targets.SPARK_BATCH, "spark_batch"}:
+        return
+    from cases import spark_batches  # noqa: PLC0415 -- it uses the session of the others
+
+    found = spark_batches.batch_ms(rounds)
+    for contender, values in found.items():
+        record.add(targets.SPARK_BATCH, contender, {"batch_ms": values})
+    added = [ours - theirs for ours, theirs in zip(found[OURS], found[spark_paths.NOTHING], strict=True)]
+    record.judge(targets.SPARK_BATCH_TARGET, statistics.median(added))
+
+
 def run_units(record: Record) -> None:
     """Memory and time of one queue and of one session, as their number grows."""
     for kind, counts in units.COUNTS.items():
@@ -230,8 +245,8 @@ def run(word: str, rounds: int, record: Record) -> None:
     for name, measure in others.items():
         if word in {"", name}:
             measure()
-    if word == "paths":
-        run_cases(spark_paths.cases(), rounds, record)
+    if word == "paths" or word.startswith("spark_"):
+        run_paths(word, rounds, record)
 
 
 def main() -> int:

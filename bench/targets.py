@@ -19,6 +19,7 @@ WITH_SESSIONS = "oxbus, by session"
 BY_TOPIC = "oxbus, one subscription"
 HUNDRED = "oxbus, 100 subscriptions"
 FEW_SCHEDULED = "oxbus, 10,000 messages"
+SPARK_EXPRESSION = "Spark's expression"
 BEST_PEER = "best durable peer"
 _CYCLE = "send_receive_complete"
 _WITH_IDS = f"{_CYCLE}/100B"
@@ -123,7 +124,11 @@ TARGETS = (
     _rate("spark_bulk_drain/1KiB/2tasks", "Spark, bulk drain of a directory, rows/s", 6.0e5),
     _rate("spark_write/1KiB/2tasks", "Spark, batch write through the broker, rows/s", 3.0e5),
     _rate("spark_read/1KiB/2tasks", "Spark, batch read through the broker, rows/s", 3.0e5),
+    _rate("spark_copy/1KiB/2tasks", "Spark, batch from queue to queue through the broker, rows/s", 1.5e5),
     _rate("spark_stream/1KiB/2tasks", "Spark, stream from queue to queue, exactly once, rows/s", 1.0e5),
+    _over(
+        SPARK_EXPRESSION, "spark_partition_id/18B/10m", "Spark, partition_id of 10 M keys / its own expression", 0.95
+    ),
 )
 """Judged by the rates of one bench id, in pairs of rounds."""
 
@@ -148,6 +153,15 @@ PACE_TARGET = Target(
     wanted=1.2,
     at_least=False,
     figure="latency_us_p50",
+)
+
+SPARK_BATCH = "spark_batch/1KiB/1row"
+SPARK_BATCH_TARGET = Target(
+    bench_id=SPARK_BATCH,
+    text="Spark, ms that a batch of one row takes longer than with nothing behind",
+    wanted=50,
+    at_least=False,
+    figure="batch_ms",
 )
 
 MEMORY = "memory/100B/1m"

@@ -2,7 +2,7 @@
 """What a near-empty micro-batch costs: one message in each batch, from queue to queue and exactly once.
 
 Beside it the same stream through a source and a sink in Python that do nothing, so the difference is what the queue
-adds to Spark's own cost. Both run their batches one after the other, as fast as Spark does; the rate is of batches.
+adds to Spark's own cost. Both run their batches one after the other, as fast as Spark does.
 
     PYTHONPATH=bench python -m cases.spark_batches    milliseconds of a batch, part by part
 """
@@ -12,23 +12,21 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import oxbus
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark import read_stream
 
 from cases import spark_nothing
-from cases.case import Case, expect
+from cases.case import expect
 from cases.spark_paths import NOTHING, OURS, session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BATCHES = 40
 BENCH_ID = "spark_batch/1KiB/1row"
+WHOLE = "triggerExecution"
 _FIRST = 8
-"""Batches that `main` does not look at: workers start and plans are compiled."""
+"""Batches that do not count: workers start and plans are compiled."""
 _ROUNDS = 3
 
 
@@ -49,23 +47,28 @@ class Progress:
         return {part: median(batch[part] for batch in settled) for part in settled[0]}
 
 
-def _case(contender: str, run: Callable[[], Progress]) -> Case:
-    return Case(BENCH_ID, contender, BATCHES, session, lambda _session: run(), lambda _session, it: it.check())
+def batch_ms(rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of a batch by contender, in turns; the median of each round."""
+    return {name: [parts[WHOLE] for parts in found] for name, found in parts_ms(rounds).items()}
 
 
-def cases() -> list[Case]:
-    """Batches through queues, and through nothing."""
-    return [_case(OURS, _through_queues), _case(NOTHING, _through_nothing)]
+def parts_ms(rounds: int) -> dict[str, list[dict[str, float]]]:
+    """Milliseconds of the parts of a batch by contender."""
+    runs = {OURS: _through_queues, NOTHING: _through_nothing}
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
+    for number in range(rounds):
+        for name in runs if number % 2 == 0 else reversed(runs):
+            progress = runs[name]()
+            progress.check()
+            found[name].append(progress.milliseconds())
+    return found
 
 
 def main() -> None:
     """Print what a batch takes, part by part."""
-    runs = {OURS: _through_queues, NOTHING: _through_nothing}
-    for _ in range(_ROUNDS):
-        for contender, run in runs.items():
-            found = run()
-            found.check()
-            print(f"{contender:20}", found.milliseconds(), flush=True)
+    for name, rounds in parts_ms(_ROUNDS).items():
+        for parts in rounds:
+            print(f"{name:20}", parts, flush=True)
 
 
 def _through_queues() -> Progress:

@@ -2,7 +2,7 @@
 """A Spark source and a sink in Python with nothing behind them: rows are made and dropped.
 
 They do what every such source and sink has to: the callbacks on the driver, one Python task for each core, Arrow in and
-out. What a stream through them costs is Spark's own cost.
+out. What a batch or a stream through them costs is Spark's own cost.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 NAME = "nothing"
 _PAGE_ROWS = 2048
 _TASKS = 2
+"""Of a stream; for a batch the option `tasks` says it."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,62 @@ class Nothing(DataSource):
         """The same as the bench reads from a queue."""
         return "body binary, partition_key string"
 
-    def streamReader(self, schema: StructType) -> NothingReader:  # noqa: ARG002, N802 (Spark's name, as below)
-        """The source."""
+    def reader(self, schema: StructType) -> NothingReader:  # noqa: ARG002 (Spark's name, as below)
+        """The source of a batch."""
         return NothingReader(self.options)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NothingWriter:  # noqa: ARG002, N802
-        """The sink."""
+    def writer(self, schema: StructType, overwrite: bool) -> NothingWriter:  # noqa: ARG002
+        """The sink of a batch."""
         return NothingWriter()
 
+    def streamReader(self, schema: StructType) -> NothingStreamReader:  # noqa: ARG002, N802
+        """The source of a stream."""
+        return NothingStreamReader(self.options)
 
-class NothingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NothingStreamWriter:  # noqa: ARG002, N802
+        """The sink of a stream."""
+        return NothingStreamWriter()
+
+
+def _pages(body_bytes: int, rows: int) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+    bodies = pa.array([bytes(body_bytes)] * _PAGE_ROWS, pa.binary())
+    page = pa.record_batch({"body": bodies, "partition_key": pa.array(["key"] * _PAGE_ROWS)})
+    for first in range(0, rows, _PAGE_ROWS):
+        yield page.slice(0, min(_PAGE_ROWS, rows - first))
+
+
+def _shares(rows: int, tasks: int) -> list[InputPartition]:
+    return [Share(rows // tasks + (task < rows % tasks)) for task in range(tasks)]
+
+
+class NothingReader(DataSourceReader):
+    """So many rows in so many tasks."""
+
+    def __init__(self, options: Any) -> None:
+        self._rows = int(options["rows"])
+        self._tasks = int(options["tasks"])
+        self._body_bytes = int(options["bodyBytes"])
+
+    def partitions(self) -> list[InputPartition]:
+        """Equal shares."""
+        return _shares(self._rows, self._tasks)
+
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
+        """Make the rows of a task."""
+        return _pages(self._body_bytes, partition.rows)
+
+
+class NothingWriter(DataSourceArrowWriter):
+    """Drops what it gets."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Dropped:
+        """Count the rows of a task."""
+        return Dropped(sum(batch.num_rows for batch in iterator))
+
+
+class NothingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """So many rows, so many in a batch."""
 
     def __init__(self, options: Any) -> None:
@@ -98,23 +147,17 @@ class NothingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Equal shares; one when there is only a row."""
         rows = end["row"] - start["row"]
-        tasks = min(_TASKS, rows)
-        return [Share(rows // tasks + (task < rows % tasks)) for task in range(tasks)]
+        return _shares(rows, min(_TASKS, rows))
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
         """Make the rows of a task."""
-        import pyarrow as pa  # noqa: PLC0415 -- in the worker
-
-        bodies = pa.array([bytes(self._body_bytes)] * _PAGE_ROWS, pa.binary())
-        page = pa.record_batch({"body": bodies, "partition_key": pa.array(["key"] * _PAGE_ROWS)})
-        for first in range(0, partition.rows, _PAGE_ROWS):
-            yield page.slice(0, min(_PAGE_ROWS, partition.rows - first))
+        return _pages(self._body_bytes, partition.rows)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing is kept."""
 
 
-class NothingWriter(DataSourceStreamArrowWriter):
+class NothingStreamWriter(DataSourceStreamArrowWriter):
     """Drops what it gets."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Dropped:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of 1 KiB through Spark on two cores, by each path, beside the same job with nothing behind it.
 
-A row is a body and a key. The job without a broker makes the same rows and hands them to the same kind of Python task,
-which looks at them and drops them; for reads a task makes them; what goes from queue to queue is made and dropped by a
-source and a sink in Python (`spark_nothing`). So the ratio is what the queue costs beside Spark.
+A row is a body and a key. The job with nothing behind is the same job: a load makes the same rows and hands them to the
+same kind of Python task, which drops them; for a drain as many tasks make them; what goes through a broker is made and
+dropped by a source and a sink in Python (`spark_nothing`), in as many tasks. So the ratio is what the queue costs
+beside Spark. Its Java machine runs as Spark starts it by itself.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ ROWS = 640_000
 BODY_BYTES = 1024
 PAGE_ROWS = 2048
 BATCH_ROWS = 160_000
+TASKS_OF_READ = 16
+"""As many as a batch read of this size has."""
 
 
 @dataclass
@@ -74,7 +77,7 @@ class Place:
 def session() -> SparkSession:
     """One Spark on two cores for all cases."""
     running = contextlib.ExitStack()
-    spark = running.enter_context(local_session("oxbus bench"))
+    spark = running.enter_context(local_session("oxbus bench", java_options=""))
     atexit.register(running.close)
     register(spark)
     spark_nothing.register(spark)
@@ -143,6 +146,25 @@ def _copy(place: Place) -> int:
     return place.messages(OUT)
 
 
+def _nothing(tasks: int) -> DataFrame:
+    source = session().read.format(spark_nothing.NAME)
+    return source.options(rows=ROWS, tasks=tasks, bodyBytes=BODY_BYTES).load()
+
+
+def _write_nothing(_: Place) -> int:
+    frame().write.format(spark_nothing.NAME).mode("append").save()
+    return ROWS
+
+
+def _read_nothing(_: Place) -> int:
+    return _count(_nothing(TASKS_OF_READ))
+
+
+def _copy_nothing(_: Place) -> int:
+    _nothing(TASKS_OF_READ).write.format(spark_nothing.NAME).mode("append").save()
+    return ROWS
+
+
 def _stream_of_nothing(place: Place) -> int:
     source = session().readStream.format(spark_nothing.NAME)
     source = source.options(rows=ROWS, batchRows=BATCH_ROWS, bodyBytes=BODY_BYTES)
@@ -178,7 +200,8 @@ def _produced(_: Place) -> int:
                 for first in range(0, rows, PAGE_ROWS):
                     yield page.slice(0, min(PAGE_ROWS, rows - first))
 
-    shares = session().range(0, 16, 1, 16).selectExpr(f"cast({ROWS // 16} as bigint) as rows")
+    tasks = 2 * session().sparkContext.defaultParallelism  # as many as `partitions` makes
+    shares = session().range(0, tasks, 1, tasks).selectExpr(f"cast({ROWS // tasks} as bigint) as rows")
     return _count(shares.mapInArrow(produce, "body binary, partition_key string"))
 
 
@@ -189,6 +212,16 @@ def _check_all(_place: Place, rows: int) -> None:
 def _check_moved(place: Place, rows: int) -> None:
     expect("rows", rows, ROWS)
     expect("messages left", place.messages(QUEUE), 0)
+
+
+def _check_written(place: Place, rows: int) -> None:
+    expect("rows", rows, ROWS)
+    expect("messages", place.messages(QUEUE), ROWS)
+
+
+def _check_copied(place: Place, rows: int) -> None:
+    expect("rows", rows, ROWS)
+    expect("messages of the source", place.messages(QUEUE), ROWS)
 
 
 def _case(
@@ -206,10 +239,10 @@ def _case(
 
 
 def cases() -> list[Case]:
-    """Each path beside the same job with nothing behind it; then what small batches cost, and keys."""
-    from cases import spark_batches, spark_keys  # noqa: PLC0415 -- they use the session of this one
+    """Each path beside the same job with nothing behind it, and keys."""
+    from cases import spark_keys  # noqa: PLC0415 -- it uses the session of this one
 
-    return [*_path_cases(), *spark_keys.cases(), *spark_batches.cases()]
+    return [*_path_cases(), *spark_keys.cases()]
 
 
 def _path_cases() -> list[Case]:
@@ -218,11 +251,12 @@ def _path_cases() -> list[Case]:
         _case("spark_bulk_load", NOTHING, _consumed),
         _case("spark_bulk_drain", OURS, _drain, filled=True),
         _case("spark_bulk_drain", NOTHING, _produced),
-        _case("spark_write", OURS, _write, served=True),
-        _case("spark_write", NOTHING, _consumed),
+        _case("spark_write", OURS, _write, _check_written, served=True),
+        _case("spark_write", NOTHING, _write_nothing),
         _case("spark_read", OURS, _read, served=True, filled=True),
-        _case("spark_read", NOTHING, _produced),
-        _case("spark_copy", OURS, _copy, served=True, filled=True),
+        _case("spark_read", NOTHING, _read_nothing),
+        _case("spark_copy", OURS, _copy, _check_copied, served=True, filled=True),
+        _case("spark_copy", NOTHING, _copy_nothing),
         _case("spark_stream", OURS, partial(_stream, delivery="exactlyOnce"), _check_moved, served=True, filled=True),
         _case("spark_stream", SENT, partial(_stream, delivery="atLeastOnce"), _check_moved, served=True, filled=True),
         _case("spark_stream", NOTHING, _stream_of_nothing),

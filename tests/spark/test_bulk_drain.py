@@ -116,6 +116,16 @@ def test_rows_in_and_out(spark: SparkSession, path: Path) -> None:
         assert {str(it) for it in fetched} == {bytes(row.body).decode() for row in found}
 
 
+def test_tasks_share_the_partitions(spark: SparkSession, path: Path) -> None:
+    """Two tasks for each core, or as many as are asked for, but never more than there are partitions."""
+    for tasks, expected in ((None, 4), (3, 3), (99, 16)):
+        shared = partitions(spark, path=path, queue="q", tasks=tasks)
+        assert shared.rdd.getNumPartitions() == expected
+        assert sorted(row.partition_id for row in shared.collect()) == list(range(16))
+    with pytest.raises(ValueError, match="tasks must be at least 1; got 0"):
+        partitions(spark, path=path, queue="q", tasks=0)
+
+
 def test_dead_letters_and_queues_without_partitions(spark: SparkSession, path: Path) -> None:
     """Both have their paths; a queue without partitions is one partition."""
     letters = receiver(path=path, queue="q/$DeadLetterQueue")

@@ -30,6 +30,8 @@ SETTLED_SCHEMA = "partition_id int, settled bigint"
 """What `mapInArrow` and `mapInPandas` with a `settler` return."""
 
 _PAGE_BYTES = 2 << 20
+_TASKS_PER_CORE = 2
+"""So that one that has more to read than others does not leave a core idle for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +93,15 @@ class Settler:
             yield from shown_like(like, pa.record_batch(counts))
 
 
-def partitions(spark: SparkSession, *, path: str | os.PathLike[str], queue: str) -> DataFrame:
-    """Make a frame with a row for each partition of a queue, each in a task of its own, for a `receiver`.
+def partitions(spark: SparkSession, *, path: str | os.PathLike[str], queue: str, tasks: int | None = None) -> DataFrame:
+    """Make a frame with a row for each partition of a queue, for a `receiver`.
 
     Args:
         spark: The session.
         path: Directory of the namespace.
         queue: A queue.
+        tasks: How many tasks share the partitions; ``None`` for two for each core, as starting a task costs Spark some
+            50 ms. A task has one partition open at a time. There are never more tasks than partitions.
 
     Returns:
         A frame with one column `partition_id` (int).
@@ -105,9 +109,13 @@ def partitions(spark: SparkSession, *, path: str | os.PathLike[str], queue: str)
     Raises:
         FileNotFoundError: The directory is no namespace.
         MessagingEntityNotFoundError: The namespace has no such queue.
+        ValueError: `tasks` is less than 1.
     """
+    if tasks is not None and tasks < 1:
+        raise ValueError(f"tasks must be at least 1; got {tasks}")
     count = len(shards_of(os.fspath(path), split_sub_queue(queue)[0]))
-    return spark.range(0, count, 1, count).selectExpr("cast(id as int) as partition_id")
+    wanted = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism if tasks is None else tasks
+    return spark.range(0, count, 1, min(count, wanted)).selectExpr("cast(id as int) as partition_id")
 
 
 def receiver(

@@ -59,7 +59,10 @@ def partition_id(column: Column | str, partitions: SupportsIndex = 16) -> Column
     is_hashable = (key_type == "binary") | sf.startswith(key_type, sf.lit("string")) | (key_type == "void")
     # A plain string is hashed where it is; one with a collation as its bytes, which a cast copies.
     hash_of_bytes = sf.when(key_type == "string", sf.xxhash64(key)).otherwise(sf.xxhash64(key.cast("binary")))
-    hashed = sf.pmod(hash_of_bytes, sf.lit(count)).cast("int")
+    # For a power of two the modulo is the low bits, which no sign changes.
+    low_bits = hash_of_bytes.bitwiseAND(sf.lit(count - 1).cast("bigint"))
+    placed = low_bits if count & (count - 1) == 0 else sf.pmod(hash_of_bytes, sf.lit(count))
+    hashed = placed.cast("int")
     refusal = sf.raise_error(
         sf.concat(sf.lit("oxbus.spark.partition_id: the key must be string or binary, not "), key_type)
     )

@@ -29,8 +29,13 @@ class SparkDidNotStartError(RuntimeError):
 
 
 @contextlib.contextmanager
-def local_session(name: str, master: str = "local[2]") -> Iterator[SparkSession]:
+def local_session(name: str, master: str = "local[2]", java_options: str = _JAVA_OPTIONS) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
+
+    Args:
+        name: Of the application.
+        master: Where it runs.
+        java_options: Of its Java machine; empty for those that Spark has by itself.
 
     Raises:
         SparkDidNotStartError: With the last lines of Spark's log.
@@ -47,7 +52,7 @@ def local_session(name: str, master: str = "local[2]") -> Iterator[SparkSession]
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.memory", "1g")
-            .config("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
+            .config("spark.driver.extraJavaOptions", java_options)
             .config("spark.local.dir", scratch)
             .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
             .config("spark.sql.session.timeZone", "UTC")

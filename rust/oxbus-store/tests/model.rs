@@ -555,6 +555,7 @@ impl World {
             assert_eq!(store.has_ready(), self.model.has_ready());
             assert!(store.next_expiry() <= truth);
             assert_eq!(store.counts(), counts);
+            assert_eq!(store.count_left(), counts.messages());
         }
         self.check_holds();
     }

@@ -63,6 +63,24 @@ impl Queue {
         QueueCounts { total, partitions }
     }
 
+    /// Active messages, or those of the dead-letter queue, as [`Queue::counts`] counts them, but without a look at each: what
+    /// is asked often must not cost more the more messages wait.
+    pub fn count_waiting(&self, sub_queue: SubQueue) -> u64 {
+        if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
+            return self.counts().total.active;
+        }
+        self.tick(self.core().clock().moment());
+        let reached = (0..usize::from(self.partitions())).filter(|index| self.shard(*index).health().serves());
+        let of_cell = |cell: &Cell| {
+            let all = cell.store(sub_queue).count_left();
+            match sub_queue {
+                SubQueue::Main => all.saturating_sub(cell.count_scheduled() as u64),
+                SubQueue::DeadLetter => all,
+            }
+        };
+        reached.filter_map(|index| self.cell(index)).map(of_cell).sum()
+    }
+
     /// Bytes that count against the size of the entity in one partition; a topic's with those of its subscriptions (B-037).
     pub(crate) fn counted_bytes(&self, index: usize) -> u64 {
         let own = self.cell(index).map_or(0, Cell::counted_bytes);

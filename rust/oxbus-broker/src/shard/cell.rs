@@ -401,6 +401,16 @@ impl Cell {
         self.next_due.load(Ordering::Acquire) != Timestamp::NEVER.0
     }
 
+    /// Messages that wait for their time.
+    pub fn count_scheduled(&self) -> usize {
+        let count = |state: &mut CellState| state.schedule.count();
+        if self.has_schedule() {
+            self.shard.with(self.no, count)
+        } else {
+            0
+        }
+    }
+
     /// True when a scheduled message is due.
     #[inline]
     pub fn has_due(&self, now: Timestamp) -> bool {

@@ -123,6 +123,10 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.counts())
     }
 
+    fn count_left(&self) -> u64 {
+        self.with(|store| store.len() as u64)
+    }
+
     fn overhead_bytes(&self) -> usize {
         self.with(|store| store.overhead_bytes())
     }

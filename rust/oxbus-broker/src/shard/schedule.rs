@@ -20,6 +20,11 @@ impl Schedule {
         self.0.remove(&(due, counter))
     }
 
+    /// How many messages wait for their time.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// The earliest due time; [`Timestamp::NEVER`] when nothing is scheduled.
     pub fn next_due(&self) -> Timestamp {
         self.0.first().map_or(Timestamp::NEVER, |&(due, _)| due)

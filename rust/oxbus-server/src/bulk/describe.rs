@@ -3,7 +3,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use oxbus_model::name::{EntityName, SubQueue};
+use oxbus_model::name::EntityName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,12 +26,8 @@ pub(super) async fn describe(
         let (path, sub_queue) = EntityName::split_sub_queue(&question.entity);
         let queue = plane.namespace().entity(path)?;
         let settings = queue.settings();
-        let counts = queue.counts().total;
         let bounds = queue.number_bounds(sub_queue);
-        let messages = match sub_queue {
-            SubQueue::Main => counts.active,
-            SubQueue::DeadLetter => counts.dead_letter,
-        };
+        let messages = queue.count_waiting(sub_queue);
         let (created_at, _, _) = queue.times();
         Ok(json!({
             "kind": queue.kind(),

@@ -251,6 +251,13 @@ impl Bus {
         let it = &self.world.entities[entity];
         let queue = self.namespace.entity(&it.name).expect("it exists");
         let total = queue.counts().total;
+        let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| queue.count_waiting(it));
+        assert_eq!(
+            waiting,
+            [total.active, total.dead_letter],
+            "{}: counted the quick way",
+            it.name
+        );
         let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
         let scheduled = count(|it| matches!(it.place, Place::Scheduled { .. }));
         let got = (

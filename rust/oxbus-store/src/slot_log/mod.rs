@@ -234,6 +234,10 @@ impl MessageStore for SlotLog {
         self.count_all()
     }
 
+    fn count_left(&self) -> u64 {
+        SlotLog::count_left(self)
+    }
+
     fn overhead_bytes(&self) -> usize {
         self.directory.bytes() + self.stragglers.bytes()
     }

@@ -20,6 +20,12 @@ impl SlotLog {
         let mut index = from.0.saturating_sub(1);
         // First index of which we know only that its message may be in the map.
         let mut unknown: Option<u64> = None;
+        // What is before the first segment went with its segments: however much that was, it costs no step.
+        let head = span(self.directory.head()).0.min(visible);
+        if index < head {
+            unknown = Some(index);
+            index = head;
+        }
         while index < visible && out.len() < end {
             let (number, offset) = place(index);
             let (first, len) = span(number);
@@ -81,6 +87,26 @@ impl SlotLog {
         }
         drop(browsing);
         counts
+    }
+
+    /// Messages of all phases, without a look at each: a step for each segment, and for each slot of the last ones.
+    pub(super) fn count_left(&self) -> u64 {
+        let guard = epoch::pin();
+        let visible = self.visible();
+        let mut left = self.stragglers.len() as u64;
+        for number in self.directory.head()..=place(visible).0 {
+            let Some(segment) = self.directory.get(number, &guard) else {
+                continue;
+            };
+            left += if segment.end() <= visible {
+                segment.left() as u64
+            } else {
+                let seen = &segment.slots[..(visible - segment.first) as usize];
+                let has_message = |slot: &&Slot| slot.state_ordered().visible_phase().is_some();
+                seen.iter().filter(has_message).count() as u64
+            };
+        }
+        left
     }
 }
 

@@ -130,6 +130,11 @@ impl Stragglers {
         self.open().map_or_else(Counts::default, |map| map.counts())
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.open().map_or(0, |map| map.overhead_bytes())
     }
