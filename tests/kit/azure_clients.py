@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusClient
-from azure_values import Proxy, translated
+from azure_values import Proxy, our_errors, translated
 from oxbus import NEXT_AVAILABLE_SESSION as OUR_NEXT_AVAILABLE_SESSION
 from oxbus.exceptions import MessageLockLostError
 
@@ -62,11 +62,8 @@ class AzureClient(Proxy):
             their_wait = wait if wait is None else max(wait, NO_SESSION_SECONDS)
         else:
             their_wait = wait or None
-        theirs: list[Any] = []
-        translated(lambda *names, **options: theirs.append(make(*names, **options)))(
-            *names, max_wait_time=their_wait, **options
-        )
-        return AzureReceiver(theirs[0], wait)
+        with our_errors():
+            return AzureReceiver(make(*names, max_wait_time=their_wait, **options), wait)
 
 
 class AzureReceiver(Proxy):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import html
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from azure import servicebus as sdk
@@ -19,7 +20,7 @@ from azure.servicebus import management as sdk_management
 from oxbus import ServiceBusMessage, exceptions, management
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Self
 
 MESSAGE_FIELDS = (
@@ -186,15 +187,22 @@ def our_error(error: Exception) -> Exception:
     return kind(str(error), **({"condition": condition} if condition else {}))
 
 
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Turn errors of the SDK into ours."""
+    try:
+        yield
+    except (AzureError, sdk_exceptions.MessageAlreadySettled) as error:
+        raise our_error(error) from error
+
+
 def translated(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function of the SDK be called in the words of oxbus."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         theirs = [to_theirs(value) for value in arguments]
-        try:
+        with our_errors():
             return to_ours(function(*theirs, **{name: to_theirs(value) for name, value in options.items()}))
-        except (AzureError, sdk_exceptions.MessageAlreadySettled) as error:
-            raise our_error(error) from error
 
     return call
