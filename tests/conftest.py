@@ -2,12 +2,14 @@
 """Fixtures of every test that talks to a broker.
 
 Axes
-- `store`: where messages live: in memory, or in a directory that is acknowledged from the operating system.
-  Only the tests that open a namespace by these fixtures run twice.
+- `transport`: where messages live and how they get there: in this process, in memory or in a directory that is
+  acknowledged from the operating system; over AMQP, by the SDK of Azure, from a server whose namespace is in memory.
+  Only the tests that open a namespace by these fixtures run more than once; kit/amqp_transport.py says which over AMQP.
 - `partitioned`: whether `queue_name` and `make_queue` create partitioned queues.
   Only the tests that use one of these two fixtures run twice.
 
 The clock stands still until a test moves it, so `max_wait_time=0` shows a settled state and no test measures time.
+It stands in a time to come: the SDK of Azure has the machine's clock, and so never thinks that a lock has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import oxbus
 import pytest
@@ -29,18 +31,20 @@ from oxbus.testing import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from azure_sdk import AzureSdk
     from oxbus import ServiceBusReceivedMessage, ServiceBusSender
 
 # What several directories share stands in one without a conftest, so that mypy finds it by its short name.
 sys.path.insert(0, str(Path(__file__).with_name("kit")))
+
+import amqp_transport
 
 # No test asserts how long something took, hypothesis included, and none fails because the machine is slow.
 settings.register_profile("oxbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", settings.get_profile("oxbus"), max_examples=2000)
 settings.load_profile("oxbus")
 
-STORES = ("memory", "durable")
-START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+START = datetime(2100, 3, 1, 12, 0, 0, tzinfo=UTC)
 LIVENESS_SECONDS = 60
 """How long a test waits before it calls something stuck; never a measure of speed."""
 
@@ -56,6 +60,36 @@ def pytest_configure() -> None:
     """Put the directories of `tmp_path` into memory, unless somebody chose a place."""
     if os.access(MEMORY_DISK, os.W_OK):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_DISK)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take what is said of transports."""
+    parser.addoption(
+        amqp_transport.LEFT_OUT_OPTION,
+        action="store_true",
+        help="run over AMQP the contract tests that are left out there; the run fails when one of the list does not",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on its transports."""
+    amqp_transport.parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--left-out`, run nothing else."""
+    if config.getoption(amqp_transport.LEFT_OUT_OPTION):
+        amqp_transport.try_left_out(items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With `--left-out`, fail for tests that run over AMQP after all."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption(amqp_transport.LEFT_OUT_OPTION) and reporter is not None:
+        for place in amqp_transport.may_come_back(reporter.stats):
+            reporter.write_line(f"runs over AMQP, take it from the list: {place}")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -102,23 +136,23 @@ class BackgroundCall:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that stands at 2026-03-01 12:00:00 UTC until a test moves it."""
+    """A clock that stands at 2100-03-01 12:00:00 UTC until a test moves it."""
     return ManualClock(START)
 
 
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest) -> str:
-    """Where messages live."""
+@pytest.fixture
+def transport(request: pytest.FixtureRequest) -> str:
+    """Where messages live, and how they get there."""
     return str(request.param)
 
 
 @pytest.fixture
-def open_namespace(store: str, tmp_path: Path) -> Iterator[Callable[..., Namespace]]:
+def open_namespace(transport: str, tmp_path: Path) -> Iterator[Callable[..., Namespace]]:
     """Open namespaces on the store under test, each in a directory of its own; they close when the test ends."""
     opened: list[Namespace] = []
 
     def open_one(**options: Any) -> Namespace:
-        if store == "durable":
+        if transport == "durable":
             # Syncing is for tests/durable: these look at what messages do, not at what a loss of power leaves.
             options = {"path": tmp_path / f"bus-{len(opened)}", "durability": "os"} | options
         opened.append(Namespace(**options))
@@ -136,15 +170,29 @@ def namespace(open_namespace: Callable[..., Namespace], clock: ManualClock) -> N
 
 
 @pytest.fixture
-def client(namespace: Namespace) -> Iterator[ServiceBusClient]:
-    """A client of `namespace`."""
-    with ServiceBusClient(namespace) as client:
-        yield client
+def azure(namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureSdk]:
+    """The SDK of Azure, connected to a server of `namespace`."""
+    from azure_sdk import AzureSdk  # noqa: PLC0415 -- not where older versions of Spark are tried
+
+    with AzureSdk(namespace, tmp_path / "issuer.pem", monkeypatch) as sdk:
+        yield sdk
 
 
 @pytest.fixture
-def admin(namespace: Namespace) -> ServiceBusAdministrationClient:
+def client(namespace: Namespace, transport: str, request: pytest.FixtureRequest) -> Iterator[ServiceBusClient]:
+    """A client of `namespace`."""
+    if transport == "amqp":
+        yield request.getfixturevalue("azure").client
+    else:
+        with ServiceBusClient(namespace) as client:
+            yield client
+
+
+@pytest.fixture
+def admin(namespace: Namespace, transport: str, request: pytest.FixtureRequest) -> ServiceBusAdministrationClient:
     """An administration client of `namespace`."""
+    if transport == "amqp":
+        return cast("ServiceBusAdministrationClient", request.getfixturevalue("azure").administration)
     return ServiceBusAdministrationClient(namespace)
 
 

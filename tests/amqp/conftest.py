@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import azure_pace
 import pytest
 from azure.servicebus import ServiceBusClient as SdkClient
 from azure.servicebus import ServiceBusMessage as SdkMessage
@@ -49,8 +50,9 @@ def certificate(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(bus: Namespace, certificate: Path) -> Iterator[Server]:
+def server(bus: Namespace, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Serve the namespace of the test on one port of loopback, with the development key."""
+    azure_pace.hasten(monkeypatch)
     with serve(bus, certificate_out=certificate) as server:
         yield server
 

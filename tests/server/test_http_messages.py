@@ -28,7 +28,7 @@ def place(location: str) -> str:
 
 
 def test_send_stores_the_body_and_what_the_headers_say(ask: Http, client: ServiceBusClient, queue_name: str) -> None:
-    """B-441, B-449: body, content type, broker properties in any order, every other header a property."""
+    """B-441, B-449, B-250: body, content type, broker properties in any order, every other header a property."""
     properties = {
         "TimeToLive": 90,
         "Unheard": {"of": 1},
@@ -149,10 +149,26 @@ def test_peek_lock_gives_the_message_and_where_it_is_locked(
         "TimeToLive": 90.0,
     }
     assert properties["EnqueuedSequenceNumber"] == number
-    assert properties["EnqueuedTimeUtc"] == "Sun, 01 Mar 2026 12:00:00 GMT"
-    assert properties["LockedUntilUtc"] == "Sun, 01 Mar 2026 12:01:00 GMT"
+    assert properties["EnqueuedTimeUtc"] == "Mon, 01 Mar 2100 12:00:00 GMT"
+    assert properties["LockedUntilUtc"] == "Mon, 01 Mar 2100 12:01:00 GMT"
     assert (answer.headers["priority"], answer.headers["count"]) == ('"High \\u00fc"', "12")
     assert answer.headers["when"] == '"Wed, 02 Jul 2014 01:32:27 GMT"'
+
+
+@pytest.mark.parametrize(("own", "shown"), [(None, 60.0), (30, 30.0), (3600, 60.0)], ids=["none", "shorter", "longer"])
+def test_life_in_force_is_shown(
+    ask: Http, client: ServiceBusClient, make_queue: Callable[..., str], own: int | None, shown: float
+) -> None:
+    """B-247, B-250: the default of the queue ends a message without a life of its own, and one that would live longer.
+
+    The contract tests over AMQP found it: what its sender had said was shown, or nothing.
+    """
+    queue_name = make_queue(default_message_time_to_live=timedelta(seconds=60))
+    message = ServiceBusMessage("x", time_to_live=None if own is None else timedelta(seconds=own))
+    with client.get_queue_sender(queue_name) as sender:
+        sender.send_messages(message)
+    answer = ask("POST", f"/{queue_name}/messages/head?timeout=5")
+    assert answer.properties["TimeToLive"] == shown
 
 
 def test_location_settles_unchanged(ask: Http, connect: Callable[..., Http], queue_name: str, client: Any) -> None:

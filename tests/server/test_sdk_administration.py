@@ -162,7 +162,7 @@ def test_runtime_properties_count(
     with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         for number in range(4):
             sender.send_messages(ServiceBusMessage(bytes(100), partition_key=str(number)))
-        sender.schedule_messages(ServiceBusMessage("later"), datetime(2030, 1, 1, tzinfo=UTC))
+        sender.schedule_messages(ServiceBusMessage("later"), datetime(2130, 1, 1, tzinfo=UTC))
         receiver.dead_letter_message(receiver.receive_messages(max_wait_time=5)[0])
     shown, inside = sdk.get_queue_runtime_properties(queue), admin.get_queue_runtime_properties(queue)
     for name in (

@@ -14,6 +14,7 @@ mod bulk;
 mod connections;
 mod front;
 mod http;
+mod life;
 mod limits;
 mod options;
 mod running;

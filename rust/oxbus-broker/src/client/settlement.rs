@@ -292,8 +292,11 @@ impl Receiver {
         self.queue.seal(self.sub_queue, at.index, at.key)
     }
 
-    /// The hold of a token; foreign tokens do not open.
+    /// The hold of a token; foreign tokens do not open, and none does in the transfer dead-letter queue, which is empty.
     pub fn open_token(&self, token: LockToken) -> Option<SettleKey> {
+        if self.is_of_transfer() {
+            return None;
+        }
         let (index, key) = self.queue.open(self.sub_queue, token)?;
         Some(SettleKey { index, key })
     }

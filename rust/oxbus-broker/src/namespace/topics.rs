@@ -266,8 +266,18 @@ fn count_filters(rules: &[CompiledRule]) -> (usize, usize) {
 }
 
 impl Queue {
-    /// SQL filters and correlation filters of a topic's subscriptions.
-    pub fn filter_counts(&self) -> (usize, usize) {
+    /// SQL filters, those that are true or false among them, and correlation filters of a topic's subscriptions.
+    pub fn filters(&self) -> (usize, usize) {
+        let settings: Vec<_> = self.subscriptions().iter().flat_map(|it| it.rule_settings()).collect();
+        let correlation = settings
+            .iter()
+            .filter(|rule| matches!(rule.filter, FilterSettings::Correlation(_)))
+            .count();
+        (settings.len() - correlation, correlation)
+    }
+
+    /// SQL filters and correlation filters of a topic's subscriptions as the quota counts them (B-042).
+    fn filter_counts(&self) -> (usize, usize) {
         let of_one = |entity: &Arc<Self>| count_filters(&entity.compiled_rules());
         self.subscriptions()
             .iter()

@@ -7,7 +7,6 @@ use oxbus_broker::entity::{PartitionCounts, Queue, QueueDescription};
 use oxbus_model::authorization::AuthorizationRule;
 use oxbus_model::caps::MESSAGE_SIZE_KILOBYTES_MAX;
 use oxbus_model::options::EntityStatus;
-use oxbus_model::rules::{FilterSettings, RuleSettings};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -171,11 +170,9 @@ pub(super) fn topic_runtime<'py>(py: Python<'py>, topic: &Arc<Queue>) -> PyResul
     let own: u64 = dict.get_item("size_in_bytes")?.map_or(Ok(0), |it| it.extract())?;
     dict.set_item("size_in_bytes", own + theirs)?;
     dict.set_item("subscription_count", subscriptions.len())?;
-    let filters = subscriptions.iter().flat_map(|it| it.rule_settings());
-    let is_correlation = |rule: &RuleSettings| matches!(rule.filter, FilterSettings::Correlation(_));
-    let (correlation, sql): (Vec<_>, Vec<_>) = filters.partition(is_correlation);
-    dict.set_item("sql_filter_count", sql.len())?;
-    dict.set_item("correlation_filter_count", correlation.len())?;
+    let (sql, correlation) = topic.filters();
+    dict.set_item("sql_filter_count", sql)?;
+    dict.set_item("correlation_filter_count", correlation)?;
     Ok(dict)
 }
 

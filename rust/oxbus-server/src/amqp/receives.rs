@@ -180,6 +180,7 @@ fn send(
     let seen = Seen {
         number: Queue::sequence_number(delivery.index, claimed.key.counter),
         enqueued_at: claimed.enqueued_at,
+        expires_at: claimed.expires_at,
         delivery_count: claimed.delivery_count,
         // A message of a session is under the session's lock.
         locked_until: delivery.locked_until.filter(|_| lock_token.is_some()),

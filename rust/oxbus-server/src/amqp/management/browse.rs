@@ -80,6 +80,7 @@ fn show(browsed: &Browsed) -> Result<Value> {
     let seen = Seen {
         number: number(browsed),
         enqueued_at: browsed.message.enqueued_at,
+        expires_at: browsed.message.expires_at,
         delivery_count: browsed.message.delivery_count,
         locked_until: None,
         lock_token: None,

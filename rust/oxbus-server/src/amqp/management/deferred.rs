@@ -58,6 +58,7 @@ fn show(receiver: &Receiver, delivery: &Delivery) -> Result<Value> {
     let seen = Seen {
         number: Queue::sequence_number(delivery.index, claimed.key.counter),
         enqueued_at: claimed.enqueued_at,
+        expires_at: claimed.expires_at,
         delivery_count: claimed.delivery_count,
         locked_until: delivery.locked_until,
         lock_token: token,

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use super::answer;
 use crate::amqp::call::{Call, Reply};
-use crate::amqp::node::Place;
+use crate::amqp::node::Node;
 use crate::amqp::shared::Shared;
 use crate::amqp::token;
 use crate::amqp::transactions::Coordinator;
@@ -73,13 +73,12 @@ impl Bus {
     fn ask(&self, path: &str, operation: &str, body: impl Into<Value>) -> Reply {
         let message = request(&format!("com.microsoft:{operation}"), &body.into());
         let sections = Sections::scan(&message).expect("a message");
+        let Node::Entity(place) = Node::of(path) else {
+            panic!("an entity: {path}")
+        };
         answer(&Call {
             context: self.context.clone(),
-            place: Some(Place {
-                path: path.to_owned(),
-                sub_queue: SubQueue::Main,
-                transfer: false,
-            }),
+            place: Some(place),
             shared: Arc::clone(&self.shared),
             message,
             sections,
@@ -103,10 +102,15 @@ impl Bus {
 
     /// Receives the next message of `q`: its hold, and its token as requests write it.
     fn receive(&self) -> (Receiver, SettleKey, Value) {
-        let receiver = self
-            .namespace
-            .receiver("q", ReceiverOptions::default())
-            .expect("receiver");
+        self.receive_from(SubQueue::Main)
+    }
+
+    fn receive_from(&self, sub_queue: SubQueue) -> (Receiver, SettleKey, Value) {
+        let options = ReceiverOptions {
+            sub_queue,
+            ..ReceiverOptions::default()
+        };
+        let receiver = self.namespace.receiver("q", options).expect("receiver");
         let deliveries = receiver.receive_now(1).expect("received").expect("a message");
         let hold = SettleKey {
             index: deliveries[0].index,
@@ -230,6 +234,32 @@ fn locks_are_renewed_and_messages_settled_by_token_once() {
                 .expect("held");
         }
     }
+}
+
+#[test]
+fn a_token_settles_in_the_sub_queue_of_its_message_only() {
+    // B-170, B-273: found by the contract tests over AMQP. Where the transfer dead-letter queue is managed, a token of the
+    // dead-letter queue settled its message.
+    let bus = bus();
+    bus.send("q", "x", None);
+    let (receiver, hold, _) = bus.receive();
+    let bury = oxbus_broker::client::Settlement::DeadLetter {
+        reason: None,
+        description: None,
+        changes: &[],
+    };
+    receiver.settle(hold, bury).expect("held");
+    let (_dead_letters, _, tokens) = bus.receive_from(SubQueue::DeadLetter);
+    let complete = body(vec![
+        ("disposition-status", "completed".into()),
+        ("lock-tokens", tokens),
+    ]);
+    for place in ["q", "q/$Transfer/$DeadLetterQueue"] {
+        let answer = bus.ask(place, "update-disposition", complete.clone());
+        assert_eq!(refused(&answer), (410, "com.microsoft:message-lock-lost"), "{place}");
+    }
+    let answer = bus.ask("q/$DeadLetterQueue", "update-disposition", complete);
+    assert_eq!(answer.status, 200);
 }
 
 #[test]

@@ -12,12 +12,14 @@ use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 use super::extras::Extras;
 use super::properties;
 use crate::amqp::token;
+use crate::life;
 
 /// What the broker knows of a message beside what is in it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::amqp) struct Seen {
     pub(in crate::amqp) number: SequenceNumber,
     pub(in crate::amqp) enqueued_at: Timestamp,
+    pub(in crate::amqp) expires_at: Timestamp,
     pub(in crate::amqp) delivery_count: u32,
     pub(in crate::amqp) locked_until: Option<Timestamp>,
     pub(in crate::amqp) lock_token: Option<LockToken>,
@@ -45,7 +47,8 @@ pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, seen: &See
 /// Writes all but the bytes at the end of the body, which need no copy.
 pub(in crate::amqp) fn write_head<'a>(out: &mut BytesMut, fields: &Fields<'a>, seen: &Seen) -> &'a [u8] {
     let extras = Extras::read(fields.amqp);
-    let ttl_ms = fields.time_to_live_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
+    let life_ms = life::time_to_live_ms(fields, seen.enqueued_at, seen.expires_at);
+    let ttl_ms = life_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
     Header::of(seen.delivery_count, ttl_ms).encode(out);
     let mut delivery = Map::new();
     if let Some(lock_token) = seen.lock_token {
@@ -53,7 +56,7 @@ pub(in crate::amqp) fn write_head<'a>(out: &mut BytesMut, fields: &Fields<'a>, s
     }
     put_delivery_annotations(out, &delivery);
     put_message_annotations(out, &annotations(fields, seen, extras.annotations));
-    put_properties(out, fields, extras.properties);
+    put_properties(out, fields, with_expiry(extras.properties, seen, life_ms));
     if let Some(application) = fields.application_properties {
         properties::write(out, application);
     }
@@ -88,6 +91,19 @@ fn annotations(fields: &Fields<'_>, seen: &Seen, others: Map) -> Map {
         map.push(key, value);
     }
     map
+}
+
+/// When it expires, where its sender said so, and where the header cannot: its 32 bits end at 49.7 days (B-249).
+fn with_expiry(kept: Properties, seen: &Seen, life_ms: Option<u64>) -> Properties {
+    let is_long = life_ms.is_some_and(|ms| ms > u64::from(u32::MAX));
+    if seen.expires_at == Timestamp::NEVER || !(is_long || kept.absolute_expiry_time.is_some()) {
+        return kept;
+    }
+    Properties {
+        absolute_expiry_time: Some(time(seen.expires_at)),
+        creation_time: kept.creation_time.or(is_long.then(|| time(seen.enqueued_at))),
+        ..kept
+    }
 }
 
 fn put_properties(out: &mut BytesMut, fields: &Fields<'_>, kept: Properties) {

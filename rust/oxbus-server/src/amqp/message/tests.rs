@@ -14,6 +14,7 @@ use super::{Seen, State, write};
 const SEEN: Seen = Seen {
     number: SequenceNumber(7),
     enqueued_at: Timestamp(1_000),
+    expires_at: Timestamp::NEVER,
     delivery_count: 2,
     locked_until: Some(Timestamp(2_000)),
     lock_token: Some(LockToken([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16])),
@@ -22,6 +23,10 @@ const SEEN: Seen = Seen {
 
 /// In, through a record, and out.
 fn round_trip(message: &Bytes) -> (Bytes, Sections) {
+    seen_as(message, &SEEN)
+}
+
+fn seen_as(message: &Bytes, seen: &Seen) -> (Bytes, Sections) {
     let record = read(message, |fields| {
         let mut record = vec![0; fields.encoded_len()];
         fields.encode(&mut record);
@@ -29,7 +34,7 @@ fn round_trip(message: &Bytes) -> (Bytes, Sections) {
     })
     .expect("well-formed");
     let mut out = BytesMut::new();
-    write(&mut out, &Fields::decode(&record).expect("just written"), &SEEN);
+    write(&mut out, &Fields::decode(&record).expect("just written"), seen);
     let out = out.freeze();
     let sections = Sections::scan(&out).expect("well-formed");
     (out, sections)
@@ -221,4 +226,40 @@ fn a_null_value_is_the_null_of_the_model_and_one_data_section_its_bytes() {
     assert_eq!(kind(b"\x00\x53\x77\x40"), "null");
     assert_eq!(kind(b"\x00\x53\x75\xa0\x01\x05"), "data [5]");
     assert_eq!(kind(b""), "sections 0");
+}
+
+#[test]
+fn the_life_that_is_shown_is_the_one_the_broker_gives() {
+    // B-247, B-249: found by the contract tests over AMQP. A queue's default was in force and not in the message: clients saw
+    // no end of a message without one of its own, and too late an end of one that lived longer than its queue allows.
+    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+    for (own_ms, life_ms) in [(None, 60_000), (Some(3_600_000), 60_000), (None, 60 * DAY_MS)] {
+        let mut message = BytesMut::new();
+        Header::of(0, own_ms).encode(&mut message);
+        let expiry = Properties {
+            creation_time: Some(AmqpTime(0)),
+            absolute_expiry_time: Some(AmqpTime(3_600_000)),
+            ..Properties::NONE
+        };
+        if own_ms.is_some() {
+            expiry.encode(&mut message);
+        }
+        put_data(&mut message, &Bytes::new());
+        let seen = Seen {
+            expires_at: SEEN.enqueued_at.plus_ms(life_ms),
+            ..SEEN
+        };
+        let (out, sections) = seen_as(&message.freeze(), &seen);
+        let header = Header::decode(&mut Reader::within(&out, sections.header.start, sections.header.end));
+        let ttl_ms = u32::try_from(life_ms).unwrap_or(u32::MAX);
+        assert_eq!(header.expect("a header"), Header::of(2, Some(ttl_ms)));
+        let told = own_ms.is_some() || ttl_ms == u32::MAX;
+        let expires_at = told.then(|| AmqpTime(seen.expires_at.0.cast_signed()));
+        let found = if sections.properties.is_empty() {
+            None
+        } else {
+            properties_of(&out, &sections).absolute_expiry_time
+        };
+        assert_eq!(found, expires_at);
+    }
 }

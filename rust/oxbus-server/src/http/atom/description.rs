@@ -105,7 +105,7 @@ pub(super) fn topic(topic: &Arc<Queue>, out: &mut Out) {
     let counts = topic.counts().total;
     let subscriptions = topic.subscriptions();
     let theirs: u64 = subscriptions.iter().map(|it| it.counts().total.size_bytes).sum();
-    let (sql_filters, correlation_filters) = topic.filter_counts();
+    let (sql_filters, correlation_filters) = topic.filters();
     begin("TopicDescription", out);
     out.text(
         "DefaultMessageTimeToLive",

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::dates;
 use super::outgoing::Outgoing;
 use crate::http::refusal::Refusal;
+use crate::life;
 
 /// Name of the header.
 pub(super) const HEADER: &str = "brokerproperties";
@@ -62,6 +63,7 @@ fn wrong(name: &str, expected: &str, value: &Value) -> Refusal {
 pub(super) struct Seen {
     pub(super) number: SequenceNumber,
     pub(super) enqueued_at: Timestamp,
+    pub(super) expires_at: Timestamp,
     pub(super) delivery_count: u32,
     pub(super) locked_until: Option<Timestamp>,
     pub(super) token: Option<LockToken>,
@@ -109,7 +111,7 @@ pub(super) fn written(fields: &Fields<'_>, seen: &Seen) -> String {
     }
     set("SequenceNumber", json!(seen.number.0));
     set("State", json!(if seen.is_deferred { "Deferred" } else { "Active" }));
-    if let Some(ms) = fields.time_to_live_ms {
+    if let Some(ms) = life::time_to_live_ms(fields, seen.enqueued_at, seen.expires_at) {
         set("TimeToLive", json!(ms as f64 / 1000.0));
     }
     ascii(&Value::Object(object).to_string())

@@ -105,6 +105,7 @@ fn answer(mut taken: Taken, is_locked: bool, place: &str) -> ModelResult<Answer>
     let seen = Seen {
         number,
         enqueued_at: claimed.enqueued_at,
+        expires_at: claimed.expires_at,
         delivery_count: claimed.delivery_count,
         locked_until: delivery.locked_until,
         token,
