@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit as _atexit
 
+from oxbus import _allocator as _allocator  # first, since it loads the native part
 from oxbus._auto_lock_renewer import AutoLockRenewer
 from oxbus._client import ServiceBusClient
 from oxbus._connection import ServiceBusConnectionStringProperties, parse_connection_string

@@ -11,7 +11,7 @@ use oxbus_broker::Sender;
 use oxbus_broker::client::Row;
 use oxbus_broker::routing::Route;
 use oxbus_broker::shard::Refusal;
-use oxbus_model::message::{AssignedId, MessageId, PropertiesBuilder};
+use oxbus_model::message::{AssignedId, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 
 use crate::rows::Columns;
@@ -124,12 +124,12 @@ impl<S: Borrow<Sender>> Outgoing<S> {
                 row,
                 &mut self.properties,
                 id,
-                |wish, route, encoded| {
+                |wish, route, fields, len| {
                     let (partition, keyed) = match (wish, route) {
                         (Some(partition), _) | (None, Route::Keyed(partition)) => (partition, true),
                         (None, Route::Keyless) => (in_turn(keyless, next_keyless), false),
                     };
-                    groups[usize::from(partition.0)].push(encoded, *number, keyed);
+                    groups[usize::from(partition.0)].push(Row::encode(fields, len), *number, keyed);
                 },
             )
             .map_err(|error| at_row(*number, &error))?;
@@ -154,6 +154,7 @@ struct Group {
 }
 
 impl Group {
+    #[inline]
     fn push(&mut self, row: Row, number: usize, keyed: bool) {
         if !keyed {
             self.keyless.push(self.rows.len());
@@ -190,7 +191,8 @@ fn in_turn(partitions: &[PartitionId], next: &mut usize) -> PartitionId {
     *partition
 }
 
-/// A row as a message, with `id` if it has none: `take` gets the partition that it names, where its key sends it, its bytes.
+/// A row as a message, with `id` if it has none: `take` gets the partition that it names, where its key sends it, its fields,
+/// which are checked, and how long they are when encoded.
 #[inline]
 pub(crate) fn row_of(
     sender: &Sender,
@@ -198,7 +200,7 @@ pub(crate) fn row_of(
     row: usize,
     properties: &mut PropertiesBuilder,
     id: AssignedId,
-    take: impl FnOnce(Option<PartitionId>, Route, Row),
+    take: impl FnOnce(Option<PartitionId>, Route, &Fields<'_>, usize),
 ) -> Result<()> {
     let queue = sender.queue();
     chunk.with_row(row, properties, |fields| {
@@ -213,7 +215,8 @@ pub(crate) fn row_of(
             );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        take(wish, route, Row::new(fields, queue.message_size_bytes_max())?);
+        let len = Row::checked_len(fields, queue.message_size_bytes_max())?;
+        take(wish, route, fields, len);
         Ok(())
     })
 }

@@ -37,8 +37,9 @@ impl Putting {
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
             let (sender, id) = (self.staging.sender(), ids.following(row as u64));
-            row_of(sender, chunk, row, &mut self.properties, id, |wish, _, encoded| {
-                rows.entry(wish.map(|partition| partition.0)).or_default().push(encoded);
+            row_of(sender, chunk, row, &mut self.properties, id, |wish, _, fields, len| {
+                let same = rows.entry(wish.map(|partition| partition.0)).or_default();
+                same.push(Row::encode(fields, len));
             })
             .map_err(|error| at_row(self.number, &error))?;
             self.number += 1;

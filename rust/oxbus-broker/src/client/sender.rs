@@ -415,16 +415,29 @@ impl Row {
 
     /// Checks and encodes the fields of a row.
     pub fn new(fields: &Fields<'_>, size_bytes_max: usize) -> Result<Self> {
+        let len = Self::checked_len(fields, size_bytes_max)?;
+        Ok(Self::encode(fields, len))
+    }
+
+    /// Checks the fields of a row: the bytes it takes.
+    #[inline]
+    pub fn checked_len(fields: &Fields<'_>, size_bytes_max: usize) -> Result<usize> {
         fields.check()?;
         let len = fields.encoded_len();
         if len > size_bytes_max {
             let detail = format!("the message is too large; send less: size={len} bytes, limit={size_bytes_max} bytes");
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
         }
-        Ok(Self(Entry {
-            record: record::encode(fields),
+        Ok(len)
+    }
+
+    /// Encodes the fields of a row of which [`Row::checked_len`] told the bytes.
+    #[inline]
+    pub fn encode(fields: &Fields<'_>, len: usize) -> Self {
+        Self(Entry {
+            record: record::encode_sized(len, fields),
             time_to_live_ms: fields.time_to_live_ms,
             due: fields.scheduled_enqueue_time,
-        }))
+        })
     }
 }

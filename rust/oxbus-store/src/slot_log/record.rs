@@ -28,6 +28,8 @@ const ON_DISK: u32 = 1 << 31;
 const COUNTED: u32 = 1 << 30;
 /// The bits of a length that say something else.
 const FLAGS: u32 = ON_DISK | COUNTED;
+/// Bytes before the body that a message without properties has at most.
+const SHORT_HEAD: usize = 32;
 /// More clones than memory could hold: some code leaks them.
 const REFERENCES_MAX: u32 = u32::MAX / 2;
 
@@ -79,9 +81,17 @@ impl Record {
         // SAFETY: the layout has the size of a header at least.
         let shared = Shared::allocate(len, |layout| unsafe { alloc(layout) });
         let content = Shared::content_of(shared.0);
-        // SAFETY: the allocation is fresh, so it does not overlap `tail`, and has room for both behind its header.
+        // Most heads are shorter than this, and zeroing as many bytes as the compiler knows takes no call.
+        let zeroed = if len >= SHORT_HEAD { SHORT_HEAD } else { 0 };
+        // SAFETY: the allocation is fresh, so it does not overlap `tail`, and has room for both behind its header; what is
+        // zeroed first is no longer than both.
         unsafe {
-            ptr::write_bytes(content, 0, head_len);
+            if zeroed > 0 {
+                ptr::write_bytes(content, 0, SHORT_HEAD);
+            }
+            if head_len > zeroed {
+                ptr::write_bytes(content.add(zeroed), 0, head_len - zeroed);
+            }
             ptr::copy_nonoverlapping(tail.as_ptr(), content.add(head_len), tail.len());
         }
         // SAFETY: `head_len` bytes are initialised there and nobody else knows the allocation yet.

@@ -257,3 +257,20 @@ fn unknown_keys_are_lost() {
         assert!(log.take_scheduled(Counter(counter)).is_none());
     }
 }
+
+#[test]
+fn a_head_is_zero_until_it_is_filled_and_the_tail_is_whole() {
+    for head_len in 0..70 {
+        for tail_len in 0..70 {
+            let tail: Vec<u8> = (1..=tail_len).collect();
+            let fill = |head: &mut [u8]| {
+                assert_eq!(head, vec![0; head_len]);
+                head.fill(255);
+            };
+            let record = Record::with_tail(head_len, fill, &tail);
+            assert_eq!(record.len(), head_len + tail.len());
+            assert_eq!(record[..head_len], vec![255; head_len]);
+            assert_eq!(record[head_len..], tail);
+        }
+    }
+}
