@@ -2,7 +2,7 @@
 """The transports of contract tests: which tests run over AMQP as well, and why the others do not.
 
 Over AMQP run all tests of tests/contract that reach their namespace by the fixtures `client` or `admin`, but for those
-listed here. `tests/package/test_amqp_transport.py` fails when the list names what is not there.
+listed here. `tests/package/test_amqp_transport.py` fails when a place is none.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     ),
     # What the SDK does in another way.
     "the SDK renews locks by the clock of the machine, see tests/amqp/test_azure_sdk_settlement.py": (
-        "test_auto_lock_renewer",
         "test_lock_renewal_by_clock",
     ),
     "the SDK checks arguments later, otherwise or not at all, and its words are others": (
@@ -204,13 +203,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_prefetch::test_what_expired_in_a_buffer_hides_nothing",
     ),
     # What would show nothing new.
-    "processes, threads and stores of this process": (
-        "outage",
-        "test_exit",
-        "test_fork",
-        "test_store_stall",
-        "test_threads",
-    ),
+    "threads and stores of this process": ("test_store_stall", "test_threads"),
     "links by the hundred, each of which takes its time": (
         "test_forwarding_outage",
         "sessions/test_session_turns::test_chatty_session_does_not_starve_others",
