@@ -11,7 +11,7 @@ from amqp_transport import CONTRACT, LEFT_OUT, LEFT_OUT_OPTION, left_out
 
 
 def test_what_is_left_out_would_run() -> None:
-    """A test that is renamed, deleted or needs no transport leaves the list, else the next of its name would not run."""
+    """What is renamed, deleted or needs no transport leaves the list, else the next test of its name would not run."""
     collect = [sys.executable, "-m", "pytest", LEFT_OUT_OPTION, "--collect-only", "-q", str(CONTRACT)]
     listed = subprocess.run(collect, cwd=CONTRACT.parents[1], capture_output=True, text=True, check=True).stdout
     there: set[str] = set()
