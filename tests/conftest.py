@@ -147,12 +147,18 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def open_namespace(transport: str, tmp_path: Path) -> Iterator[Callable[..., Namespace]]:
+def store(transport: str) -> str:
+    """Where messages live: `memory`, or `durable` in a directory."""
+    return "memory" if transport == "amqp" else transport
+
+
+@pytest.fixture
+def open_namespace(store: str, tmp_path: Path) -> Iterator[Callable[..., Namespace]]:
     """Open namespaces on the store under test, each in a directory of its own; they close when the test ends."""
     opened: list[Namespace] = []
 
     def open_one(**options: Any) -> Namespace:
-        if transport == "durable":
+        if store == "durable":
             # Syncing is for tests/durable: these look at what messages do, not at what a loss of power leaves.
             options = {"path": tmp_path / f"bus-{len(opened)}", "durability": "os"} | options
         opened.append(Namespace(**options))

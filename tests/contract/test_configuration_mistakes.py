@@ -128,7 +128,7 @@ SQL, EQUAL = f"{S}.Rules.0.Properties", f"{S}.Rules.1.Properties"
     ],
 )
 def test_mistake_is_told_with_its_place(
-    open_namespace: Callable[..., Namespace], tmp_path: Path, transport: str, place: str, value: Any, problem: str
+    open_namespace: Callable[..., Namespace], tmp_path: Path, store: str, place: str, value: Any, problem: str
 ) -> None:
     """Unknown keys, missing ones and values of the wrong kind; nothing is opened or made then."""
     wrong = copy.deepcopy(GOOD)
@@ -142,7 +142,7 @@ def test_mistake_is_told_with_its_place(
         open_namespace(config=wrong)
     assert shown in str(refusal.value)
     assert problem in str(refusal.value)
-    assert (transport, list(tmp_path.iterdir())) == (transport, [])
+    assert (store, list(tmp_path.iterdir())) == (store, [])
 
 
 def test_name_that_is_there_twice(open_namespace: Callable[..., Namespace]) -> None:

@@ -365,7 +365,7 @@ def test_transfer_dead_letter_queue_is_empty(
         (dead,) = receiver.receive_messages(max_wait_time=0)
         with (
             client.get_queue_receiver("from", sub_queue="transferdeadletter") as other,
-            pytest.raises(ServiceBusError, match="belongs to another entity|lock supplied is invalid"),
+            pytest.raises(ServiceBusError, match=r"belongs to another entity|lock supplied is invalid"),
         ):
             other.complete_message(dead)
         receiver.complete_message(dead)

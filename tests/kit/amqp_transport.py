@@ -2,7 +2,7 @@
 """The transports of contract tests: which tests run over AMQP as well, and why the others do not.
 
 Over AMQP run all tests of tests/contract that reach their namespace by the fixtures `client` or `admin`, but for those
-listed here. `tests/package/test_amqp_transport.py` fails when the list names what is not there.
+listed here. `tests/package/test_amqp_transport.py` fails when a place is none.
 """
 
 from __future__ import annotations
@@ -52,7 +52,13 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     ),
     "an option of a receiver: the policy of locks, the partition": (
         "test_differences::test_later_receives_of_a_receiver_meet_its_own_cache",
-        "test_lock_policy",
+        "test_lock_policy::test_faithful_cache_drops_locks_that_lapsed",
+        "test_lock_policy::test_faithful_cache_hides_messages_from_others",
+        "test_lock_policy::test_faithful_cache_keeps_its_locks_when_the_receiver_closes",
+        "test_lock_policy::test_faithful_cache_locks_count_as_deliveries_when_they_lapse",
+        "test_lock_policy::test_faithful_lock_clock_starts_when_the_message_is_taken",
+        "test_lock_policy::test_no_policy_loses_messages",
+        "test_lock_policy::test_unknown_policy_is_refused",
         "test_peek::test_peek_from_one_partition",
         "test_prefetch::test_buffered_messages_are_served_first",
         "test_prefetch::test_faithful_receive_and_delete_buffer_is_lost_with_its_receiver",
@@ -88,7 +94,6 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     ),
     # What the SDK does in another way.
     "the SDK renews locks by the clock of the machine, see tests/amqp/test_azure_sdk_settlement.py": (
-        "test_auto_lock_renewer",
         "test_lock_renewal_by_clock",
     ),
     "the SDK checks arguments later, otherwise or not at all, and its words are others": (
@@ -198,13 +203,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_prefetch::test_what_expired_in_a_buffer_hides_nothing",
     ),
     # What would show nothing new.
-    "processes, threads and stores of this process": (
-        "outage",
-        "test_exit",
-        "test_fork",
-        "test_store_stall",
-        "test_threads",
-    ),
+    "threads and stores of this process": ("test_store_stall", "test_threads"),
     "links by the hundred, each of which takes its time": (
         "test_forwarding_outage",
         "sessions/test_session_turns::test_chatty_session_does_not_starve_others",

@@ -249,7 +249,7 @@ class TestFailedCommits:
             sender.send_messages(message("after"))
             assert texts(receiver.receive_messages(10)) == ["after"]
 
-    def test_a_memory_limit(self, transport: str, open_namespace: Callable[..., Namespace], partitioned: bool) -> None:
+    def test_a_memory_limit(self, store: str, open_namespace: Callable[..., Namespace], partitioned: bool) -> None:
         """In memory the limit refuses the commit; in a directory bodies go to disk (R-25)."""
         namespace = open_namespace(memory_limit_bytes=2 << 20)
         admin = oxbus.management.ServiceBusAdministrationClient(namespace)
@@ -261,7 +261,7 @@ class TestFailedCommits:
             for _ in range(3):
                 for body in bodies:
                     sender.send_messages(message(body), transaction=txn)
-            if transport == "memory":
+            if store == "memory":
                 with pytest.raises(ServiceBusQuotaExceededError):
                     txn.commit()
                 assert receiver.peek_messages() == []

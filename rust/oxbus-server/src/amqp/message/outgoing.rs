@@ -94,14 +94,20 @@ fn annotations(fields: &Fields<'_>, seen: &Seen, others: Map) -> Map {
 }
 
 /// When it expires, where its sender said so, and where the header cannot: its 32 bits end at 49.7 days (B-249).
+///
+/// Clients take the life of a message for the time between the two, so both are by the clock of the sender if one is.
 fn with_expiry(kept: Properties, seen: &Seen, life_ms: Option<u64>) -> Properties {
-    let is_long = life_ms.is_some_and(|ms| ms > u64::from(u32::MAX));
-    if seen.expires_at == Timestamp::NEVER || !(is_long || kept.absolute_expiry_time.is_some()) {
+    let Some(life_ms) = life_ms.filter(|_| seen.expires_at != Timestamp::NEVER) else {
+        return kept;
+    };
+    let is_long = life_ms > u64::from(u32::MAX);
+    if !is_long && kept.absolute_expiry_time.is_none() {
         return kept;
     }
+    let created = kept.creation_time.unwrap_or(time(seen.enqueued_at));
     Properties {
-        absolute_expiry_time: Some(time(seen.expires_at)),
-        creation_time: kept.creation_time.or(is_long.then(|| time(seen.enqueued_at))),
+        absolute_expiry_time: Some(AmqpTime(created.0.saturating_add_unsigned(life_ms))),
+        creation_time: kept.creation_time.or(is_long.then_some(created)),
         ..kept
     }
 }

@@ -253,8 +253,11 @@ fn the_life_that_is_shown_is_the_one_the_broker_gives() {
         let header = Header::decode(&mut Reader::within(&out, sections.header.start, sections.header.end));
         let ttl_ms = u32::try_from(life_ms).unwrap_or(u32::MAX);
         assert_eq!(header.expect("a header"), Header::of(2, Some(ttl_ms)));
-        let told = own_ms.is_some() || ttl_ms == u32::MAX;
-        let expires_at = told.then(|| AmqpTime(seen.expires_at.0.cast_signed()));
+        // From when its sender made it, if that is known.
+        let expires_at = match own_ms {
+            Some(_) => Some(AmqpTime(60_000)),
+            None => (ttl_ms == u32::MAX).then_some(AmqpTime(seen.expires_at.0.cast_signed())),
+        };
         let found = if sections.properties.is_empty() {
             None
         } else {
