@@ -82,6 +82,7 @@ impl Route {
         }
         // The SDK of Go ends the path of a list of rules with a slash.
         if let [list @ .., ""] = &segments[..]
+            && !list.contains(&"")
             && let Some(place) = place(list).filter(Place::is_list)
         {
             return Ok(Self::Entities(place));
@@ -231,6 +232,7 @@ mod tests {
             "/t/subscriptions/s/",
             "//subscriptions/",
             "/q/",
+            "/t//subscriptions/",
             "/t//s",
             "/$Resources/all",
             "/$Resources",
