@@ -13,6 +13,7 @@ Who cannot run here is listed with the reason.
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -76,7 +77,7 @@ def _judge(target: Target, found: Rounds, record: Record) -> None:
     if ours is None:
         return
     if target.peer is None:
-        record.judge(target, sorted(ours)[len(ours) // 2])
+        record.judge(target, statistics.median(ours))
     elif here:
         best = max if target.at_least else min
         record.judge(target, ratio(ours, [best(one) for one in zip(*here.values(), strict=True)]))

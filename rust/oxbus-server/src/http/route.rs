@@ -53,6 +53,15 @@ pub(crate) enum Place {
     Rule(String, String, String),
 }
 
+impl Place {
+    fn is_list(&self) -> bool {
+        matches!(
+            self,
+            Self::Queues | Self::Topics | Self::Subscriptions(_) | Self::Rules(..)
+        )
+    }
+}
+
 impl Route {
     pub(crate) fn of(method: &Method, path: &str) -> Result<Self, Refusal> {
         let decoded = percent_decode_str(path)
@@ -70,6 +79,13 @@ impl Route {
         }
         if let Some(route) = messages(method, &segments) {
             return Ok(route);
+        }
+        // The SDK of Go ends the path of a list of rules with a slash.
+        if let [list @ .., ""] = &segments[..]
+            && !list.contains(&"")
+            && let Some(place) = place(list).filter(Place::is_list)
+        {
+            return Ok(Self::Entities(place));
         }
         if segments.iter().any(|segment| segment.is_empty()) {
             return Err(Refusal::bad_request(format!(
@@ -192,11 +208,31 @@ mod tests {
     }
 
     #[test]
+    fn a_list_may_end_with_a_slash() {
+        for (path, place) in [
+            ("/$Resources/queues/", Place::Queues),
+            ("/$Resources/topics/", Place::Topics),
+            ("/t/subscriptions/", Place::Subscriptions("t".to_owned())),
+            (
+                "/t/subscriptions/s/rules/",
+                Place::Rules("t".to_owned(), "s".to_owned()),
+            ),
+        ] {
+            assert_eq!(of(&Method::GET, path), Route::Entities(place));
+        }
+    }
+
+    #[test]
     fn paths_that_name_nothing_are_refused() {
         for path in [
             "/",
             "//",
-            "/t/subscriptions/s/rules/",
+            "/t/subscriptions/s/rules//",
+            "/t/subscriptions/s/rules/r/",
+            "/t/subscriptions/s/",
+            "//subscriptions/",
+            "/q/",
+            "/t//subscriptions/",
             "/t//s",
             "/$Resources/all",
             "/$Resources",

@@ -71,7 +71,7 @@ pub fn http(input: &[u8]) {
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 "), "{answer:?}");
     }
     if *choice == 0 {
-        let health = ask(port, b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let health = health(port);
         assert!(health.starts_with(b"HTTP/1.1 200 "), "{health:?}");
     }
 }
@@ -86,10 +86,9 @@ fn request(is_known: bool, input: &[u8]) -> Vec<u8> {
     [&input[..end], head.as_bytes(), &input[end..]].concat()
 }
 
+/// Says what the server answers to something that may not be whole: a client that has nothing to add ends it.
 fn ask(port: u16, request: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
-    // It may hang up before everything is written.
-    let _ = stream.write_all(request);
+    let mut stream = written(port, request);
     let mut answer = Vec::new();
     stream.set_read_timeout(Some(MOMENT)).expect("a time");
     if stream.read_to_end(&mut answer).is_err() {
@@ -101,4 +100,19 @@ fn ask(port: u16, request: &[u8]) -> Vec<u8> {
         }
     }
     answer
+}
+
+fn health(port: u16) -> Vec<u8> {
+    let mut stream = written(port, b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("it is well");
+    answer
+}
+
+fn written(port: u16, request: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    // It may hang up before everything is written.
+    let _ = stream.write_all(request);
+    stream
 }

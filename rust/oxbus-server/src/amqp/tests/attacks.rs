@@ -8,7 +8,7 @@ use oxbus_amqp::codec::{Field, Map, Timestamp, Value};
 use oxbus_amqp::message::{
     Sections, put_application_properties, put_data, put_message_annotations, put_value_body, read_map, section,
 };
-use oxbus_amqp::performative::{Coordinator, Declare, DeliveryState, Performative, Role, Target};
+use oxbus_amqp::performative::{Coordinator, Declare, DeliveryState, Role, Target};
 use oxbus_broker::Namespace;
 use oxbus_broker::namespace::TopicOptions;
 use oxbus_broker::shard::Injected;
