@@ -38,7 +38,7 @@ fn start() -> Target {
         },
         rules: Vec::new(),
         tls: BusTls::Development { issuer_out: None },
-        new_id: || AssignedId::new(1, 1),
+        new_id: |_| AssignedId::new(1, 1),
     };
     Target {
         server: BusServer::start(namespace, options).expect("a port"),
