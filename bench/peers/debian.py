@@ -7,6 +7,7 @@ Packages of another release than this machine's come with their own C library, w
 from __future__ import annotations
 
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 from peers.contract import UnavailableError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-ARCHIVE = "http://deb.debian.org/debian"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 ELF = b"\x7fELF"
@@ -42,7 +42,7 @@ def _lists_of(release: str, folder: Path) -> list[str]:
         (folder / part).mkdir(parents=True, exist_ok=True)
     (folder / "state" / "status").touch()
     sources = folder / "sources.list"
-    sources.write_text(f"deb [signed-by={KEYRING}] {ARCHIVE} {release} main\n", encoding="ascii")
+    sources.write_text(f"deb [signed-by={KEYRING}] {_archive()} {release} main\n", encoding="ascii")
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "-",
@@ -53,6 +53,16 @@ def _lists_of(release: str, folder: Path) -> list[str]:
         "APT::Sandbox::User": "root",
     }
     return [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+
+
+def _archive() -> str:
+    """Where this machine gets its own packages from; it has those of other releases too."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+    known = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    for address in known:
+        if address.rstrip("/").endswith("/debian"):
+            return address
+    raise UnavailableError("apt knows no archive of Debian; name one in /etc/apt/sources.list")
 
 
 def run_by_own_library(root: Path, folder: Path) -> None:
