@@ -268,21 +268,16 @@ def _beside_brokers(level: str, name: str) -> tuple[Target, ...]:
     """Throughput, and how long the slowest hundredth takes, beside the best of the others at the same durability."""
     return (
         _over(BEST_BROKER, f"{_AMQP}/{level}_told", f"AMQP, {name}, 1 KiB / best other broker", 1.0, 2.0),
-        Target(
-            bench_id=f"amqp_paced/1KiB/{level}",
-            text=f"AMQP, {name}, p99 at an even pace / best other broker",
-            wanted=1.0,
-            peer=BEST_BROKER,
-            at_least=False,
-            figure="latency_us_p99",
-        ),
-        Target(
-            bench_id=f"amqp_ping/1KiB/{level}",
-            text=f"AMQP, {name}, p99 of one at a time / best other broker",
-            wanted=1.0,
-            peer=BEST_BROKER,
-            at_least=False,
-            figure="latency_us_p99",
+        *(
+            Target(
+                bench_id=f"amqp_{case}/1KiB/{level}",
+                text=f"AMQP, {name}, p99 {when} / best other broker",
+                wanted=1.0,
+                peer=BEST_BROKER,
+                at_least=False,
+                figure="latency_us_p99",
+            )
+            for case, when in (("paced", "at an even pace"), ("ping", "of one at a time"))
         ),
     )
 

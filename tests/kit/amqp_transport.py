@@ -261,7 +261,10 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def try_left_out(items: list[pytest.Item]) -> None:
-    """Keep what is left out over AMQP, and expect it to fail."""
+    """Keep what is left out over AMQP, and expect it to fail.
+
+    Not strictly, since a place may stand for several tests: `may_come_back` judges them together, and fails the run.
+    """
     callspecs = [(item, getattr(item, "callspec", None)) for item in items]
     items[:] = [item for item, callspec in callspecs if callspec and callspec.params.get("transport") == "amqp"]
     for item in items:

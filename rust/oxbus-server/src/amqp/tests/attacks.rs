@@ -44,6 +44,25 @@ async fn let_it_work() {
     }
 }
 
+/// Sends while the store hangs until the server reads no further, then lets the store go on. How many were sent.
+async fn send_until_nobody_reads(namespace: &Namespace, client: &mut Client, settled: bool, message: &[u8]) -> u32 {
+    let mut sent = 0;
+    loop {
+        let mut writing = pin!(client.transfer(0, sent, settled, message));
+        sent += 1;
+        let is_taken = tokio::select! {
+            biased;
+            () = &mut writing => true,
+            () = let_it_work() => false,
+        };
+        if !is_taken {
+            stall(namespace, false);
+            writing.await;
+            return sent;
+        }
+    }
+}
+
 #[tokio::test]
 async fn messages_that_wait_for_a_store_are_bounded() {
     // AMQP_QUEUED_BYTES_MAX: credit binds nobody, so a client sends and sends while the store hangs.
@@ -55,25 +74,11 @@ async fn messages_that_wait_for_a_store_are_bounded() {
     message.put_slice(&[0, 0x53, section::DATA, 0xb0]);
     message.put_u32(60 << 10);
     message.resize(message.len() + (60 << 10), 7);
-    let mut sent = 0;
-    loop {
-        let mut writing = pin!(client.transfer(0, sent, false, &message));
-        sent += 1;
-        let is_taken = tokio::select! {
-            biased;
-            () = &mut writing => true,
-            () = let_it_work() => false,
-        };
-        if !is_taken {
-            let held = sent as usize * message.len();
-            let most = AMQP_QUEUED_BYTES_MAX + 2 * AMQP_READ_BYTES + PIPE_BYTES + 2 * message.len();
-            assert!((AMQP_QUEUED_BYTES_MAX..most).contains(&held), "{held} of {most}");
-            // Nothing is lost by that: all are answered once the store goes on.
-            stall(&namespace, false);
-            writing.await;
-            break;
-        }
-    }
+    let sent = send_until_nobody_reads(&namespace, &mut client, false, &message).await;
+    let held = sent as usize * message.len();
+    let most = AMQP_QUEUED_BYTES_MAX + 2 * AMQP_READ_BYTES + PIPE_BYTES + 2 * message.len();
+    assert!((AMQP_QUEUED_BYTES_MAX..most).contains(&held), "{held} of {most}");
+    // Nothing is lost by that: all are answered once the store goes on.
     let mut answered = 0;
     while answered < sent {
         let disposition = client.disposition().await;
@@ -100,26 +105,12 @@ async fn requests_that_wait_for_a_store_are_bounded() {
         &Map::new().with("operation", "com.microsoft:schedule-message"),
     );
     put_value_body(&mut message, &later());
-    let mut sent = 0;
-    loop {
-        let mut writing = pin!(client.transfer(0, sent, true, &message));
-        sent += 1;
-        let is_taken = tokio::select! {
-            biased;
-            () = &mut writing => true,
-            () = let_it_work() => false,
-        };
-        if !is_taken {
-            let most = AMQP_JOBS_WAITING_MAX + AMQP_JOBS_MAX + (2 * AMQP_READ_BYTES + PIPE_BYTES) / message.len() + 2;
-            assert!(
-                (AMQP_JOBS_WAITING_MAX..=most).contains(&(sent as usize)),
-                "{sent} of {most}"
-            );
-            stall(&namespace, false);
-            writing.await;
-            break;
-        }
-    }
+    let sent = send_until_nobody_reads(&namespace, &mut client, true, &message).await;
+    let most = AMQP_JOBS_WAITING_MAX + AMQP_JOBS_MAX + (2 * AMQP_READ_BYTES + PIPE_BYTES) / message.len() + 2;
+    assert!(
+        (AMQP_JOBS_WAITING_MAX..=most).contains(&(sent as usize)),
+        "{sent} of {most}"
+    );
     // Nothing is lost by that.
     while namespace.queue_counts("q").expect("there").total.scheduled < u64::from(sent) {
         tokio::task::yield_now().await;
