@@ -174,7 +174,7 @@ bench-peers: setup dev ## Measure ours and every peer side by side, in memory an
 	$(BIN)/python bench/report.py
 
 .PHONY: bench-amqp
-bench-amqp: setup dev ## Measure `oxbus serve` beside other AMQP 1.0 brokers with the same client (CASE=rabbit), then draw the report
+bench-amqp: setup dev ## Measure `oxbus serve` beside other AMQP 1.0 brokers, then beside beanstalkd and Redis (CASE=rabbit), then draw the report
 	-$(UV_SYNC) --no-default-groups --group peers
 	$(BIN)/python bench/compare_amqp.py $(if $(CASE),--only "$(CASE)")
 	$(BIN)/python bench/report.py

@@ -3,11 +3,14 @@
 //!
 //! Knows no Python and no socket. What is wrong with a table is an error of kind invalid argument that names the column.
 
+mod chosen;
 mod column;
 mod load;
 mod properties;
+mod received;
 mod rows;
 mod send;
+mod sparse;
 mod stage;
 pub mod stream;
 mod table;
@@ -16,13 +19,15 @@ mod tokens;
 use arrow_schema::ArrowError;
 use oxbus_model::{Error, ErrorKind};
 
+pub use chosen::Chosen;
 pub use column::{Bytes, Kind};
 pub use load::load;
 pub use properties::PropertiesAs;
+pub use received::{reserved_table, table};
 pub use rows::Columns;
 pub use send::{NewId, NotSent, Outgoing, Sent};
 pub use stage::Putting;
-pub use table::{TableBuilder, reserved_table, table};
+pub use table::TableBuilder;
 pub use tokens::{LockTokens, lock_tokens};
 
 /// The error of Arrow data that cannot be read.

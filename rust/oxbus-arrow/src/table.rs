@@ -7,70 +7,32 @@ use arrow_array::builder::{
     ArrayBuilder, BinaryBuilder, DurationMicrosecondBuilder, FixedSizeBinaryBuilder, Int16Builder, Int32Builder,
     Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
+use arrow_schema::{Field, Schema};
 use oxbus_broker::client::{Browsed, Delivery, SettleKey};
 use oxbus_broker::entity::Queue;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Body, Fields, MessageId, Value};
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Counter, Result, Timestamp};
-use oxbus_store::{Phase, Stored};
+use oxbus_store::{Peeked, Phase, Stored};
 
+use crate::chosen::{COLUMNS, Chosen, Column};
 use crate::properties::{PropertiesAs, PropertiesColumn};
+use crate::sparse::Sparse;
 use crate::unreadable;
 
 const TOKEN_BYTES: i32 = 16;
-/// Records that are fetched at once.
-const AHEAD: usize = 16;
 
 fn micros(time: Timestamp) -> i64 {
     time.0 as i64 * 1000
-}
-
-/// A column that few rows have a value in: a row without one costs nothing until a later row has one.
-struct Sparse<B>(B);
-
-/// What a sparse column needs of its builder.
-trait Nulls: ArrayBuilder {
-    fn append_nulls(&mut self, rows: usize);
-}
-
-impl Nulls for StringBuilder {
-    fn append_nulls(&mut self, rows: usize) {
-        Self::append_nulls(self, rows);
-    }
-}
-
-impl Nulls for TimestampMicrosecondBuilder {
-    fn append_nulls(&mut self, rows: usize) {
-        Self::append_nulls(self, rows);
-    }
-}
-
-impl Nulls for DurationMicrosecondBuilder {
-    fn append_nulls(&mut self, rows: usize) {
-        Self::append_nulls(self, rows);
-    }
-}
-
-impl<B: Nulls> Sparse<B> {
-    /// The builder, ready for the value of a row.
-    fn at(&mut self, row: usize) -> &mut B {
-        self.0.append_nulls(row - self.0.len());
-        &mut self.0
-    }
-
-    /// The column of that many rows.
-    fn finish(&mut self, rows: usize) -> ArrayRef {
-        self.at(rows).finish()
-    }
 }
 
 /// A message as a row shows it.
 struct Shown<'a> {
     index: usize,
     counter: Counter,
-    record: &'a Stored,
+    record: &'a [u8],
     with_body: bool,
     enqueued_at: Timestamp,
     delivery_count: u32,
@@ -78,64 +40,81 @@ struct Shown<'a> {
     state: &'static str,
 }
 
-/// The columns of received messages, in the order of the public contract.
+/// The columns of received messages, or those of them that were chosen.
 pub struct TableBuilder {
     rows: usize,
-    body: BinaryBuilder,
+    body: Option<BinaryBuilder>,
     /// Text, which is checked when the column is finished.
-    message_id: BinaryBuilder,
-    texts: [Sparse<StringBuilder>; 7],
-    application_properties: PropertiesColumn,
-    scheduled: Sparse<TimestampMicrosecondBuilder>,
-    time_to_live: Sparse<DurationMicrosecondBuilder>,
-    sequence_number: Int64Builder,
-    partition_id: Int16Builder,
-    enqueued: TimestampMicrosecondBuilder,
-    locked_until: TimestampMicrosecondBuilder,
-    delivery_count: Int32Builder,
-    lock_token: FixedSizeBinaryBuilder,
-    state: StringBuilder,
-    dead_letter: [Sparse<StringBuilder>; 2],
+    message_id: Option<BinaryBuilder>,
+    texts: [Option<Sparse<StringBuilder>>; 7],
+    application_properties: Option<PropertiesColumn>,
+    scheduled: Option<Sparse<TimestampMicrosecondBuilder>>,
+    time_to_live: Option<Sparse<DurationMicrosecondBuilder>>,
+    sequence_number: Option<Int64Builder>,
+    partition_id: Option<Int16Builder>,
+    enqueued: Option<TimestampMicrosecondBuilder>,
+    locked_until: Option<TimestampMicrosecondBuilder>,
+    delivery_count: Option<Int32Builder>,
+    lock_token: Option<FixedSizeBinaryBuilder>,
+    state: Option<StringBuilder>,
+    dead_letter: [Option<Sparse<StringBuilder>>; 2],
 }
 
-const TEXTS: [&str; 7] = [
-    "session_id",
-    "partition_key",
-    "subject",
-    "correlation_id",
-    "content_type",
-    "to",
-    "reply_to",
+/// The columns of `texts`.
+const TEXTS: [Column; 7] = [
+    Column::SessionId,
+    Column::PartitionKey,
+    Column::Subject,
+    Column::CorrelationId,
+    Column::ContentType,
+    Column::To,
+    Column::ReplyTo,
 ];
 
+/// The columns of `dead_letter`.
+const DEAD_LETTER: [Column; 2] = [Column::DeadLetterReason, Column::DeadLetterDescription];
+
 impl TableBuilder {
-    /// For that many rows, whose bodies take at most `body_bytes`.
+    /// All columns for that many rows, whose bodies take at most `body_bytes`.
     pub fn new(rows: usize, body_bytes: usize) -> Self {
-        let text = || Sparse(StringBuilder::with_capacity(rows, 0));
+        Self::of(&Chosen::default(), rows, body_bytes)
+    }
+
+    /// The chosen columns.
+    pub fn of(chosen: &Chosen, rows: usize, body_bytes: usize) -> Self {
+        let text = |column| chosen.when(column, || Sparse(StringBuilder::with_capacity(rows, 0)));
         let time = || TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
         Self {
             rows: 0,
-            body: BinaryBuilder::with_capacity(rows, body_bytes),
-            message_id: BinaryBuilder::with_capacity(rows, rows * 32),
-            texts: std::array::from_fn(|_| text()),
-            application_properties: PropertiesColumn::new(PropertiesAs::Map),
-            scheduled: Sparse(time()),
-            time_to_live: Sparse(DurationMicrosecondBuilder::with_capacity(rows)),
-            sequence_number: Int64Builder::with_capacity(rows),
-            partition_id: Int16Builder::with_capacity(rows),
-            enqueued: time(),
-            locked_until: time(),
-            delivery_count: Int32Builder::with_capacity(rows),
-            lock_token: FixedSizeBinaryBuilder::with_capacity(rows, TOKEN_BYTES),
-            state: StringBuilder::with_capacity(rows, rows * 6),
-            dead_letter: [text(), text()],
+            body: chosen.when(Column::Body, || BinaryBuilder::with_capacity(rows, body_bytes)),
+            message_id: chosen.when(Column::MessageId, || BinaryBuilder::with_capacity(rows, rows * 32)),
+            texts: TEXTS.map(text),
+            application_properties: chosen.when(Column::ApplicationProperties, || {
+                PropertiesColumn::new(PropertiesAs::Map)
+            }),
+            scheduled: chosen.when(Column::ScheduledEnqueueTime, || Sparse(time())),
+            time_to_live: chosen.when(Column::TimeToLive, || {
+                Sparse(DurationMicrosecondBuilder::with_capacity(rows))
+            }),
+            sequence_number: chosen.when(Column::SequenceNumber, || Int64Builder::with_capacity(rows)),
+            partition_id: chosen.when(Column::PartitionId, || Int16Builder::with_capacity(rows)),
+            enqueued: chosen.when(Column::EnqueuedTime, time),
+            locked_until: chosen.when(Column::LockedUntil, time),
+            delivery_count: chosen.when(Column::DeliveryCount, || Int32Builder::with_capacity(rows)),
+            lock_token: chosen.when(Column::LockToken, || {
+                FixedSizeBinaryBuilder::with_capacity(rows, TOKEN_BYTES)
+            }),
+            state: chosen.when(Column::State, || StringBuilder::with_capacity(rows, rows * 6)),
+            dead_letter: DEAD_LETTER.map(text),
         }
     }
 
     /// With application properties in another form.
     #[must_use]
     pub fn with_properties(mut self, form: PropertiesAs) -> Self {
-        self.application_properties = PropertiesColumn::new(form);
+        if let Some(column) = &mut self.application_properties {
+            *column = PropertiesColumn::new(form);
+        }
         self
     }
 
@@ -146,20 +125,20 @@ impl TableBuilder {
             index: delivery.index,
             key: claimed.key,
         };
-        if receiver.mode() == ReceiveMode::PeekLock {
-            let token = receiver.token(at).0;
-            self.lock_token
-                .append_value(token)
-                .map_err(|error| unreadable(&error))?;
-        } else {
-            self.lock_token.append_null();
+        if let Some(tokens) = &mut self.lock_token {
+            if receiver.mode() == ReceiveMode::PeekLock {
+                let token = receiver.token(at).0;
+                tokens.append_value(token).map_err(|error| unreadable(&error))?;
+            } else {
+                tokens.append_null();
+            }
         }
         self.push(
             receiver.queue(),
             &Shown {
                 index: delivery.index,
                 counter: claimed.key.counter,
-                record: &claimed.record,
+                record: bytes_of(&claimed.record),
                 with_body: true,
                 enqueued_at: claimed.enqueued_at,
                 delivery_count: claimed.delivery_count,
@@ -172,13 +151,24 @@ impl TableBuilder {
     /// Adds a message that was only looked at; it has no lock.
     pub fn push_browsed(&mut self, queue: &Queue, browsed: &Browsed, with_body: bool) -> Result<()> {
         let Browsed { index, message } = browsed;
-        self.lock_token.append_null();
-        self.push(
+        self.push_peeked(queue, *index, message, bytes_of(&message.record), with_body)
+    }
+
+    /// Adds a message of the partition with that index; `record` has its bytes, wherever they were read.
+    pub fn push_peeked(
+        &mut self,
+        queue: &Queue,
+        index: usize,
+        message: &Peeked,
+        record: &[u8],
+        with_body: bool,
+    ) -> Result<()> {
+        self.push_unlocked(
             queue,
             &Shown {
-                index: *index,
+                index,
                 counter: message.counter,
-                record: &message.record,
+                record,
                 with_body,
                 enqueued_at: message.enqueued_at,
                 delivery_count: message.delivery_count,
@@ -195,13 +185,12 @@ impl TableBuilder {
     /// Adds a message of a reservation; its lock is the reservation's.
     pub fn push_reserved(&mut self, queue: &Queue, delivery: &Delivery, with_body: bool) -> Result<()> {
         let claimed = &delivery.claimed;
-        self.lock_token.append_null();
-        self.push(
+        self.push_unlocked(
             queue,
             &Shown {
                 index: delivery.index,
                 counter: claimed.key.counter,
-                record: &claimed.record,
+                record: bytes_of(&claimed.record),
                 with_body,
                 enqueued_at: claimed.enqueued_at,
                 delivery_count: claimed.delivery_count,
@@ -211,17 +200,54 @@ impl TableBuilder {
         )
     }
 
-    fn push(&mut self, queue: &Queue, shown: &Shown<'_>) -> Result<()> {
-        let fields = Fields::decode(shown.record.in_memory().expect("what is handed out is in memory"))?;
-        match fields.body {
-            Body::Data(bytes) if shown.with_body => self.body.append_value(bytes),
-            body @ Body::Sections(_) if shown.with_body => self.body.append_value(body.data()),
-            Body::Data(_) | Body::Null | Body::Sections(_) => self.body.append_null(),
+    fn push_unlocked(&mut self, queue: &Queue, shown: &Shown<'_>) -> Result<()> {
+        if let Some(tokens) = &mut self.lock_token {
+            tokens.append_null();
         }
-        match fields.message_id {
-            Some(MessageId::Given(id)) => self.message_id.append_value(id),
-            Some(MessageId::Assigned(id)) => self.message_id.append_value(id.hex()),
-            None => self.message_id.append_null(),
+        self.push(queue, shown)
+    }
+
+    fn push(&mut self, queue: &Queue, shown: &Shown<'_>) -> Result<()> {
+        let fields = Fields::decode(shown.record)?;
+        self.push_fields(&fields, shown.with_body)?;
+        if let Some(column) = &mut self.sequence_number {
+            column.append_value(Queue::sequence_number(shown.index, shown.counter).0 as i64);
+        }
+        if let Some(column) = &mut self.partition_id {
+            let partition = queue.shown_partition(shown.index);
+            column.append_option(partition.map(|partition| partition.0 as i16));
+        }
+        if let Some(column) = &mut self.enqueued {
+            column.append_value(micros(shown.enqueued_at));
+        }
+        if let Some(column) = &mut self.locked_until {
+            column.append_option(shown.locked_until.map(micros));
+        }
+        if let Some(column) = &mut self.delivery_count {
+            column.append_value(shown.delivery_count as i32);
+        }
+        if let Some(column) = &mut self.state {
+            column.append_value(shown.state);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Adds what the sender said, and why the message is dead.
+    fn push_fields(&mut self, fields: &Fields<'_>, with_body: bool) -> Result<()> {
+        if let Some(column) = &mut self.body {
+            match fields.body {
+                Body::Data(bytes) if with_body => column.append_value(bytes),
+                body @ Body::Sections(_) if with_body => column.append_value(body.data()),
+                Body::Data(_) | Body::Null | Body::Sections(_) => column.append_null(),
+            }
+        }
+        if let Some(column) = &mut self.message_id {
+            match fields.message_id {
+                Some(MessageId::Given(id)) => column.append_value(id),
+                Some(MessageId::Assigned(id)) => column.append_value(id.hex()),
+                None => column.append_null(),
+            }
         }
         let texts = [
             fields.session_id,
@@ -233,99 +259,94 @@ impl TableBuilder {
             fields.reply_to,
         ];
         for (column, text) in self.texts.iter_mut().zip(texts) {
-            if let Some(text) = text {
+            if let (Some(column), Some(text)) = (column, text) {
                 column.at(self.rows).append_value(text);
             }
         }
         let properties = fields.application_properties;
-        self.application_properties.push(properties)?;
-        if let Some(due) = fields.scheduled_enqueue_time {
-            self.scheduled.at(self.rows).append_value(micros(due));
+        if let Some(column) = &mut self.application_properties {
+            column.push(properties)?;
         }
-        if let Some(ms) = fields.time_to_live_ms {
+        if let (Some(column), Some(due)) = (&mut self.scheduled, fields.scheduled_enqueue_time) {
+            column.at(self.rows).append_value(micros(due));
+        }
+        if let (Some(column), Some(ms)) = (&mut self.time_to_live, fields.time_to_live_ms) {
             let micros = (ms as i64).saturating_mul(1000);
-            self.time_to_live.at(self.rows).append_value(micros);
+            column.at(self.rows).append_value(micros);
         }
-        self.sequence_number
-            .append_value(Queue::sequence_number(shown.index, shown.counter).0 as i64);
-        let partition = queue.shown_partition(shown.index);
-        self.partition_id
-            .append_option(partition.map(|partition| partition.0 as i16));
-        self.enqueued.append_value(micros(shown.enqueued_at));
-        self.locked_until.append_option(shown.locked_until.map(micros));
-        self.delivery_count.append_value(shown.delivery_count as i32);
-        self.state.append_value(shown.state);
+        let Some(properties) = properties else { return Ok(()) };
         for (column, name) in self
             .dead_letter
             .iter_mut()
             .zip([record::DEAD_LETTER_REASON, record::DEAD_LETTER_DESCRIPTION])
         {
-            if let Some(Value::Text(text)) = properties.and_then(|properties| properties.get(name)) {
+            if let Some(column) = column
+                && let Some(Value::Text(text)) = properties.get(name)
+            {
                 column.at(self.rows).append_value(text);
             }
         }
-        self.rows += 1;
         Ok(())
     }
 
     /// The columns, also without rows.
     pub fn finish(mut self) -> Result<RecordBatch> {
-        let message_id = StringArray::try_from_binary(self.message_id.finish()).map_err(|error| unreadable(&error))?;
-        let mut columns: Vec<(&str, ArrayRef)> = vec![
-            ("body", Arc::new(self.body.finish())),
-            ("message_id", Arc::new(message_id)),
-        ];
-        for (name, column) in TEXTS.iter().zip(&mut self.texts) {
-            columns.push((name, column.finish(self.rows)));
+        let rows = self.rows;
+        let (mut fields, mut columns) = (Vec::new(), Vec::new());
+        for (column, name) in COLUMNS {
+            if let Some(array) = self.finish_column(column)? {
+                fields.push(Field::new(name, array.data_type().clone(), true));
+                columns.push(array);
+            }
         }
-        columns.push(("application_properties", self.application_properties.finish()));
-        columns.push(("scheduled_enqueue_time_utc", self.scheduled.finish(self.rows)));
-        columns.push(("time_to_live", self.time_to_live.finish(self.rows)));
-        columns.push(("sequence_number", Arc::new(self.sequence_number.finish())));
-        columns.push(("partition_id", Arc::new(self.partition_id.finish())));
-        columns.push(("enqueued_time_utc", Arc::new(self.enqueued.finish())));
-        columns.push(("locked_until_utc", Arc::new(self.locked_until.finish())));
-        columns.push(("delivery_count", Arc::new(self.delivery_count.finish())));
-        columns.push(("lock_token", Arc::new(self.lock_token.finish())));
-        columns.push(("state", Arc::new(self.state.finish())));
-        columns.push(("dead_letter_reason", self.dead_letter[0].finish(self.rows)));
-        columns.push(("dead_letter_error_description", self.dead_letter[1].finish(self.rows)));
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+        let counted = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &counted)
             .map_err(|error| unreadable(&error))
     }
-}
 
-/// Reads something of each record, so that the processor fetches them from memory side by side and not one after the other.
-fn fetch(deliveries: &[Delivery]) {
-    let ends = |it: &Delivery| {
-        let record = it.claimed.record.in_memory()?;
-        Some(record.first()? ^ record.last()?)
-    };
-    std::hint::black_box(deliveries.iter().filter_map(ends).fold(0, |sum, byte| sum ^ byte));
-}
-
-/// Received messages as columns.
-pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch> {
-    let body_bytes = deliveries.iter().map(|delivery| delivery.claimed.record.len()).sum();
-    let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
-    for deliveries in deliveries.chunks(AHEAD) {
-        fetch(deliveries);
-        for delivery in deliveries {
-            builder.push_delivery(receiver, delivery)?;
+    /// A column, if it was chosen.
+    fn finish_column(&mut self, column: Column) -> Result<Option<ArrayRef>> {
+        fn whole(builder: Option<&mut impl ArrayBuilder>) -> Option<ArrayRef> {
+            Some(builder?.finish())
         }
+        let rows = self.rows;
+        let sparse = |texts: &mut [Option<Sparse<StringBuilder>>], columns: &[Column]| {
+            let found = columns.iter().zip(texts).find(|(it, _)| **it == column);
+            Some(found?.1.as_mut()?.finish(rows))
+        };
+        Ok(match column {
+            Column::Body => whole(self.body.as_mut()),
+            Column::MessageId => {
+                let text = self
+                    .message_id
+                    .take()
+                    .map(|mut ids| StringArray::try_from_binary(ids.finish()));
+                let text = text.transpose().map_err(|error| unreadable(&error))?;
+                text.map(|text| Arc::new(text) as ArrayRef)
+            }
+            Column::SessionId
+            | Column::PartitionKey
+            | Column::Subject
+            | Column::CorrelationId
+            | Column::ContentType
+            | Column::To
+            | Column::ReplyTo => sparse(&mut self.texts, &TEXTS),
+            Column::ApplicationProperties => self.application_properties.take().map(PropertiesColumn::finish),
+            Column::ScheduledEnqueueTime => self.scheduled.as_mut().map(|it| it.finish(rows)),
+            Column::TimeToLive => self.time_to_live.as_mut().map(|it| it.finish(rows)),
+            Column::SequenceNumber => whole(self.sequence_number.as_mut()),
+            Column::PartitionId => whole(self.partition_id.as_mut()),
+            Column::EnqueuedTime => whole(self.enqueued.as_mut()),
+            Column::LockedUntil => whole(self.locked_until.as_mut()),
+            Column::DeliveryCount => whole(self.delivery_count.as_mut()),
+            Column::LockToken => whole(self.lock_token.as_mut()),
+            Column::State => whole(self.state.as_mut()),
+            Column::DeadLetterReason | Column::DeadLetterDescription => sparse(&mut self.dead_letter, &DEAD_LETTER),
+        })
     }
-    builder.finish()
 }
 
-/// Messages of a reservation as columns.
-pub fn reserved_table(queue: &Queue, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
-    let body_bytes = messages.iter().map(|it| it.claimed.record.len()).sum();
-    let mut builder = TableBuilder::new(messages.len(), if with_body { body_bytes } else { 0 });
-    for messages in messages.chunks(AHEAD) {
-        fetch(messages);
-        for message in messages {
-            builder.push_reserved(queue, message, with_body)?;
-        }
-    }
-    builder.finish()
+/// The bytes of a message that was handed out.
+fn bytes_of(record: &Stored) -> &[u8] {
+    record.in_memory().expect("what is handed out is in memory")
 }

@@ -75,6 +75,8 @@ pub struct Memory {
     spills: AtomicBool,
     /// Slots alone take the limit.
     is_full: AtomicBool,
+    /// What is found when the directory is opened stays on disk, whatever the limit.
+    leaves_bodies: bool,
 }
 
 impl Memory {
@@ -89,6 +91,18 @@ impl Memory {
         }
     }
 
+    /// Has messages that are found when the directory is opened stay on disk, if they are to: for who reads each once, or
+    /// none.
+    #[must_use]
+    pub fn leaving_bodies(self, leaves_bodies: bool) -> Self {
+        Self { leaves_bodies, ..self }
+    }
+
+    /// True when a message of so many bytes that is found when the directory is opened stays on disk.
+    pub fn leaves(&self, bytes: usize) -> bool {
+        bytes >= SPILL_BYTES_MIN && (self.leaves_bodies || !self.has_room())
+    }
+
     /// True when messages that come in stay on disk.
     #[inline]
     pub fn spills(&self) -> bool {
@@ -96,7 +110,7 @@ impl Memory {
     }
 
     /// True while a message that is read from disk may be kept in memory.
-    pub fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.limit.is_none_or(|limit| record_memory() <= for_bodies(limit))
     }
 

@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use oxbus_arrow::TableBuilder;
-use oxbus_broker::client::Browsed;
+use arrow_array::{Array, RecordBatch};
+use oxbus_arrow::{Chosen, TableBuilder};
 use oxbus_broker::entity::{Drained, Queue, Waiting};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
+use oxbus_store::NeighbourReader;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
 use crate::arrow::{ArrowTable, import};
 use crate::error::OrRaise;
@@ -26,6 +27,7 @@ pub(crate) struct _Drain {
     entity: Owned<Arc<Queue>>,
     sub_queue: SubQueue,
     partition: PartitionId,
+    chosen: Chosen,
 }
 
 /// The partitions of the namespace that the partitions of an entity are in, of a namespace that nobody has to close.
@@ -41,26 +43,36 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
     shards?.or_raise()
 }
 
-fn table_of(queue: &Queue, partition: PartitionId, waiting: Waiting) -> Result<arrow_array::RecordBatch> {
+/// The chosen columns of messages, whose bytes go there from wherever they are.
+fn table_of(queue: &Queue, partition: PartitionId, waiting: &Waiting, chosen: &Chosen) -> Result<RecordBatch> {
     let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
-    let mut builder = TableBuilder::new(waiting.messages.len(), bytes);
-    for message in waiting.messages {
-        let index = usize::from(partition.0);
-        builder.push_browsed(queue, &Browsed { index, message }, true)?;
-    }
+    let mut builder = TableBuilder::of(chosen, waiting.messages.len(), bytes);
+    let mut reader = NeighbourReader::default();
+    queue.read_waiting(partition, &waiting.messages, &mut reader, |message, record| {
+        builder.push_peeked(queue, partition.0.into(), message, record, true)
+    })?;
     builder.finish()
 }
 
 #[pymethods]
 impl _Drain {
     #[new]
-    #[pyo3(signature = (namespace, entity_path, sub_queue, partition))]
-    fn new(namespace: &Namespace, entity_path: &str, sub_queue: Option<&str>, partition: u16) -> PyResult<Self> {
+    /// `columns` names those that pages have; `None` for all.
+    #[pyo3(signature = (namespace, entity_path, sub_queue, partition, columns=None))]
+    fn new(
+        namespace: &Namespace,
+        entity_path: &str,
+        sub_queue: Option<&str>,
+        partition: u16,
+        columns: Option<Vec<PyBackedStr>>,
+    ) -> PyResult<Self> {
+        let names = columns.as_ref().map(|names| names.iter().map(|name| &**name));
         let opened = namespace.namespace.get()?;
         Ok(Self {
             entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
             sub_queue: options::sub_queue(sub_queue)?,
             partition: PartitionId(partition),
+            chosen: Chosen::of(names).or_raise()?,
         })
     }
 
@@ -74,7 +86,7 @@ impl _Drain {
             let next = waiting
                 .next
                 .map(|next| Queue::sequence_number(usize::from(partition.0), next).0);
-            Ok((table_of(queue, partition, waiting)?, next))
+            Ok((table_of(queue, partition, &waiting, &self.chosen)?, next))
         })?;
         let (table, next) = page.or_raise()?;
         Ok((ArrowTable::of(table), next))

@@ -27,6 +27,7 @@ mod imports;
 mod message;
 mod namespace;
 mod options;
+mod outgoing;
 mod properties;
 mod received;
 mod receiver;

@@ -2,110 +2,18 @@
 //! `ServiceBusMessage`: a message to send, and the base of those received.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock};
 
-use oxbus_model::Timestamp;
-use oxbus_model::message::{
-    AssignedId, Body, BodyKind, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch,
-};
+use oxbus_model::message::{Body, BodyKind, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
 use oxbus_store::{Record, Stored};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
 
 use crate::error::OrRaise;
+use crate::outgoing::{Details, Outgoing, OutgoingBody};
 use crate::{convert, ids, imports, properties};
-
-/// The body of a message to send.
-enum OutgoingBody {
-    Bytes(Py<PyBytes>),
-    Text(Py<PyString>),
-    Null,
-}
-
-/// What few messages have.
-#[derive(Default)]
-struct Details {
-    session_id: Option<Py<PyString>>,
-    message_id: Option<Py<PyString>>,
-    partition_key: Option<Py<PyString>>,
-    subject: Option<Py<PyString>>,
-    correlation_id: Option<Py<PyString>>,
-    content_type: Option<Py<PyString>>,
-    to: Option<Py<PyString>>,
-    reply_to: Option<Py<PyString>>,
-    reply_to_session_id: Option<Py<PyString>>,
-    application_properties: Option<Py<PyAny>>,
-    scheduled_enqueue_time: Option<Timestamp>,
-    time_to_live_ms: Option<u64>,
-    /// In place of the id that the message was made with.
-    assigned_id: Option<AssignedId>,
-}
-
-impl Details {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
-        let text = |text: &Option<Py<PyString>>| text.as_ref().map(|text| text.clone_ref(py));
-        Self {
-            session_id: text(&self.session_id),
-            message_id: text(&self.message_id),
-            partition_key: text(&self.partition_key),
-            subject: text(&self.subject),
-            correlation_id: text(&self.correlation_id),
-            content_type: text(&self.content_type),
-            to: text(&self.to),
-            reply_to: text(&self.reply_to),
-            reply_to_session_id: text(&self.reply_to_session_id),
-            application_properties: self.application_properties.as_ref().map(|it| it.clone_ref(py)),
-            scheduled_enqueue_time: self.scheduled_enqueue_time,
-            time_to_live_ms: self.time_to_live_ms,
-            assigned_id: self.assigned_id,
-        }
-    }
-}
-
-/// A message to send.
-struct Outgoing {
-    body: OutgoingBody,
-    /// Its id, if none is given.
-    assigned_id: AssignedId,
-    /// It was sent, or added to a batch: it shows its assigned id.
-    sent: AtomicBool,
-    /// Locked for moments in which no code of Python's can run.
-    details: OnceLock<Box<Mutex<Details>>>,
-}
-
-impl Outgoing {
-    fn new(body: OutgoingBody, details: OnceLock<Box<Mutex<Details>>>) -> Self {
-        Self {
-            body,
-            assigned_id: ids::next(),
-            sent: AtomicBool::new(false),
-            details,
-        }
-    }
-
-    /// What few messages have, if this one has it.
-    #[inline]
-    fn details(&self) -> Option<MutexGuard<'_, Details>> {
-        self.details.get().map(|details| guard(details))
-    }
-
-    /// The same, to change it.
-    fn details_to_set(&self) -> MutexGuard<'_, Details> {
-        guard(self.details.get_or_init(Box::default))
-    }
-
-    /// Changes a detail. The old value is dropped last: that may run code of Python's.
-    fn set<T>(&self, value: T, place: impl FnOnce(&mut Details) -> &mut T) {
-        let held = std::mem::replace(place(&mut self.details_to_set()), value);
-        drop(held);
-    }
-}
-
-fn guard(details: &Mutex<Details>) -> MutexGuard<'_, Details> {
-    details.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 enum Content {
     Outgoing(Outgoing),

@@ -12,7 +12,7 @@ use oxbus_model::PartitionId;
 use oxbus_model::options::ReceiveMode;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::bulk::{BulkServer, Wishes};
 use crate::clock::ManualClock;
@@ -77,6 +77,20 @@ impl Namespace {
         given.unwrap_or_else(|| format!("{kind}-{}", self.handles.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
+    fn open(py: Python<'_>, options: NamespaceOptions) -> PyResult<Self> {
+        let is_durable = options.store.is_some();
+        let namespace = blocking::run(py, is_durable, || oxbus_broker::Namespace::open(options))?.or_raise()?;
+        waiting::register(namespace.wake_handle());
+        let namespace = Owned::new(namespace);
+        if is_durable {
+            waiting::register_durable(namespace.sibling(namespace.get()?.close_handle()));
+        }
+        Ok(Self {
+            namespace,
+            handles: AtomicU64::new(0),
+        })
+    }
+
     pub(crate) fn share(&self) -> PyResult<Owned<oxbus_broker::Namespace>> {
         Ok(self.namespace.sibling(self.namespace.get()?.clone()))
     }
@@ -131,22 +145,10 @@ impl Namespace {
             peek_policy: options::peek_policy(peek_policy)?,
             plan: options::plan(tier, profile)?,
             memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
+            leaves_bodies: false,
             clock,
         };
-        let is_durable = options.store.is_some();
-        let namespace = blocking::run(py, is_durable, || oxbus_broker::Namespace::open(options))?.or_raise()?;
-        waiting::register(namespace.wake_handle());
-        let namespace = Owned::new(namespace);
-        if is_durable {
-            waiting::register_durable(namespace.sibling(namespace.get()?.close_handle()));
-        }
-        let opened = Py::new(
-            py,
-            Self {
-                namespace,
-                handles: AtomicU64::new(0),
-            },
-        )?;
+        let opened = Py::new(py, Self::open(py, options)?)?;
         if let Some(configuration) = configuration
             && let Err(refusal) = configuration.call_method1("create_in", (&opened,))
         {
@@ -154,6 +156,19 @@ impl Namespace {
             return Err(refusal);
         }
         Ok(opened)
+    }
+
+    /// See `oxbus.spark.owned`: a namespace in a directory with one of its partitions, whose messages stay on disk.
+    #[staticmethod]
+    #[pyo3(signature = (path, partition, durability=None))]
+    fn _own(py: Python<'_>, path: &Bound<'_, PyAny>, partition: i64, durability: Option<&str>) -> PyResult<Self> {
+        let owned = PyTuple::new(py, [partition])?;
+        let options = NamespaceOptions {
+            store: options::store(Some(path), durability, Some(owned.as_any()))?,
+            leaves_bodies: true,
+            ..NamespaceOptions::default()
+        };
+        Self::open(py, options)
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

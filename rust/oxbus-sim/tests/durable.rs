@@ -217,6 +217,7 @@ impl Script {
     }
 }
 
+/// What the script did, with the fault that is set; nothing fails after it.
 fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(START));
     let mut script = Script::default();
@@ -224,6 +225,7 @@ fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
     if let Some(namespace) = &namespace {
         let _ = script.run(namespace, &clock);
     }
+    disk.end_faults();
     (script, namespace, clock)
 }
 

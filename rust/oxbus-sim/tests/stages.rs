@@ -190,12 +190,14 @@ impl Script {
     }
 }
 
+/// What the script did, with the fault that is set; nothing fails after it.
 fn run_on(disk: &FaultDisk, durability: Durability) -> (Script, Option<Namespace>) {
     let mut script = Script::default();
     let namespace = open(disk, durability).ok();
     if let Some(namespace) = &namespace {
         let _ = script.run(namespace);
     }
+    disk.end_faults();
     (script, namespace)
 }
 

@@ -191,13 +191,12 @@ impl Placed {
         if whole && check == check_of(&record) {
             return Ok(record);
         }
-        let detail = "a message on disk is not what was written there";
-        Err(io::Error::new(io::ErrorKind::InvalidData, detail))
+        Err(not_as_written())
     }
 
     /// The file, and where in it. The place may be replaced meanwhile, and its extent go on to name another file: then the
     /// word has changed.
-    fn file(&self) -> (Arc<dyn DiskFile>, u64) {
+    pub(crate) fn file(&self) -> (Arc<dyn DiskFile>, u64) {
         loop {
             let packed = self.0.load(Ordering::Acquire);
             let number = (packed >> POSITION_BITS) as u32;
@@ -216,6 +215,21 @@ impl Drop for Placed {
     fn drop(&mut self) {
         drop(unpack(*self.0.get_mut()));
     }
+}
+
+/// The message of `len` bytes that `bytes` begin with, when its check stands behind it.
+pub(crate) fn checked(bytes: &[u8], len: usize) -> io::Result<&[u8]> {
+    let (message, rest) = bytes.split_at_checked(len).ok_or_else(not_as_written)?;
+    if rest.first_chunk() == Some(&check_of(message)) {
+        return Ok(message);
+    }
+    Err(not_as_written())
+}
+
+#[cold]
+fn not_as_written() -> io::Error {
+    let detail = "a message on disk is not what was written there";
+    io::Error::new(io::ErrorKind::InvalidData, detail)
 }
 
 /// The check that stands behind a message.

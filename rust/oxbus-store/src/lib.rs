@@ -3,7 +3,7 @@
 //!
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
 //! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting);
-//! then `shard_log` (what a durable log does), `leave` (when to stop waiting for it), `file` (the journal in files), `disk` and
+//! then `shard_log` (what a durable log does), `extent` and `neighbours` (messages that stay on disk), `leave` (when to stop waiting for it), `file` (the journal in files), `disk` and
 //! `fault` (what it stands on).
 
 #[cfg(not(loom))]
@@ -24,6 +24,8 @@ pub mod leave;
 pub mod memory_log;
 pub mod message_store;
 mod mutex_log;
+#[cfg(not(loom))]
+mod neighbours;
 mod ordered;
 #[cfg(not(loom))]
 mod record_memory;
@@ -35,6 +37,8 @@ mod sync;
 pub use doorbell::Doorbell;
 pub use message_store::*;
 pub use mutex_log::MutexLog;
+#[cfg(not(loom))]
+pub use neighbours::NeighbourReader;
 pub use ordered::OrderedStore;
 #[cfg(not(loom))]
 pub use record_memory::{count_record_memory, record_memory};

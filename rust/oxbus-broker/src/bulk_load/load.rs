@@ -23,8 +23,6 @@ use crate::namespace::Namespace;
 use crate::routing::Route;
 use crate::shard::Injected;
 
-/// Bytes of rows that become one run of a file.
-const RUN_BYTES: usize = 256 << 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
@@ -38,15 +36,8 @@ pub struct BulkLoad {
     name: String,
     now: Timestamp,
     is_synced: bool,
-    parts: BTreeMap<u16, Part>,
-}
-
-/// The rows for one partition.
-struct Part {
-    writer: StageWriter,
-    run: Vec<u8>,
-    run_rows: u32,
-    rows: u64,
+    /// The rows for each partition.
+    parts: BTreeMap<u16, StageWriter>,
 }
 
 /// What became of the rows for one partition.
@@ -126,19 +117,14 @@ impl BulkLoad {
             self.parts.insert(partition.0, part);
         }
         let part = self.parts.get_mut(&partition.0).expect("it was made just now");
-        varint::push(&mut part.run, len as u64);
-        let at = part.run.len();
-        part.run.resize(at + len, 0);
-        fields.encode(&mut part.run[at..]);
-        part.run_rows += 1;
-        if part.run.len() >= RUN_BYTES {
-            part.put(partition.0)
-                .map_err(|error| self.failed(partition.0, &error))?;
-        }
-        Ok(())
+        let pushed = part.push(partition.0, |run| {
+            varint::push(run, len as u64);
+            fields.push_to(run);
+        });
+        pushed.map_err(|error| self.failed(partition.0, &error))
     }
 
-    fn part(&self, partition: u16) -> Result<Part> {
+    fn part(&self, partition: u16) -> Result<StageWriter> {
         if partition >= self.sender.queue().partitions() {
             let detail = format!(
                 "the queue has no such partition; use 0 to {}: {partition}",
@@ -158,12 +144,7 @@ impl BulkLoad {
             .disk
             .create_dir(&dir)
             .and_then(|()| StageWriter::create(&self.disk, &dir, head));
-        Ok(Part {
-            writer: begun.map_err(|error| self.failed(partition, &error))?,
-            run: Vec::with_capacity(RUN_BYTES + (64 << 10)),
-            run_rows: 0,
-            rows: 0,
-        })
+        begun.map_err(|error| self.failed(partition, &error))
     }
 
     /// Attaches the rows, partition by partition. Waits up to `wait` for each that somebody has; an error leaves what was
@@ -171,7 +152,7 @@ impl BulkLoad {
     pub fn finish(mut self, wait: Duration) -> Result<Vec<Loaded>> {
         let parts = std::mem::take(&mut self.parts);
         for (partition, part) in &parts {
-            let bytes = part.writer.bytes() + part.run.len() as u64;
+            let bytes = part.bytes();
             if bytes > ATTACHED_BYTES_MAX as u64 {
                 let detail = format!(
                     "too much for one partition at once; use more tasks: size={bytes} bytes, limit={ATTACHED_BYTES_MAX} bytes, partition={partition}"
@@ -183,11 +164,10 @@ impl BulkLoad {
         parts.into_iter().map(attach).collect()
     }
 
-    fn attach(&self, partition: u16, mut part: Part, wait: Duration) -> Result<Loaded> {
+    fn attach(&self, partition: u16, part: StageWriter, wait: Duration) -> Result<Loaded> {
         let failed = |error: io::Error| self.failed(partition, &error);
-        part.put(partition).map_err(failed)?;
-        let rows = part.rows;
-        let sealed = part.writer.seal(self.is_synced).map_err(failed)?;
+        let rows = part.rows();
+        let sealed = part.seal(self.is_synced).map_err(failed)?;
         let owner = wait_for(wait, || self.stores().own(partition))?;
         let dir = attached_dir(&self.dir, partition);
         let entity = self.sender.queue().id().0;
@@ -235,18 +215,5 @@ fn wait_for<T>(wait: Duration, ask: impl Fn() -> Result<T>) -> Result<T> {
         }
         std::thread::park_timeout(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-impl Part {
-    /// Writes the rows that are collected.
-    fn put(&mut self, partition: u16) -> io::Result<()> {
-        if self.run_rows > 0 {
-            self.writer.put(partition, self.run_rows, &self.run)?;
-            self.rows += u64::from(self.run_rows);
-            self.run_rows = 0;
-            self.run.clear();
-        }
-        Ok(())
     }
 }

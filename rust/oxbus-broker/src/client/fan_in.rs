@@ -17,7 +17,7 @@ use super::receiver::{Deliveries, Delivery, Receiver};
 use crate::entity::receive_cache::{Cached, send_back};
 
 /// Messages taken from one cell in a run.
-const RUN_MAX: usize = 64;
+const RUN_MAX: usize = 128;
 /// Messages taken from each cell when one is asked for. A claim of several costs little more than a claim of one.
 const SINGLE_RUN: usize = 4;
 

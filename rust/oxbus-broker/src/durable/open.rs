@@ -25,7 +25,7 @@ use oxbus_store::{Record, Stored};
 use super::contents::FencedEntry;
 use super::{Contents, Recovery, ShardStore, Stores};
 use crate::clock::{SystemClock, random_bytes};
-use crate::memory::{Memory, SPILL_BYTES_MIN};
+use crate::memory::Memory;
 use crate::shard::journal::{Event, Events, Image, Journal};
 use crate::shard::{Fault, Shard, offset_in};
 
@@ -378,6 +378,7 @@ impl Opening<'_> {
             memory: Arc::clone(self.memory),
             ..Replaying::of(partition, self.fenced)
         };
+        options.epoch_above = replay.newest_fenced_epoch();
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
             OpenError::Io(error) => unreadable(&error),
             error => error.to_string(),
@@ -415,13 +416,18 @@ impl Replaying {
         }
     }
 
+    /// An entry of a later owner is never taken for one that does not count.
+    fn newest_fenced_epoch(&self) -> u64 {
+        self.fenced.iter().map(|(epoch, _)| *epoch).max().unwrap_or(0)
+    }
+
     fn apply(&mut self, entry: &[u8], at: &str, place: Option<&Place>, counts: bool) {
         if self.wrong.is_some() {
             return;
         }
         let memory = &self.memory;
         let mut keep = |bytes: &[u8]| match place {
-            Some(place) if bytes.len() >= SPILL_BYTES_MIN && !memory.has_room() => {
+            Some(place) if memory.leaves(bytes.len()) => {
                 Stored::on_disk(bytes.len(), place.plus(offset_in(entry, bytes)))
             }
             _ => Record::from_slice(bytes).into(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Draining a partition: what waits there, page by page, and settling it by number once it is elsewhere.
 //!
+//! Bytes that stay on disk are read on the way to whoever drains, and never become messages in memory.
 //! Nothing is locked between the two, so looking again gives the same messages until they are settled, and settling again
 //! settles nothing. It is for who has the partition for himself; a message that a receiver takes meanwhile stays with it.
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result};
-use oxbus_store::{Claimed, LockKey, Outcome, Peeked, Phase};
+use oxbus_store::{Claimed, LockKey, NeighbourReader, Outcome, Peeked, Phase};
 
 use super::Queue;
 use crate::record::with_dead_letter;
@@ -36,7 +37,7 @@ pub enum Drained<'a> {
 /// Waiting messages of a partition.
 #[derive(Debug)]
 pub struct Waiting {
-    /// The messages, in order.
+    /// The messages, in order; their bytes wherever they are.
     pub messages: Vec<Peeked>,
     /// Where to go on; `None` at the end.
     pub next: Option<Counter>,
@@ -64,7 +65,7 @@ impl Queue {
             cell.store(sub_queue).peek(from, LOOK_MESSAGES, &mut page);
             let Some(last) = page.last() else { return Ok(waiting) };
             from = last.counter.next();
-            for mut message in page.into_iter().filter(|message| is_waiting(message.phase)) {
+            for message in page.into_iter().filter(|message| is_waiting(message.phase)) {
                 if sub_queue == SubQueue::Main && message.expires_at <= now {
                     continue;
                 }
@@ -73,10 +74,26 @@ impl Queue {
                     waiting.next = Some(message.counter);
                     return Ok(waiting);
                 }
-                cell.load_in_place(&mut message.record)?;
                 waiting.messages.push(message);
             }
         }
+    }
+
+    /// Shows each of those messages with its bytes, in order; those that stand side by side on disk are read in one go.
+    pub fn read_waiting(
+        &self,
+        partition: PartitionId,
+        messages: &[Peeked],
+        reader: &mut NeighbourReader,
+        mut show: impl FnMut(&Peeked, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let cell = self.cell_for_append(usize::from(partition.0));
+        let mut shown = messages.iter();
+        let records = messages.iter().map(|message| &message.record);
+        cell.load_each(records, reader, |bytes| {
+            let message = shown.next().expect("each message is shown once");
+            show(message, bytes)
+        })
     }
 
     /// Settles waiting messages of a partition; how many there were. `counters` rises. Those that are gone, or that

@@ -54,7 +54,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         (lock_policy, peek_policy): (LockPolicy, PeekPolicy),
         plan: Plan,
-        memory_limit_bytes: Option<u64>,
+        (memory_limit_bytes, leaves_bodies): (Option<u64>, bool),
         durable: bool,
     ) -> Result<Self> {
         Ok(Self {
@@ -65,7 +65,7 @@ impl Core {
             peek_policy,
             plan,
             quota: memory_limit_bytes.map(Quota::new),
-            memory: Arc::new(Memory::new(memory_limit_bytes)),
+            memory: Arc::new(Memory::new(memory_limit_bytes).leaving_bodies(leaves_bodies)),
             turns: AtomicU64::new(0),
             staged_bytes: AtomicU64::new(0),
             undone_since: AtomicU64::new(u64::MAX),

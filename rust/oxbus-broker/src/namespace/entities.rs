@@ -14,7 +14,8 @@ use oxbus_model::tier::Kind;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::Namespace;
-use super::inner::{Inner, link_all, subscribe_all};
+use super::from_catalog::{link_all, subscribe_all};
+use super::inner::Inner;
 use crate::durable::{EntityEntry, EntityRole};
 use crate::entity::{Queue, QueueDescription};
 use crate::shard::Shard;

@@ -6,6 +6,7 @@
 
 mod core;
 mod entities;
+mod from_catalog;
 mod health;
 mod inner;
 mod topics;
@@ -47,6 +48,9 @@ pub struct NamespaceOptions {
     pub plan: Plan,
     /// Bytes the messages may take; `None` without a bound.
     pub memory_limit_bytes: Option<u64>,
+    /// What its directory has when it is opened stays on disk until somebody reads it: for who reads each message once, or
+    /// none.
+    pub leaves_bodies: bool,
     /// A clock moved by hand; `None` for the machine's.
     pub clock: Option<Arc<ManualClock>>,
 }

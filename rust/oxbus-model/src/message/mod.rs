@@ -226,6 +226,15 @@ impl<'a> Fields<'a> {
         tail.copy_from_slice(body);
     }
 
+    /// Adds the message to the end of `out`; the body, which may be large, is written once.
+    #[inline]
+    pub fn push_to(&self, out: &mut Vec<u8>) {
+        let (at, body) = (out.len(), self.body.bytes());
+        out.resize(at + self.encoded_len() - body.len(), 0);
+        self.encode_head(&mut out[at..]);
+        out.extend_from_slice(body);
+    }
+
     /// Writes what stands before the body into `out`, which is exactly [`Fields::encoded_len`] less the body long.
     ///
     /// # Panics

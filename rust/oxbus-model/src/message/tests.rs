@@ -50,6 +50,9 @@ impl OwnedValue {
 fn encoded(fields: &Fields<'_>) -> Vec<u8> {
     let mut bytes = vec![0; fields.encoded_len()];
     fields.encode(&mut bytes);
+    let mut behind = vec![7];
+    fields.push_to(&mut behind);
+    assert_eq!(behind.split_first(), Some((&7, &bytes[..])));
     bytes
 }
 

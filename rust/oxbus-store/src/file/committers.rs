@@ -1,113 +1,236 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Commits that go on beside each other: a caller that needs several logs synced has the others begun here while it does
-//! the first itself.
+//! Threads that sync logs for others: those that one caller needs beside the one it syncs itself, and all while a crowd of
+//! callers waits.
 //!
-//! To ask is a hint. A commit that nobody has begun when its caller comes to it is the caller's to do, so nothing waits
-//! for these threads and nothing is lost without them.
+//! A disk takes several syncs in little more time than one, so a caller that needs several logs has the others begun here.
+//! A crowd is served from here because the end of a sync sets many threads running, and whoever of them had to begin the next
+//! one might come to a processor last; the threads of Python want its lock besides.
+//!
+//! To ask is a hint. A commit that nobody has begun when its caller comes to it, or loses patience, is the caller's to do, so
+//! nothing is lost without these threads. They begin when they are needed.
+//!
+//! Order of the mutexes: buffer of a log, then its stand, then the queue.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use super::FileLog;
-use crate::shard_log::{Level, Lsn, ShardLog};
+use super::group_commit::{GroupCommit, guard};
 
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+/// When the threads work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// So many threads at most.
+    pub(super) threads_max: usize,
+    /// With so many callers in all logs together, each leaves its sync to the threads.
+    pub(super) crowd_min: usize,
+    /// So long one of a crowd waits until it goes to the disk itself: the threads may hang with other disks.
+    pub(super) patience: Duration,
 }
 
-#[derive(Debug, Default)]
+impl Default for Limits {
+    /// Chosen on two cores (docs/decisions/0022).
+    fn default() -> Self {
+        Self {
+            threads_max: 6,
+            crowd_min: 12,
+            patience: Duration::from_millis(5),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    limits: Limits,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Who is about to have an entry synced.
+    callers: AtomicUsize,
+}
+
+#[derive(Default)]
 struct State {
-    /// Each log at most once.
-    asked: VecDeque<Weak<FileLog>>,
+    /// Each log at most once, and none that a thread is at.
+    asked: VecDeque<Weak<GroupCommit>>,
+    threads: Vec<JoinHandle<()>>,
+    idle: usize,
     stop: bool,
 }
 
-/// The threads.
-#[derive(Debug)]
-pub(super) struct Committers {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-}
+/// The threads of a namespace.
+pub(super) struct Committers(Arc<Shared>);
 
 /// How a log asks for a commit.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Asking {
-    to: OnceLock<(Arc<Shared>, Weak<FileLog>)>,
-    /// It stands in the queue.
-    asked: AtomicBool,
+    to: OnceLock<(Arc<Shared>, Weak<GroupCommit>)>,
+    stand: Mutex<Stand>,
 }
 
+/// Where a log stands: at most one thread is at it, so that a disk that hangs holds one thread per log.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    #[default]
+    Idle,
+    Queued,
+    Served,
+    /// Somebody asked since the thread began.
+    ServedAndAsked,
+}
+
+/// A caller that needs an entry synced, until it is dropped.
+pub(super) struct Caller<'a>(Option<(&'a Shared, usize)>);
+
 impl Committers {
-    pub(super) fn start(threads: usize) -> io::Result<Self> {
-        let mut committers = Self {
-            shared: Arc::default(),
-            threads: Vec::new(),
-        };
-        for index in 0..threads {
-            let shared = Arc::clone(&committers.shared);
-            let named = std::thread::Builder::new().name(format!("oxbus-commit-{index}"));
-            committers.threads.push(named.spawn(move || shared.run())?);
-        }
-        Ok(committers)
+    pub(super) fn new(limits: Limits) -> Self {
+        Self(Arc::new(Shared {
+            limits,
+            ..Shared::default()
+        }))
     }
 
     /// Lets a log ask.
-    pub(super) fn serve(&self, log: &Arc<FileLog>) {
+    pub(super) fn serve(&self, log: &Arc<GroupCommit>) {
         // A log that is served already keeps its threads.
-        let _ = log.asking.to.set((Arc::clone(&self.shared), Arc::downgrade(log)));
+        let _ = log.asking.to.set((Arc::clone(&self.0), Arc::downgrade(log)));
     }
 }
 
 impl Drop for Committers {
     fn drop(&mut self) {
-        self.shared.state().stop = true;
-        self.shared.changed.notify_all();
-        for thread in self.threads.drain(..) {
+        let mut state = guard(&self.0.state);
+        state.stop = true;
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
+        self.0.changed.notify_all();
+        for thread in threads {
             // A panic there was reported by the thread itself.
             let _ = thread.join();
+        }
+        let left = std::mem::take(&mut guard(&self.0.state).asked);
+        for log in left.iter().filter_map(Weak::upgrade) {
+            // Who relied on the threads does it himself.
+            log.asking.forget();
+            log.wake();
         }
     }
 }
 
 impl Asking {
-    /// Has a thread commit the log, if there is one.
+    /// Counts a caller.
+    pub(super) fn enter(&self) -> Caller<'_> {
+        Caller(self.to.get().map(|(shared, _)| {
+            let before = shared.callers.fetch_add(1, Ordering::Relaxed);
+            (&**shared, before + 1)
+        }))
+    }
+
+    /// Has a thread commit the log.
     pub(super) fn ask(&self) {
         let Some((shared, log)) = self.to.get() else { return };
-        if !self.asked.swap(true, Ordering::AcqRel) {
-            shared.state().asked.push_back(Weak::clone(log));
-            shared.changed.notify_one();
+        let mut stand = guard(&self.stand);
+        *stand = match *stand {
+            Stand::Idle if shared.push(Weak::clone(log)) => Stand::Queued,
+            Stand::Served => Stand::ServedAndAsked,
+            other => other,
+        };
+    }
+
+    /// True while a thread is at the log or will be. Who relies on it looks under the mutex of the log's buffer: whoever
+    /// makes it false calls those who wait after that.
+    pub(super) fn is_asked(&self) -> bool {
+        *guard(&self.stand) != Stand::Idle
+    }
+
+    /// A thread has ended; true when somebody asked meanwhile and no thread will come.
+    fn end(&self) -> bool {
+        let Some((shared, log)) = self.to.get() else {
+            return false;
+        };
+        let mut stand = guard(&self.stand);
+        let asked = *stand == Stand::ServedAndAsked;
+        let comes = asked && shared.push(Weak::clone(log));
+        *stand = if comes { Stand::Queued } else { Stand::Idle };
+        asked && !comes
+    }
+
+    /// No thread will come.
+    fn forget(&self) {
+        *guard(&self.stand) = Stand::Idle;
+    }
+}
+
+/// A thread is at a log, until it is dropped, also by a panic.
+struct Served<'a>(&'a GroupCommit);
+
+impl<'a> Served<'a> {
+    fn begin(log: &'a GroupCommit) -> Self {
+        // First: an entry appended from here on is asked for anew.
+        *guard(&log.asking.stand) = Stand::Served;
+        Self(log)
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        if self.0.asking.end() {
+            self.0.wake();
+        }
+    }
+}
+
+impl Caller<'_> {
+    /// How long it leaves its sync to the threads, if there are so many callers.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let (shared, callers) = self.0?;
+        (callers >= shared.limits.crowd_min).then_some(shared.limits.patience)
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        if let Some((shared, _)) = self.0 {
+            shared.callers.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Queues a log; false when there is no thread for it.
+    fn push(self: &Arc<Self>, log: Weak<GroupCommit>) -> bool {
+        let mut state = guard(&self.state);
+        if state.stop {
+            return false;
+        }
+        state.asked.push_back(log);
+        if state.idle < state.asked.len() && state.threads.len() < self.limits.threads_max {
+            let named = std::thread::Builder::new().name(format!("oxbus-commit-{}", state.threads.len()));
+            let shared = Arc::clone(self);
+            // Without another thread the ones that are there, or the callers, do it.
+            state.threads.extend(named.spawn(move || shared.run()).ok());
+        }
+        if state.threads.is_empty() {
+            state.asked.pop_back();
+            return false;
+        }
+        drop(state);
+        self.changed.notify_one();
+        true
     }
 
     fn run(&self) {
         while let Some(log) = self.next() {
             let Some(log) = log.upgrade() else { continue };
-            // First, so that an entry appended from here on is asked for anew.
-            log.asking.asked.store(false, Ordering::Release);
-            if log.is_suspect() {
-                // Other logs are not to wait for this one.
-                continue;
-            }
-            let last = Lsn(log.next_lsn().0 - 1);
-            // Who waits for the entries learns of a failure.
-            let _ = log.commit(last, Level::Synced);
+            let _served = Served::begin(&log);
+            log.commit_for_others();
         }
     }
 
     /// Waits for the next log; `None` at the end.
-    fn next(&self) -> Option<Weak<FileLog>> {
-        let mut state = self.state();
+    fn next(&self) -> Option<Weak<GroupCommit>> {
+        let mut state = guard(&self.state);
         loop {
             if state.stop {
                 return None;
@@ -115,7 +238,9 @@ impl Shared {
             if let Some(log) = state.asked.pop_front() {
                 return Some(log);
             }
+            state.idle += 1;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
         }
     }
 }

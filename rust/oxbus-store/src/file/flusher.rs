@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::FileLog;
-use super::committers::Committers;
+use super::committers::{Committers, Limits};
 use crate::shard_log::{Level, Lsn, ShardLog};
 
 #[derive(Debug, Default)]
@@ -29,11 +29,7 @@ struct State {
     stop: bool,
 }
 
-/// Commits of one caller that go on beside its own: a disk takes several syncs in little more time than one.
-const COMMITTERS: usize = 3;
-
 /// The threads that look after logs.
-#[derive(Debug)]
 pub struct Flusher {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -48,7 +44,7 @@ impl Flusher {
         let mut flusher = Self {
             shared,
             threads: Vec::new(),
-            committers: Committers::start(COMMITTERS)?,
+            committers: Committers::new(Limits::default()),
         };
         for index in 0..threads {
             let shared = Arc::clone(&flusher.shared);
@@ -62,7 +58,7 @@ impl Flusher {
 
     /// Looks after one more log.
     pub fn add(&self, log: &Arc<FileLog>) {
-        self.committers.serve(log);
+        self.committers.serve(&log.commits);
         let mut state = self.shared.state();
         let index = state.added % state.logs.len().max(1);
         state.added += 1;

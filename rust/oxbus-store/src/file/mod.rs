@@ -2,9 +2,9 @@
 //! The journal in files: one directory per shard, nothing shared with other shards.
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
-//! `recovery` (reading them back), `group_commit` (who writes and who waits), `standby` (who writes while a disk may hang), `room` (files for the segments to come),
-//! `flusher` (what nobody waits for), `committers` (several logs at once), `snapshot`, and here what ties them; `catalog`,
-//! `owner` and `stage` stand beside the shards of a namespace.
+//! `recovery` (reading them back), `group_commit` (who writes and who waits), `committers` (several logs at once, and many
+//! callers), `standby` (who writes while a disk may hang), `room` (files for the segments to come), `flusher` (what nobody
+//! waits for), `snapshot`, and here what ties them; `catalog`, `owner` and `stage` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
 
 mod catalog;
@@ -29,6 +29,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use catalog::Catalog;
 pub use flusher::Flusher;
@@ -54,7 +55,8 @@ pub struct FileLog {
     id: ShardId,
     epoch: u64,
     commits: Arc<GroupCommit>,
-    asking: committers::Asking,
+    /// The last entry that the newest snapshot covers.
+    covered: AtomicU64,
 }
 
 /// How to open a log.
@@ -68,6 +70,8 @@ pub struct FileLogOptions {
     pub segment_bytes_min: u64,
     /// Bytes of a segment, unless one entry needs more.
     pub segment_bytes_max: u64,
+    /// The owner's epoch is above this one, which an owner had that may have left no trace in the files.
+    pub epoch_above: u64,
 }
 
 impl FileLogOptions {
@@ -78,6 +82,7 @@ impl FileLogOptions {
             salt,
             segment_bytes_min: 1 << 20,
             segment_bytes_max: 16 << 20,
+            epoch_above: 0,
         }
     }
 }
@@ -180,7 +185,8 @@ impl FileLog {
             segment.file.sync()?;
         }
         let newest = recovered.segments.last().map(|segment| segment.header);
-        let epoch = newest.map_or(epoch, |header| header.epoch.max(epoch)) + 1;
+        let epoch = newest.map_or(epoch, |header| header.epoch.max(epoch));
+        let epoch = epoch.max(options.epoch_above) + 1;
         let start = Start {
             last: Lsn(recovered.next.max(covered.next()).0 - 1),
             last_crc: recovered.last_crc,
@@ -194,7 +200,7 @@ impl FileLog {
             dir: dir.to_owned(),
             id,
             epoch,
-            asking: committers::Asking::default(),
+            covered: AtomicU64::new(covered.0),
         };
         log.remove_leftovers(covered, first_segment)?;
         Ok(Opened {
@@ -242,7 +248,7 @@ impl FileLog {
             dir,
             id,
             epoch,
-            asking: committers::Asking::default(),
+            covered: AtomicU64::new(last.0),
         };
         log.remove_leftovers(last, first_segment)?;
         Ok(log)
@@ -306,7 +312,8 @@ impl FileLog {
         self.commits.end(Failure::Silent);
     }
 
-    /// Syncs what was appended and ends the log: later appends fail.
+    /// Syncs what was appended and ends the log: later appends fail. A segment of which the snapshot has all goes: the next
+    /// open would read it for nothing.
     pub fn close(&self) -> Result<(), AppendError> {
         let last = Lsn(self.commits.next().0 - 1);
         let had_ended = self.has_ended();
@@ -314,7 +321,14 @@ impl FileLog {
         self.commits.end(Failure::Closed);
         // Another log may go on in the place of one that failed.
         if synced.is_ok() && !had_ended {
-            self.commits.with_writer(|writer| self.commits.remove_spares(writer));
+            self.commits.with_writer(|writer| {
+                // Nobody appends any more, and who did is done: an entry may have come behind the last one.
+                let covered = Lsn(self.covered.load(Ordering::Acquire));
+                if self.commits.next() == covered.next() {
+                    self.commits.remove_covered(writer, covered);
+                }
+                self.commits.remove_spares(writer);
+            });
         }
         synced
     }
@@ -353,7 +367,7 @@ impl ShardLog for FileLog {
     }
 
     fn commit_soon(&self) {
-        self.asking.ask();
+        self.commits.asking.ask();
     }
 
     fn reached(&self, level: Level) -> Lsn {
@@ -390,7 +404,9 @@ impl ShardLog for FileLog {
             last: at,
             first_segment: self.commits.with_writer(|writer| writer.first_needed(at.next())),
         };
-        snapshot::put(&*self.disk, &self.dir, covers, chunks)
+        snapshot::put(&*self.disk, &self.dir, covers, chunks)?;
+        self.covered.store(at.0, Ordering::Release);
+        Ok(())
     }
 
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {

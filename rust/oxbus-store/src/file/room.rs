@@ -144,6 +144,23 @@ impl GroupCommit {
         self.disk.sync_dir(&self.dir)
     }
 
+    /// Removes the last segment of a log that has ended, whose entries a snapshot has all. Only when it is the only one: were
+    /// several removed, the power could go and leave the first of them, which ends too early. One without entries stays: it
+    /// may be all that tells of its owner's epoch. One that cannot be removed is read by the next open.
+    pub(super) fn remove_covered(&self, writer: &mut Writer, covered: Lsn) {
+        let (([], Some(only)) | ([only], None)) = (&writer.finished[..], &writer.current) else {
+            return;
+        };
+        if only.header.lsn > covered {
+            return;
+        }
+        let (path, bytes) = (segment::path_of(&self.dir, only.header.segment), only.bytes);
+        if self.disk.remove(&path).is_ok() {
+            self.disk_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            (writer.current, writer.finished) = (None, Vec::new());
+        }
+    }
+
     /// Removes files that were kept for later segments. One that cannot be removed is removed at the next open.
     fn remove_recycled(&self, writer: &mut Writer, which: impl Fn(&Spare) -> bool) {
         for spare in writer.recycled.extract_if(.., |spare| which(spare)) {

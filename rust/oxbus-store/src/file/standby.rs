@@ -12,10 +12,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::group_commit::{GroupCommit, guard};
+use super::group_commit::{GroupCommit, Role, guard};
 use crate::leave;
 use crate::shard_log::{AppendError, Failure, Level, Lsn};
 
@@ -41,20 +41,19 @@ pub(super) struct Standby {
 }
 
 /// Somebody is at the disk, until it is dropped.
-pub(super) struct Turn<'a>(&'a Standby);
+pub(super) struct Turn<'a>(&'a GroupCommit);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, Ordering::Release);
+        self.0.standby.ended.fetch_add(1, Ordering::Release);
+        if std::thread::panicking() {
+            // What it had taken to write is lost: nobody may wait for it.
+            self.0.end(Failure::Io { errno: None });
+        }
     }
 }
 
 impl Standby {
-    pub(super) fn turn(&self) -> Turn<'_> {
-        self.begun.fetch_add(1, Ordering::Release);
-        Turn(self)
-    }
-
     /// Turns at the disk that began, and that ended.
     pub(super) fn turns(&self) -> (u64, u64) {
         let ended = self.ended.load(Ordering::Acquire);
@@ -63,6 +62,11 @@ impl Standby {
 }
 
 impl GroupCommit {
+    pub(super) fn turn(&self) -> Turn<'_> {
+        self.standby.begun.fetch_add(1, Ordering::Release);
+        Turn(self)
+    }
+
     /// True while the disk may hang.
     pub(super) fn is_suspect(&self) -> bool {
         self.standby.suspect.load(Ordering::Acquire) || self.disk.may_hang()
@@ -87,7 +91,7 @@ impl GroupCommit {
                 continue;
             }
             self.ask(Some(level), 0);
-            self.pause(|| self.reached(level) >= lsn);
+            self.wait(lsn, level, Role::Follows, Some(ASK_EVERY), || true);
         }
     }
 
@@ -97,19 +101,14 @@ impl GroupCommit {
             return Err(AppendError::Late);
         }
         self.ask(Some(Level::Written), spare_bytes);
-        self.pause(|| false);
+        // What is in the buffer, or for a spare file a moment.
+        let next = self.next();
+        let lsn = if spare_bytes == 0 { Lsn(next.0 - 1) } else { next };
+        self.wait(lsn, Level::Written, Role::Follows, Some(ASK_EVERY), || true);
         if spare_bytes > 0 && self.is_full() {
             return Err(AppendError::Full);
         }
         Ok(())
-    }
-
-    fn pause(&self, is_over: impl Fn() -> bool) {
-        let buffer = guard(&self.buffer);
-        if buffer.failure.is_none() && !is_over() {
-            let waited = self.sync_ended.wait_timeout(buffer, ASK_EVERY);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
-        }
     }
 
     fn ask(self: &Arc<Self>, level: Option<Level>, spare_bytes: u64) {

@@ -15,7 +15,11 @@ use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
+#[cfg(not(loom))]
+use std::sync::Arc;
 
+#[cfg(not(loom))]
+use crate::disk::DiskFile;
 #[cfg(not(loom))]
 use crate::extent::{Place, Placed};
 #[cfg(not(loom))]
@@ -60,6 +64,15 @@ pub struct Record(Shared);
 #[derive(Clone)]
 #[repr(transparent)]
 pub struct Stored(Shared);
+
+/// Where the bytes of a message are.
+#[cfg(not(loom))]
+pub(crate) enum Whereabouts<'a> {
+    /// In memory.
+    Memory(&'a Record),
+    /// In a file, at a position; who holds the file keeps the bytes there.
+    Disk(Arc<dyn DiskFile>, u64),
+}
 
 impl Record {
     /// A record of `len` bytes, zero until `fill` writes them. At most 1 GiB.
@@ -156,6 +169,19 @@ impl Stored {
         match (self.in_memory(), self.placed()) {
             (Some(record), _) => Ok(record.clone()),
             (None, Some(placed)) => placed.read(self.len()),
+            (None, None) => unreachable!("a record is in memory or on disk"),
+        }
+    }
+
+    /// Where its bytes are now.
+    #[cfg(not(loom))]
+    pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
+        match (self.in_memory(), self.placed()) {
+            (Some(record), _) => Whereabouts::Memory(record),
+            (None, Some(placed)) => {
+                let (file, position) = placed.file();
+                Whereabouts::Disk(file, position)
+            }
             (None, None) => unreachable!("a record is in memory or on disk"),
         }
     }

@@ -76,6 +76,45 @@ fn runs_come_back_also_some_of_them() {
 }
 
 #[test]
+fn rows_that_are_added_become_runs() {
+    let disk = FaultDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut writer = StageWriter::create(&shared, dir(), head()).expect("begun");
+    // Six rows fill a run, and a row of another partition ends one.
+    let bytes = |number: u8| std::iter::repeat_n(number, 50_000);
+    let row = |number: u8| move |run: &mut Vec<u8>| run.extend(bytes(number));
+    for number in 0..40 {
+        writer.push(3, row(number)).expect("written");
+    }
+    writer.push(4, row(40)).expect("written");
+    writer.put(4, 2, b"two rows").expect("written");
+    writer.push(4, |_| ()).expect("written");
+    assert_eq!(writer.rows(), 44);
+    writer.finish(true).expect("finished");
+    let found = read(&disk).expect("read");
+    let shown: Vec<(u16, u32)> = found.iter().map(|(partition, rows, _)| (*partition, *rows)).collect();
+    assert_eq!(
+        shown,
+        [
+            (3, 6),
+            (3, 6),
+            (3, 6),
+            (3, 6),
+            (3, 6),
+            (3, 6),
+            (3, 4),
+            (4, 1),
+            (4, 2),
+            (4, 1)
+        ]
+    );
+    let mut expected: Vec<u8> = (0..41).flat_map(bytes).collect();
+    expected.extend(b"two rows");
+    let payload: Vec<u8> = found.into_iter().flat_map(|(_, _, payload)| payload).collect();
+    assert!(payload == expected);
+}
+
+#[test]
 fn a_stage_that_is_dropped_is_gone() {
     let disk = FaultDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writing a stage: run by run under a temporary name, then its end, then its name.
+//!
+//! Rows are encoded into the bytes that are written: those of a run that is not full yet stand at the end of the buffer,
+//! behind room for its header, and are checked there.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{END_MAGIC, INDEX_BYTES, Run, StageFile, StageHead, stage_path, temporary_path};
+use super::{END_MAGIC, INDEX_BYTES, RUN_HEADER_BYTES, Run, StageFile, StageHead, stage_path, temporary_path};
 use crate::disk::{Disk, DiskFile};
 
-/// Bytes that are collected before they are written.
-const WRITE_BYTES: usize = 1 << 20;
+/// Bytes that are collected before they are written: more would leave the processor's caches before.
+const WRITE_BYTES: usize = 256 << 10;
+/// Bytes of rows that become one run; the last row may make it longer.
+const RUN_BYTES: usize = 256 << 10;
 
 /// A stage that is being written. Dropped unfinished, its file is removed.
 #[derive(Debug)]
@@ -23,8 +28,19 @@ pub struct StageWriter {
     /// What is not written yet, and where it belongs.
     buffer: Vec<u8>,
     position: u64,
+    /// The run at the end of the buffer.
+    begun: Option<BegunRun>,
     /// It has its name, or nothing is there to be removed.
     is_done: bool,
+}
+
+/// A run that more rows may be added to.
+#[derive(Debug)]
+struct BegunRun {
+    partition: u16,
+    rows: u32,
+    /// Where in the buffer its header stands.
+    at: usize,
 }
 
 impl StageWriter {
@@ -41,23 +57,55 @@ impl StageWriter {
             runs: Vec::new(),
             buffer,
             position: 0,
+            begun: None,
             is_done: false,
         })
     }
 
+    /// Adds a row of a partition: `encode` adds its bytes to the end of what it is given. After an error the stage cannot be
+    /// finished.
+    pub fn push(&mut self, partition: u16, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        if self.begun.as_ref().is_some_and(|run| run.partition != partition) {
+            self.end_run()?;
+        }
+        let run = self.begun.get_or_insert_with(|| {
+            // With what the last row may have beyond, so that few rows make the buffer longer.
+            self.buffer.reserve(RUN_BYTES + RUN_BYTES / 4);
+            BegunRun::at_end_of(&mut self.buffer, partition)
+        });
+        encode(&mut self.buffer);
+        run.rows += 1;
+        if self.buffer.len() - run.at >= RUN_HEADER_BYTES + RUN_BYTES {
+            self.end_run()?;
+        }
+        Ok(())
+    }
+
     /// Adds rows of a partition. After an error the stage cannot be finished.
     pub fn put(&mut self, partition: u16, rows: u32, payload: &[u8]) -> io::Result<()> {
+        self.end_run()?;
+        let begun = BegunRun::at_end_of(&mut self.buffer, partition);
+        self.buffer.extend_from_slice(payload);
+        self.begun = Some(BegunRun { rows, ..begun });
+        self.end_run()
+    }
+
+    /// Ends the run that was begun, if one was: with its header it is whole.
+    fn end_run(&mut self) -> io::Result<()> {
+        let Some(BegunRun { partition, rows, at }) = self.begun.take() else {
+            return Ok(());
+        };
+        let (header, payload) = self.buffer[at..].split_at_mut(RUN_HEADER_BYTES);
         let run = Run {
-            position: self.end(),
+            position: self.position + at as u64,
             partition,
             rows,
             bytes: u32::try_from(payload.len()).map_err(io::Error::other)?,
         };
         let head = run.head();
         let crc = crc32c::crc32c_append(crc32c::crc32c_append(self.crc, &head), payload);
-        self.buffer.extend_from_slice(&head);
-        self.buffer.extend_from_slice(&crc.to_le_bytes());
-        self.buffer.extend_from_slice(payload);
+        header[..head.len()].copy_from_slice(&head);
+        header[head.len()..].copy_from_slice(&crc.to_le_bytes());
         self.runs.push(run);
         if self.buffer.len() >= WRITE_BYTES {
             self.write()?;
@@ -72,6 +120,7 @@ impl StageWriter {
 
     /// Ends the stage without giving it its name.
     pub fn seal(mut self, synced: bool) -> io::Result<SealedStage> {
+        self.end_run()?;
         let index_at = self.end();
         let mut tail = Vec::with_capacity(self.runs.len() * INDEX_BYTES + super::END_BYTES);
         for run in &self.runs {
@@ -96,6 +145,12 @@ impl StageWriter {
         self.end()
     }
 
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        let begun = self.begun.as_ref().map_or(0, |run| u64::from(run.rows));
+        self.runs.iter().map(|run| u64::from(run.rows)).sum::<u64>() + begun
+    }
+
     fn end(&self) -> u64 {
         self.position + self.buffer.len() as u64
     }
@@ -105,6 +160,15 @@ impl StageWriter {
         self.position += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
+    }
+}
+
+impl BegunRun {
+    /// A run without rows, behind what a buffer holds.
+    fn at_end_of(buffer: &mut Vec<u8>, partition: u16) -> Self {
+        let at = buffer.len();
+        buffer.resize(at + RUN_HEADER_BYTES, 0);
+        Self { partition, rows: 0, at }
     }
 }
 

@@ -15,7 +15,8 @@ pub(super) struct Promised {
     covered: u64,
 }
 
-/// Three owners, entries of all sizes, two snapshots and truncations, segments in recycled files, until something fails.
+/// Three owners, entries of all sizes, three snapshots and truncations, a close that leaves a snapshot alone, segments in
+/// recycled files, until something fails.
 pub(super) fn script(disk: &FaultDisk) -> Promised {
     let mut promised = Promised::default();
     for owner in 0..3 {
@@ -45,12 +46,7 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
             }
         }
         if owner > 0 {
-            let at = Lsn(promised.written - 3);
-            if log.put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()])).is_ok() {
-                promised.covered = at.0;
-                promised.synced = promised.synced.max(at.0);
-                let _ = log.truncate_before(at.next());
-            }
+            snapshot(&log, Lsn(promised.written - 3), &mut promised);
             promised.synced = promised.synced.max(log.reached(Level::Synced).0);
             for _ in 0..14 {
                 promised.attempted = promised.written + 1;
@@ -61,8 +57,20 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
                 promised.synced = promised.written;
             }
         }
+        if owner == 0 {
+            // Of all that there is: the close leaves no segment beside it.
+            snapshot(&log, Lsn(promised.written), &mut promised);
+        }
     }
     promised
+}
+
+fn snapshot(log: &FileLog, at: Lsn, promised: &mut Promised) {
+    if log.put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()])).is_ok() {
+        promised.covered = at.0;
+        promised.synced = promised.synced.max(at.0);
+        let _ = log.truncate_before(at.next());
+    }
 }
 
 /// Opens what is left, twice, and compares it with what was promised.

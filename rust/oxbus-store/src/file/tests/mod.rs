@@ -2,7 +2,9 @@
 //! The journal against a disk that fails, loses power and forgets; here what the tests share.
 
 mod behaviour;
+mod closing;
 mod crash;
+mod crowd;
 mod damage;
 mod flusher;
 mod places;
@@ -12,7 +14,7 @@ mod standby;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::*;
 use crate::fault::FaultDisk;

@@ -2,9 +2,9 @@
 //! Messages that are read back from where the journal wrote them.
 
 use super::*;
-use crate::Stored;
 use crate::extent::{Place, check_of};
 use crate::fault::Fault;
+use crate::{NeighbourReader, Stored};
 
 /// An entry with one message at `before` bytes from its start.
 fn entry_with(message: &[u8], before: usize) -> Vec<u8> {
@@ -25,11 +25,19 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, Stored) {
     (message.clone(), Stored::on_disk(message.len(), place.plus(before)))
 }
 
+/// Each comes back alone, and all together.
 fn check_all(messages: &[(Vec<u8>, Stored)]) {
     for (bytes, stored) in messages {
         assert_eq!(stored.len(), bytes.len());
         assert_eq!(stored.load().expect("readable")[..], bytes[..]);
     }
+    let mut expected = messages.iter().map(|(bytes, _)| &bytes[..]);
+    let stored = messages.iter().map(|(_, stored)| stored);
+    let read = NeighbourReader::default().read(stored, std::io::Error::kind, |bytes| {
+        assert_eq!(Some(bytes), expected.next());
+        Ok(())
+    });
+    assert_eq!((read, expected.next()), (Ok(()), None));
 }
 
 #[test]

@@ -136,3 +136,17 @@ fn an_open_tells_under_which_epoch_entries_were_written() {
     FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut shown).expect("the log opens");
     assert_eq!(shown.0, written);
 }
+
+#[test]
+fn a_panic_at_the_disk_ends_the_log() {
+    let (log, ..) = open(&FaultDisk::new());
+    append(&log, Level::Synced).expect("appended");
+    log.append(Lsn(2), b"two", Room::Adds, Level::Synced, None)
+        .expect("taken");
+    let panics = || log.commits.with_writer(|_| panic!("a fault of ours"));
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("it panics");
+    let failure = Failure::Io { errno: None };
+    assert_eq!(log.commit(Lsn(2), Level::Synced), Err(AppendError::Unknown(failure)));
+    assert_eq!(append(&log, Level::Written), Err(AppendError::Unavailable(failure)));
+    assert!(!log.is_at_disk());
+}

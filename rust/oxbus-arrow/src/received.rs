@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that are in somebody's hands as tables.
+
+use arrow_array::RecordBatch;
+use oxbus_broker::Receiver;
+use oxbus_broker::client::Delivery;
+use oxbus_broker::entity::Queue;
+use oxbus_model::Result;
+
+use crate::table::TableBuilder;
+
+/// Records that are fetched at once.
+const AHEAD: usize = 16;
+
+/// Reads something of each record, so that the processor fetches them from memory side by side and not one after the other.
+fn fetch(deliveries: &[Delivery]) {
+    let ends = |it: &Delivery| {
+        let record = it.claimed.record.in_memory()?;
+        Some(record.first()? ^ record.last()?)
+    };
+    std::hint::black_box(deliveries.iter().filter_map(ends).fold(0, |sum, byte| sum ^ byte));
+}
+
+/// Received messages as columns.
+pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch> {
+    let body_bytes = deliveries.iter().map(|delivery| delivery.claimed.record.len()).sum();
+    let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
+    for deliveries in deliveries.chunks(AHEAD) {
+        fetch(deliveries);
+        for delivery in deliveries {
+            builder.push_delivery(receiver, delivery)?;
+        }
+    }
+    builder.finish()
+}
+
+/// Messages of a reservation as columns.
+pub fn reserved_table(queue: &Queue, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
+    let body_bytes = messages.iter().map(|it| it.claimed.record.len()).sum();
+    let mut builder = TableBuilder::new(messages.len(), if with_body { body_bytes } else { 0 });
+    for messages in messages.chunks(AHEAD) {
+        fetch(messages);
+        for message in messages {
+            builder.push_reserved(queue, message, with_body)?;
+        }
+    }
+    builder.finish()
+}

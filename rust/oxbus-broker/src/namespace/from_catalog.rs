@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entities as the catalog describes them, what a reopened directory gives them, and which of them belong together.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use oxbus_model::caps::TAKING_OVER_THREADS;
+use oxbus_model::name::{EntityName, SubQueue};
+use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+
+use super::inner::Inner;
+use crate::abreast;
+use crate::bulk_load;
+use crate::durable::{Contents, EntityEntry, EntityRole};
+use crate::entity::Queue;
+use crate::entity::role::{CompiledRule, Role, SubscriptionRole, TopicRole};
+use crate::shard::Shard;
+use crate::shard::journal::{EntityId, Image, Origin};
+
+impl Inner {
+    /// The shard of a topic that is not partitioned, for its subscriptions.
+    pub(super) fn home_of(entities: &BTreeMap<String, Arc<Queue>>, topic: u64) -> Result<u16> {
+        let topic = entities.values().find(|entity| entity.id().0 == topic);
+        let topic =
+            topic.ok_or_else(|| Error::new(ErrorKind::EntityNotFound, "the topic was deleted; create it again"))?;
+        Ok(topic.shard(0).id().0)
+    }
+
+    /// The entity that an entry of the catalog describes, without messages. `entities` has the topic of a subscription.
+    pub(super) fn entity_of(&self, entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Result<Arc<Queue>> {
+        if usize::from(entry.home) >= self.shards.len() {
+            let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
+            return Err(Error::new(ErrorKind::Corrupt, detail));
+        }
+        let entity = Queue::new(
+            &self.core,
+            EntityName::of_catalog(&entry.name)?,
+            entry.settings.clone(),
+            role_of(entry, entities)?,
+            self.shards_of(&entry.settings, entry.home),
+            EntityId(entry.id),
+            (Timestamp(entry.created_at_ms), Timestamp(entry.updated_at_ms)),
+        );
+        if let Some(accessed_at_ms) = entry.accessed_at_ms {
+            entity.used_at(Timestamp(accessed_at_ms));
+        }
+        Ok(Arc::new(entity))
+    }
+
+    /// Makes the queues of the catalog with the messages of the journals.
+    pub(super) fn restore(&self, contents: &Contents, mut images: Vec<Image>) -> Result<()> {
+        for (shard, image) in self.shards.iter().zip(&mut images) {
+            shard.restore_intents(std::mem::take(image.sinks_mut()));
+        }
+        // Before any cell forgets what was attached to it.
+        self.shelf.note_undone();
+        let mut queues = self.core.queues_for_change();
+        for entry in &contents.queues {
+            let queue = self.entity_of(entry, &queues)?;
+            for index in 0..usize::from(queue.partitions()) {
+                let partition = usize::from(queue.shard(index).id().0);
+                if let Some(messages) = images[partition].take(queue.id()) {
+                    queue.restore(index, messages);
+                }
+            }
+            queue.restore_reservations();
+            queues.insert(queue.name().key().to_owned(), queue);
+        }
+        subscribe_all(&queues);
+        let entities: Vec<Arc<Queue>> = queues.values().cloned().collect();
+        link_all(&queues);
+        drop(queues);
+        for entity in &entities {
+            entity.forward_anew();
+            entity.announce_ready();
+        }
+        forget_arrivals(&entities);
+        self.shelf.restore()
+    }
+
+    /// Stores what bulk loads attached to the partitions that are open here.
+    pub(super) fn take_loads_over(&self) {
+        let Some(stores) = &self.stores else { return };
+        let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
+        let serving: Vec<_> = self.shards.iter().filter(|shard| shard.health().serves()).collect();
+        let left = Mutex::new(BTreeMap::new());
+        let take = |shard: &&Arc<Shard>| {
+            let waiting = bulk_load::take_over(stores, shard.id(), entity, self.opened_at);
+            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.insert(shard.id(), waiting);
+            Ok(())
+        };
+        // What cannot be taken over now waits for another open, and keeps this one from nothing.
+        let _ = abreast::for_each(&serving, TAKING_OVER_THREADS, take);
+        let left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        stores.note_waiting(left.into_values().flatten().collect());
+    }
+
+    /// Takes over what another process changed in the catalog, when this one does not own it.
+    pub(super) fn refresh_shared(&self) {
+        if self.stores.as_ref().is_some_and(|stores| !stores.owns_all()) {
+            let changed = self.refresh(&mut self.core.queues_for_change());
+            for queue in &changed {
+                queue.wake_all();
+            }
+        }
+    }
+
+    /// The same under the queue map; those to wake when it is let go.
+    #[must_use]
+    pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Queue>>) -> Vec<Arc<Queue>> {
+        let Some(stores) = self.stores.as_ref().filter(|stores| !stores.owns_all()) else {
+            return Vec::new();
+        };
+        let (contents, true) = stores.contents() else {
+            return Vec::new();
+        };
+        let changed = queues.values().cloned().collect();
+        queues.retain(|_, queue| {
+            let lives = contents.has(queue.id());
+            if !lives {
+                queue.remove();
+            }
+            lives
+        });
+        for entry in &contents.queues {
+            match queues.get(&EntityName::key_of(&entry.name)) {
+                Some(queue) => {
+                    queue.apply(entry.settings.clone(), Timestamp(entry.updated_at_ms));
+                    if let EntityRole::Subscription { rules, bury_failed, .. } = &entry.role {
+                        // What was compiled there compiles here.
+                        let rules = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
+                        queue.set_rules(rules.collect());
+                        queue.set_buries_failed(*bury_failed);
+                    }
+                }
+                None => {
+                    if let Ok(queue) = self.entity_of(entry, queues) {
+                        queues.insert(queue.name().key().to_owned(), queue);
+                    }
+                }
+            }
+        }
+        subscribe_all(queues);
+        link_all(queues);
+        changed
+    }
+}
+
+/// What the entity of an entry is.
+fn role_of(entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Result<Role> {
+    Ok(match &entry.role {
+        EntityRole::Queue => Role::Queue,
+        EntityRole::Topic { support_ordering } => Role::Topic(TopicRole::new(*support_ordering)),
+        EntityRole::Subscription {
+            topic,
+            bury_failed,
+            rules,
+        } => {
+            let found = entities.values().find(|entity| entity.id().0 == *topic);
+            let topic = found.ok_or_else(|| {
+                let detail = format!("the catalog has a subscription without its topic: `{}`", entry.name);
+                Error::new(ErrorKind::Corrupt, detail)
+            })?;
+            let rules = rules.iter().cloned().map(CompiledRule::new).collect::<Result<_>>()?;
+            Role::Subscription(SubscriptionRole::new(topic, *bury_failed, rules))
+        }
+    })
+}
+
+/// Tells each entity of those that forward to it.
+pub(super) fn link_all(entities: &BTreeMap<String, Arc<Queue>>) {
+    for source in entities.values() {
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            let destination = source.forwards_to(sub_queue);
+            let destination = destination.and_then(|path| entities.get(&EntityName::key_of(&path)));
+            if let Some(destination) = destination {
+                destination.add_source(source);
+            }
+        }
+    }
+}
+
+/// Forgets where messages came from that are not there any more.
+fn forget_arrivals(entities: &[Arc<Queue>]) {
+    let is_there = |origin: &Origin| {
+        let Some(source) = entities.iter().find(|entity| entity.id() == origin.entity) else {
+            return false;
+        };
+        let sub_queue = if origin.is_dead_letter {
+            SubQueue::DeadLetter
+        } else {
+            SubQueue::Main
+        };
+        source.cells().any(|(index, cell)| {
+            let shard = source.shard(index);
+            shard.id().0 == origin.partition && (!shard.health().serves() || cell.has(sub_queue, origin.counter))
+        })
+    };
+    for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
+        cell.forget_arrival(cell.arrived().into_iter().filter(|origin| !is_there(origin)).collect());
+    }
+}
+
+/// Tells each topic of its subscriptions.
+pub(super) fn subscribe_all(entities: &BTreeMap<String, Arc<Queue>>) {
+    for topic in entities.values().filter(|entity| entity.is_topic()) {
+        let is_of_topic = |entity: &&Arc<Queue>| entity.topic().is_some_and(|it| Arc::ptr_eq(&it, topic));
+        topic.subscribe(entities.values().filter(is_of_topic).cloned().collect());
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a message to send holds: a body, an id for when none is given, and what few messages have.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use oxbus_model::Timestamp;
+use oxbus_model::message::AssignedId;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::ids;
+
+/// The body of a message to send.
+pub(super) enum OutgoingBody {
+    Bytes(Py<PyBytes>),
+    Text(Py<PyString>),
+    Null,
+}
+
+/// What few messages have.
+#[derive(Default)]
+pub(super) struct Details {
+    pub(super) session_id: Option<Py<PyString>>,
+    pub(super) message_id: Option<Py<PyString>>,
+    pub(super) partition_key: Option<Py<PyString>>,
+    pub(super) subject: Option<Py<PyString>>,
+    pub(super) correlation_id: Option<Py<PyString>>,
+    pub(super) content_type: Option<Py<PyString>>,
+    pub(super) to: Option<Py<PyString>>,
+    pub(super) reply_to: Option<Py<PyString>>,
+    pub(super) reply_to_session_id: Option<Py<PyString>>,
+    pub(super) application_properties: Option<Py<PyAny>>,
+    pub(super) scheduled_enqueue_time: Option<Timestamp>,
+    pub(super) time_to_live_ms: Option<u64>,
+    /// In place of the id that the message was made with.
+    pub(super) assigned_id: Option<AssignedId>,
+}
+
+impl Details {
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
+        let text = |text: &Option<Py<PyString>>| text.as_ref().map(|text| text.clone_ref(py));
+        Self {
+            session_id: text(&self.session_id),
+            message_id: text(&self.message_id),
+            partition_key: text(&self.partition_key),
+            subject: text(&self.subject),
+            correlation_id: text(&self.correlation_id),
+            content_type: text(&self.content_type),
+            to: text(&self.to),
+            reply_to: text(&self.reply_to),
+            reply_to_session_id: text(&self.reply_to_session_id),
+            application_properties: self.application_properties.as_ref().map(|it| it.clone_ref(py)),
+            scheduled_enqueue_time: self.scheduled_enqueue_time,
+            time_to_live_ms: self.time_to_live_ms,
+            assigned_id: self.assigned_id,
+        }
+    }
+}
+
+/// A message to send.
+pub(super) struct Outgoing {
+    pub(super) body: OutgoingBody,
+    /// Its id, if none is given.
+    pub(super) assigned_id: AssignedId,
+    /// It was sent, or added to a batch: it shows its assigned id.
+    pub(super) sent: AtomicBool,
+    /// Locked for moments in which no code of Python's can run.
+    pub(super) details: OnceLock<Box<Mutex<Details>>>,
+}
+
+impl Outgoing {
+    pub(super) fn new(body: OutgoingBody, details: OnceLock<Box<Mutex<Details>>>) -> Self {
+        Self {
+            body,
+            assigned_id: ids::next(),
+            sent: AtomicBool::new(false),
+            details,
+        }
+    }
+
+    /// What few messages have, if this one has it.
+    #[inline]
+    pub(super) fn details(&self) -> Option<MutexGuard<'_, Details>> {
+        self.details.get().map(|details| guard(details))
+    }
+
+    /// The same, to change it.
+    pub(super) fn details_to_set(&self) -> MutexGuard<'_, Details> {
+        guard(self.details.get_or_init(Box::default))
+    }
+
+    /// Changes a detail. The old value is dropped last: that may run code of Python's.
+    pub(super) fn set<T>(&self, value: T, place: impl FnOnce(&mut Details) -> &mut T) {
+        let held = std::mem::replace(place(&mut self.details_to_set()), value);
+        drop(held);
+    }
+}
+
+fn guard(details: &Mutex<Details>) -> MutexGuard<'_, Details> {
+    details.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking entries into the buffer, each with its number and with room on disk.
+
+use std::io;
+use std::sync::Arc;
+
+use super::super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
+use super::super::header::HEADER_BYTES;
+use super::{Buffer, Callback, GroupCommit, guard};
+use crate::extent::Place;
+use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room};
+
+/// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
+const FRAME_BYTES_MAX: usize = 512 << 10;
+
+/// Why an entry cannot be buffered now.
+enum Refused {
+    For(AppendError),
+    /// Until the buffer was written.
+    UntilWritten,
+    /// Until the spare file has so many bytes.
+    UntilSpare(u64),
+}
+
+impl GroupCommit {
+    /// Room that entries which add leave to those which free, as long as there is no spare file.
+    fn reserve_bytes(&self) -> u64 {
+        self.options.segment_bytes_min / 2
+    }
+
+    pub(in crate::file) fn append(
+        self: &Arc<Self>,
+        expected: Lsn,
+        entry: &[u8],
+        room: Room,
+        level: Level,
+        mut done: Option<Done>,
+    ) -> Result<Option<Place>, AppendError> {
+        loop {
+            match self.take(expected, entry, room, level, &mut done) {
+                Ok(place) => return Ok(place),
+                Err(Refused::For(error)) => return Err(error),
+                Err(Refused::UntilWritten) if self.is_suspect() => self.wait_for_room(0)?,
+                Err(Refused::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes)?,
+                Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
+                Err(Refused::UntilSpare(bytes)) => {
+                    if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes)) {
+                        if error.kind() == io::ErrorKind::StorageFull {
+                            return Err(AppendError::Full);
+                        }
+                        self.end(Failure::of(&error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// True when an entry of so many bytes is taken at once, or refused: nobody need go to a disk that may hang.
+    pub(in crate::file) fn has_room(&self, bytes: usize, room: Room) -> bool {
+        if !self.is_suspect() {
+            return true;
+        }
+        let buffer = guard(&self.buffer);
+        buffer.failure.is_some() || self.check_room(&buffer, bytes, room).is_ok()
+    }
+
+    /// Waits until that is so.
+    pub(in crate::file) fn make_room(self: &Arc<Self>, bytes: usize, room: Room) -> Result<(), AppendError> {
+        loop {
+            let buffer = guard(&self.buffer);
+            if buffer.failure.is_some() || !self.is_suspect() {
+                return Ok(());
+            }
+            let checked = self.check_room(&buffer, bytes, room);
+            drop(buffer);
+            match checked {
+                Ok(_) => return Ok(()),
+                Err(Refused::For(error)) => return Err(error),
+                Err(Refused::UntilWritten) => self.wait_for_room(0)?,
+                Err(Refused::UntilSpare(bytes)) => self.wait_for_room(bytes)?,
+            }
+        }
+    }
+
+    /// What an entry of so many bytes needs first; the bytes that it takes, and whether they are the spare file's.
+    fn check_room(&self, buffer: &Buffer, entry_bytes: usize, room: Room) -> Result<(u64, bool), Refused> {
+        if room == Room::Adds && self.is_full() {
+            return Err(Refused::For(AppendError::Full));
+        }
+        let begins = buffer.entries == 0;
+        let bytes = frame::entry_bytes(entry_bytes);
+        let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
+        let overflows = buffer.left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
+        if overflows && !begins {
+            return Err(Refused::UntilWritten);
+        }
+        let reserve = if room == Room::Adds { self.reserve_bytes() } else { 0 };
+        if buffer.left_bytes < needed {
+            // One that takes much of a segment needs a longer one.
+            let reserve = if needed > self.reserve_bytes() { reserve } else { 0 };
+            let with_header = HEADER_BYTES as u64 + needed + reserve;
+            if buffer.spare_bytes < with_header {
+                return Err(Refused::UntilSpare(with_header));
+            }
+            return Ok((needed, true));
+        }
+        if buffer.spare_bytes == 0 && buffer.left_bytes < needed + reserve {
+            return Err(Refused::UntilSpare(HEADER_BYTES as u64 + reserve));
+        }
+        Ok((needed, false))
+    }
+
+    /// Takes an entry into the buffer, or says what must be done first.
+    fn take(
+        &self,
+        expected: Lsn,
+        entry: &[u8],
+        room: Room,
+        level: Level,
+        done: &mut Option<Done>,
+    ) -> Result<Option<Place>, Refused> {
+        let mut guarded = guard(&self.buffer);
+        let buffer = &mut *guarded;
+        if let Some(failure) = buffer.failure {
+            return Err(Refused::For(AppendError::Unavailable(failure)));
+        }
+        if buffer.next != expected {
+            return Err(Refused::For(AppendError::Conflict { next: buffer.next }));
+        }
+        let (needed, takes_spare) = self.check_room(buffer, entry.len(), room)?;
+        if takes_spare {
+            buffer.left_bytes = std::mem::take(&mut buffer.spare_bytes) - HEADER_BYTES as u64;
+            buffer.extent = buffer.spare.take();
+            buffer.position = HEADER_BYTES as u64;
+        }
+        frame::push_entry(&mut buffer.frame, entry);
+        buffer.left_bytes -= needed;
+        buffer.position += needed;
+        let start = buffer.position - frame::entry_bytes(entry.len()) as u64 + ENTRY_HEADER_BYTES as u64;
+        let place = buffer.extent.as_ref().map(|extent| extent.at(start));
+        buffer.entries += 1;
+        buffer.next = expected.next();
+        if let Some(done) = done.take() {
+            buffer.callbacks.push(Callback {
+                lsn: expected,
+                level,
+                done,
+            });
+        }
+        Ok(place)
+    }
+}

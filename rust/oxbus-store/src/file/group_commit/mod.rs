@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who writes and who waits.
+//!
+//! An append puts its entry into a buffer under a short mutex and gets its number there, so the order of the journal is
+//! the order of the numbers. Whoever then needs the entry written or synced does it for everybody: it takes the whole
+//! buffer, writes it as one frame, or syncs up to what is written. The others wait for that one. While a frame is being
+//! written the next one fills; while a sync runs, frames are written on. No thread of its own is needed, so a lone
+//! sender pays for one write and one sync and for no change of threads. Here the entries go to the disk; `append` takes
+//! them in, `commit` says who writes and syncs, `waiters` are the others.
+//!
+//! Holds always
+//! - at most one thread writes, and at most one syncs;
+//! - `synced <= written < next`;
+//! - after a failed write or sync nothing is written or acknowledged any more: a second sync may lie. Entries that
+//!   were not acknowledged until then are unknown;
+//! - what the buffer took has its place on disk, in the current segment or in the spare file: an append without one is
+//!   refused before it gets a number;
+//! - an entry that adds leaves room for those that free: half of the smallest segment, or the spare file.
+//!
+//! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `settle_up`
+//! after that, which calls those who wait and runs callbacks with no mutex held; who wrote in order to sync calls it after
+//! the sync.
+
+mod append;
+mod commit;
+mod waiters;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::FileLogOptions;
+use super::committers::Asking;
+use super::frame::{self, FRAME_HEADER_BYTES};
+use super::header::{HEADER_BYTES, Header, Kind};
+use super::segment::{Segment, Spare};
+use super::standby::Standby;
+use crate::disk::{Disk, DiskFile};
+use crate::extent::Extent;
+use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn};
+pub(super) use waiters::Role;
+use waiters::Waiters;
+
+/// A buffer with more room is given back after its frame is written.
+const KEPT_BYTES_MAX: usize = 128 << 10;
+
+/// Entries that wait to be written.
+pub(super) struct Buffer {
+    next: Lsn,
+    /// Room for a frame's header, then the entries.
+    frame: Vec<u8>,
+    entries: u32,
+    /// Bytes not promised to entries yet: of the current segment, or of the spare file once an entry needs that.
+    left_bytes: u64,
+    /// Where the next byte of the frame will stand.
+    extent: Option<Extent>,
+    position: u64,
+    /// Bytes of the spare file; 0 without one, and when it is promised.
+    pub(super) spare_bytes: u64,
+    /// The spare file, unless it is promised.
+    pub(super) spare: Option<Extent>,
+    /// What a sync has to sync, and the last entry in it.
+    unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
+    /// Threads that wait.
+    waiters: Waiters,
+    /// Who is told without waiting.
+    callbacks: Vec<Callback>,
+    /// Callbacks to run, and with what.
+    ended: Vec<(Done, Appended)>,
+    /// Set once, when the log goes out of service.
+    pub(super) failure: Option<Failure>,
+}
+
+/// What an append wants to be called when its entry has reached a level.
+struct Callback {
+    lsn: Lsn,
+    level: Level,
+    done: Done,
+}
+
+/// What only the writing thread touches.
+pub(super) struct Writer {
+    /// Finished segments, oldest first.
+    pub(super) finished: Vec<Segment>,
+    pub(super) current: Option<Segment>,
+    position: u64,
+    last_crc: u32,
+    next_segment: u64,
+    next_salt: u32,
+    pub(super) spare: Option<Spare>,
+    /// Files of segments that a snapshot replaced, to be spare files.
+    pub(super) recycled: Vec<Spare>,
+    /// A buffer that is not in use.
+    empty: Vec<u8>,
+}
+
+/// Where a commit begins: what recovery found.
+pub(super) struct Start {
+    pub(super) last: Lsn,
+    pub(super) last_crc: u32,
+    pub(super) epoch: u64,
+    pub(super) next_segment: u64,
+    pub(super) finished: Vec<Segment>,
+}
+
+/// Appends and their commits.
+pub(super) struct GroupCommit {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
+    pub(super) options: FileLogOptions,
+    epoch: u64,
+    pub(super) buffer: Mutex<Buffer>,
+    pub(super) asking: Asking,
+    pub(super) standby: Standby,
+    writer: Mutex<Writer>,
+    syncer: Mutex<()>,
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// The spare file could not be made: the disk is full.
+    pub(super) full: AtomicBool,
+    pub(super) disk_bytes: AtomicU64,
+}
+
+pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fresh_frame(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    bytes.resize(FRAME_HEADER_BYTES, 0);
+    bytes
+}
+
+impl Writer {
+    /// The number of the next segment to begin.
+    pub(super) fn next_segment(&self) -> u64 {
+        self.next_segment
+    }
+
+    /// True when more than half of the current segment is used.
+    pub(super) fn is_half_used(&self) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|segment| self.position > segment.bytes / 2)
+    }
+
+    /// The first segment that may hold an entry from `lsn` on.
+    pub(super) fn first_needed(&self, lsn: Lsn) -> u64 {
+        let all = self.finished.iter().chain(&self.current);
+        all.take_while(|segment| segment.header.lsn <= lsn)
+            .last()
+            .or(self.finished.first())
+            .map_or(self.next_segment, |segment| segment.header.segment)
+    }
+}
+
+impl GroupCommit {
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf, options: FileLogOptions, start: Start) -> Self {
+        let disk_bytes = start.finished.iter().map(|segment| segment.bytes).sum();
+        Self {
+            disk,
+            dir,
+            options,
+            epoch: start.epoch,
+            buffer: Mutex::new(Buffer {
+                next: start.last.next(),
+                frame: fresh_frame(Vec::new()),
+                entries: 0,
+                left_bytes: 0,
+                extent: None,
+                position: 0,
+                spare_bytes: 0,
+                spare: None,
+                unsynced: None,
+                waiters: Waiters::default(),
+                callbacks: Vec::new(),
+                ended: Vec::new(),
+                failure: None,
+            }),
+            asking: Asking::default(),
+            standby: Standby::default(),
+            writer: Mutex::new(Writer {
+                finished: start.finished,
+                current: None,
+                position: 0,
+                last_crc: start.last_crc,
+                next_segment: start.next_segment,
+                next_salt: options.salt,
+                spare: None,
+                recycled: Vec::new(),
+                empty: Vec::new(),
+            }),
+            syncer: Mutex::new(()),
+            written: AtomicU64::new(start.last.0),
+            synced: AtomicU64::new(start.last.0),
+            full: AtomicBool::new(false),
+            disk_bytes: AtomicU64::new(disk_bytes),
+        }
+    }
+
+    pub(super) fn next(&self) -> Lsn {
+        guard(&self.buffer).next
+    }
+
+    pub(super) fn reached(&self, level: Level) -> Lsn {
+        Lsn(match level {
+            Level::Written => self.written.load(Ordering::Acquire),
+            Level::Synced => self.synced.load(Ordering::Acquire),
+        })
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        guard(&self.buffer).failure.is_some()
+    }
+
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.disk_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes the log out of service.
+    pub(super) fn end(&self, failure: Failure) {
+        self.fail(failure);
+        self.settle_up();
+    }
+
+    fn fail(&self, failure: Failure) {
+        let mut buffer = guard(&self.buffer);
+        let failure = *buffer.failure.get_or_insert(failure);
+        let callbacks = std::mem::take(&mut buffer.callbacks);
+        let unknown = |it: Callback| (it.done, Err(AppendError::Unknown(failure)));
+        buffer.ended.extend(callbacks.into_iter().map(unknown));
+    }
+
+    /// Notes that entries have reached a level; the callbacks of those who wait for it are due.
+    fn advance(&self, level: Level, to: Lsn, file: Option<&Arc<dyn DiskFile>>) {
+        let mut guarded = guard(&self.buffer);
+        let buffer = &mut *guarded;
+        match level {
+            Level::Written => &self.written,
+            Level::Synced => &self.synced,
+        }
+        .fetch_max(to.0, Ordering::AcqRel);
+        if let Some(file) = file {
+            buffer.unsynced = Some((Arc::clone(file), to));
+        }
+        let is_reached = |it: &mut Callback| it.lsn <= self.reached(it.level);
+        let reached = buffer.callbacks.extract_if(.., is_reached);
+        buffer.ended.extend(reached.map(|it| (it.done, Ok(it.lsn))));
+    }
+
+    /// Writes the buffer as one frame; at the level `Synced` the caller is going to sync it.
+    pub(super) fn write_pending(&self, writer: &mut Writer, level: Level) {
+        let (mut frame, entries, last) = {
+            let mut buffer = guard(&self.buffer);
+            if buffer.failure.is_some() || buffer.entries == 0 {
+                return;
+            }
+            let empty = fresh_frame(std::mem::take(&mut writer.empty));
+            let entries = std::mem::take(&mut buffer.entries);
+            (
+                std::mem::replace(&mut buffer.frame, empty),
+                entries,
+                Lsn(buffer.next.0 - 1),
+            )
+        };
+        let first = Lsn(last.0 + 1 - u64::from(entries));
+        let _turn = self.turn();
+        let result = self.write_frame(writer, &mut frame, entries, first, level);
+        // A long frame's buffer is not kept for short ones: there are two per shard.
+        if frame.capacity() <= KEPT_BYTES_MAX {
+            writer.empty = frame;
+        }
+        match result {
+            Ok(()) => {
+                let file = writer.current.as_ref().map(|segment| &segment.file);
+                self.advance(Level::Written, last, file);
+            }
+            Err(error) => self.fail(Failure::of(&error)),
+        }
+    }
+
+    fn write_frame(
+        &self,
+        writer: &mut Writer,
+        frame: &mut [u8],
+        entries: u32,
+        first: Lsn,
+        level: Level,
+    ) -> io::Result<()> {
+        let end = writer.position + frame.len() as u64;
+        if writer.current.as_ref().is_none_or(|segment| end > segment.bytes) {
+            self.begin_segment(writer, first)?;
+        }
+        let segment = writer.current.as_mut().expect("begun");
+        let synced = self.reached(Level::Synced);
+        let crc = frame::seal(frame, entries, first, synced, writer.last_crc, segment.header.salt);
+        segment.file.write_all_at(frame, writer.position)?;
+        writer.position += frame.len() as u64;
+        writer.last_crc = crc;
+        if level == Level::Synced {
+            segment.clear_ahead(writer.position, frame.len())?;
+        }
+        if writer.is_half_used() && !self.is_full() {
+            // In time, so that a full disk is known while there is room left. Without it the log goes on for now.
+            let _ = self.prepare(writer);
+        }
+        Ok(())
+    }
+
+    /// Finishes the current segment and begins the next one, whose first entry is `first`.
+    fn begin_segment(&self, writer: &mut Writer, first: Lsn) -> io::Result<()> {
+        if let Some(current) = &writer.current {
+            // Who reads a segment with a successor relies on it.
+            let syncing = guard(&self.syncer);
+            current.file.sync()?;
+            drop(syncing);
+            self.advance(Level::Synced, Lsn(first.0 - 1), None);
+        }
+        let header = Header {
+            kind: Kind::Segment,
+            id: self.options.id,
+            salt: writer.next_salt,
+            epoch: self.epoch,
+            segment: writer.next_segment,
+            lsn: first,
+            crc_before: writer.last_crc,
+            recycled: false,
+        };
+        let spare = writer.spare.take().expect("promised to these entries");
+        let segment = spare.become_segment(&*self.disk, &self.dir, header)?;
+        writer.finished.extend(writer.current.replace(segment));
+        writer.next_segment += 1;
+        writer.next_salt = writer.next_salt.wrapping_add(0x9E37_79B9);
+        writer.position = HEADER_BYTES as u64;
+        Ok(())
+    }
+
+    /// Syncs what is written.
+    fn sync_written(&self) {
+        let unsynced = {
+            let mut buffer = guard(&self.buffer);
+            if buffer.failure.is_some() {
+                return;
+            }
+            buffer.unsynced.take()
+        };
+        let Some((file, target)) = unsynced else { return };
+        let _turn = self.turn();
+        match file.sync() {
+            Ok(()) => self.advance(Level::Synced, target, None),
+            Err(error) => self.fail(Failure::of(&error)),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a close leaves, and what the next owner makes of it.
+
+use super::*;
+use crate::fault::Fault;
+
+/// Keeps a snapshot of all entries, and lets go of what it covers.
+fn keep(log: &FileLog) {
+    let last = Lsn(log.next_lsn().0 - 1);
+    log.put_snapshot(last, &mut parts([b"all".to_vec()])).expect("kept");
+    log.truncate_before(last.next()).expect("let go");
+}
+
+#[test]
+fn a_close_removes_the_segment_of_which_the_snapshot_has_all() {
+    let disk = FaultDisk::new();
+    let mut expected = 0;
+    for owner in 1..=3 {
+        let (log, shown, replayed) = open(&disk);
+        assert_eq!((log.next_lsn(), replayed.entries), (Lsn(expected + 1), 0));
+        assert_eq!(shown.snapshot.map(|(lsn, _)| lsn.0).unwrap_or_default(), expected);
+        for _ in 0..30 {
+            append(&log, Level::Written).expect("appended");
+        }
+        expected += 30;
+        keep(&log);
+        assert_eq!(segment_paths(&disk).len(), 1);
+        let before = log.disk_bytes();
+        log.close().expect("closed");
+        assert_eq!(segment_paths(&disk), Vec::<PathBuf>::new(), "owner {owner}");
+        assert!(log.disk_bytes() < before);
+    }
+    // An open that adds nothing leaves it so; one that adds leaves its segment.
+    drop(open(&disk));
+    assert_eq!(segment_paths(&disk).len(), 0);
+    let (log, ..) = open(&disk);
+    append(&log, Level::Synced).expect("appended");
+    drop(log);
+    assert_eq!(segment_paths(&disk).len(), 1);
+    let (log, shown, _) = open(&disk.after_power_cut(1));
+    check_entries(&shown, expected + 1);
+    assert_eq!((last_of(&shown), log.next_lsn()), (expected + 1, Lsn(expected + 2)));
+}
+
+#[test]
+fn what_is_appended_beside_a_close_is_refused_or_there() {
+    for round in 0..3000 {
+        let disk = FaultDisk::new();
+        let (log, ..) = open(&disk);
+        append(&log, Level::Synced).expect("appended");
+        keep(&log);
+        let (ready, begin) = (AtomicBool::new(false), AtomicBool::new(false));
+        let appended = std::thread::scope(|scope| {
+            let appending = scope.spawn(|| {
+                ready.store(true, Ordering::Release);
+                while !begin.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                append(&log, Level::Written).is_ok()
+            });
+            while !ready.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            begin.store(true, Ordering::Release);
+            // The append comes before, within, or after the close.
+            for _ in 0..round * 2 {
+                std::hint::spin_loop();
+            }
+            log.close().expect("closed");
+            appending.join().expect("no panic")
+        });
+        let (next, shown, _) = open(&disk);
+        check_entries(&shown, 2);
+        assert!(!appended || next.next_lsn() == Lsn(3), "round {round}");
+    }
+}
+
+#[test]
+fn an_owner_that_left_a_segment_keeps_its_epoch() {
+    for call in 0..40 {
+        let disk = FaultDisk::new();
+        let (log, ..) = open(&disk);
+        append(&log, Level::Synced).expect("appended");
+        keep(&log);
+        log.close().expect("closed");
+        let (log, ..) = open(&disk);
+        disk.fail_at(disk.calls() + call, Fault::Errno(5));
+        let appended = append(&log, Level::Written);
+        let epoch = log.epoch();
+        drop(log);
+        if segment_paths(&disk).is_empty() {
+            assert!(appended.is_err(), "what was appended is somewhere");
+            continue;
+        }
+        // The next one adds nothing, so it has nothing to save.
+        let disk = disk.after_kill();
+        open(&disk).0.close().expect("closed");
+        assert!(open(&disk).0.epoch() > epoch, "call {call}");
+    }
+}
+
+#[test]
+fn an_owner_is_told_of_epochs_that_left_no_trace() {
+    let disk = FaultDisk::new();
+    for (above, expected) in [(0, 1), (41, 42), (7, 43)] {
+        let options = FileLogOptions {
+            epoch_above: above,
+            ..options(9)
+        };
+        let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options, &mut Shown::default());
+        let log = opened.expect("the log opens").log;
+        assert_eq!(log.epoch(), expected);
+        append(&log, Level::Synced).expect("appended");
+    }
+}

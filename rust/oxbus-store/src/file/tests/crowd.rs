@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Many callers that leave their syncs to the committers.
+//!
+//! Everybody here is of a crowd, and nobody loses patience unless the test is about that: so a commit that ends was made by
+//! the committers, or by callers who were told that there are none.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use super::super::committers::{Committers, Limits};
+use super::*;
+use crate::injected::{DiskFault, InjectedDisk, Injection};
+
+const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
+const THREADS: u64 = 24;
+const EACH: u64 = 40;
+
+fn committers(threads_max: usize, patience: Duration) -> Committers {
+    Committers::new(Limits {
+        threads_max,
+        crowd_min: 1,
+        patience,
+    })
+}
+
+fn served(disk: &FaultDisk, committers: &Committers) -> FileLog {
+    let (log, ..) = open(disk);
+    committers.serve(&log.commits);
+    log
+}
+
+/// Appends the next entry, whoever else does.
+fn append_among_others(log: &FileLog) {
+    loop {
+        match append(log, Level::Synced) {
+            Ok(lsn) => break assert!(log.reached(Level::Synced) >= lsn),
+            Err(AppendError::Conflict { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Each thread appends its share, to one log after the other.
+fn crowd(logs: &[FileLog]) {
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                for turn in 0..EACH {
+                    append_among_others(&logs[(thread + turn) as usize % logs.len()]);
+                }
+            });
+        }
+    });
+}
+
+fn check_all_there(disks: &[FaultDisk]) {
+    let mut entries = 0;
+    for disk in disks {
+        let (_, shown, _) = open(&disk.after_power_cut(0));
+        check_entries(&shown, 1);
+        entries += last_of(&shown);
+    }
+    assert_eq!(entries, THREADS * EACH);
+}
+
+#[test]
+fn what_was_acknowledged_to_a_crowd_survives_a_loss_of_power() {
+    let disks = [FaultDisk::new(), FaultDisk::new(), FaultDisk::new()];
+    let committers = committers(2, FOR_EVER);
+    let logs = disks.each_ref().map(|disk| served(disk, &committers));
+    crowd(&logs);
+    check_all_there(&disks);
+}
+
+#[test]
+fn a_crowd_goes_on_when_the_committers_end() {
+    let disks = [FaultDisk::new(), FaultDisk::new()];
+    let committers = committers(2, FOR_EVER);
+    let logs = disks.each_ref().map(|disk| served(disk, &committers));
+    std::thread::scope(|scope| {
+        scope.spawn(|| crowd(&logs));
+        while logs[0].reached(Level::Synced) < Lsn(5) {
+            std::thread::yield_now();
+        }
+        drop(committers);
+    });
+    check_all_there(&disks);
+}
+
+#[test]
+fn a_crowd_at_a_disk_that_fails_learns_it() {
+    let disk = FaultDisk::new();
+    let committers = committers(1, FOR_EVER);
+    let log = served(&disk, &committers);
+    append_among_others(&log);
+    disk.fail_at(disk.calls(), crate::fault::Fault::Errno(5));
+    let begin = Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                begin.wait();
+                loop {
+                    match append(&log, Level::Synced) {
+                        Err(AppendError::Conflict { .. }) => {}
+                        other => {
+                            break assert!(matches!(
+                                other,
+                                Err(AppendError::Unknown(_) | AppendError::Unavailable(_))
+                            ));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (_, shown, _) = open(&disk.after_power_cut(0));
+    check_entries(&shown, 1);
+    assert!(last_of(&shown) >= 1);
+}
+
+#[test]
+fn a_crowd_does_not_wait_for_committers_that_hang_with_other_disks() {
+    let injection = Arc::new(Injection::default());
+    let committers = committers(2, Duration::from_millis(1));
+    let hanging: Vec<_> = (0..3)
+        .map(|salt| {
+            let disk = InjectedDisk::new(Arc::new(FaultDisk::new()), Arc::clone(&injection));
+            let opened = FileLog::open(Arc::new(disk), Path::new(DIR), options(salt), &mut Shown::default());
+            let log = opened.expect("the log opens").log;
+            append(&log, Level::Synced).expect("the disk answers");
+            committers.serve(&log.commits);
+            log
+        })
+        .collect();
+    // Unlike a stall nobody is told that the calls will not come back.
+    injection.begin(DiskFault::Latency(FOR_EVER), 0);
+    let disks = [FaultDisk::new()];
+    let logs = disks.each_ref().map(|disk| served(disk, &committers));
+    std::thread::scope(|scope| {
+        for log in &hanging {
+            scope.spawn(|| append(log, Level::Synced).expect("the disk answers in the end"));
+            scope.spawn(|| log.commit(Lsn(2), Level::Synced).expect("the disk answers in the end"));
+        }
+        for log in &hanging {
+            while !log.is_at_disk() {
+                std::thread::yield_now();
+            }
+        }
+        crowd(&logs);
+        injection.end();
+    });
+    check_all_there(&disks);
+    for log in &hanging {
+        assert_eq!(log.reached(Level::Synced), Lsn(2));
+    }
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The slot log's twin behind one mutex: oracle in tests, baseline in benches.
+//!
+//! Plain and fast on one thread, so that the lock-free store is measured against something fair: slots in
+//! blocks of 64, one word of ready bits per block, one mutex round per call.
+//!
+//! Holds always
+//! - bit *i* of a block's `ready` is set exactly while slot *i* is in phase ready;
+//! - no ready bit is below `ready_from`;
+//! - no lock of a block ends before its `earliest`; no lock of the log before `earliest` of the log;
+//! - a block without messages keeps no slots.
+
+mod numbered;
+mod state;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+
+use crate::entry::Entry;
+use crate::message_store::{
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Phase, Removed, Settled,
+};
+use crate::sync::{Mutex, Ordering, fence, lock};
+use state::{BLOCK, Block, State};
+
+/// Messages of one cell under one mutex.
+#[derive(Debug)]
+pub struct MutexLog(Mutex<State>);
+
+impl MutexLog {
+    /// An empty log; the first message gets counter 1.
+    pub fn new() -> Self {
+        Self(Mutex::new(State {
+            base: 0,
+            blocks: VecDeque::new(),
+            tail: 0,
+            ready_from: 0,
+            earliest: Ticks::NEVER,
+            spare: None,
+            reserved: BTreeSet::new(),
+        }))
+    }
+}
+
+impl Default for MutexLog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MessageStore for MutexLog {
+    fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
+        assert!(!batch.is_empty(), "an empty batch has no first number");
+        let mut state = lock(&self.0);
+        let first = Counter(state.tail + 1);
+        for message in batch.drain(..) {
+            state.append(message, enqueued_at, Phase::Ready);
+        }
+        first
+    }
+
+    fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
+        let counter = lock(&self.0).append(message, enqueued_at, Phase::Ready);
+        fence(Ordering::SeqCst);
+        counter
+    }
+
+    fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
+        lock(&self.0).append(message, enqueued_at, Phase::Scheduled)
+    }
+
+    fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
+        let mut state = lock(&self.0);
+        let (number, offset) = state.place(counter)?;
+        let entry = state.block(number)?.entry(offset)?;
+        (entry.phase == Phase::Scheduled).then(|| state.leave(counter))
+    }
+
+    fn claim(
+        &self,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        lock(&self.0).claim(max, hold, now, out, expired)
+    }
+
+    fn claim_these(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        out: &mut Vec<Claimed>,
+        expired: &mut Vec<Removed>,
+    ) -> usize {
+        lock(&self.0).claim_these(counters, hold, now, out, expired)
+    }
+
+    fn has_ready(&self) -> bool {
+        let mut state = lock(&self.0);
+        let mut number = state.ready_from.max(state.base);
+        loop {
+            let visible = state.visible_bits(number);
+            let Some(block) = state.block(number) else {
+                return false;
+            };
+            if block.ready & visible != 0 {
+                return true;
+            }
+            if visible != u64::MAX {
+                return false;
+            }
+            number += 1;
+            state.ready_from = number;
+        }
+    }
+
+    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+        let mut state = lock(&self.0);
+        let (number, offset) = state.place(key.counter)?;
+        let entry = state
+            .block(number)?
+            .entry(offset)
+            .filter(|entry| entry.is_cached_by(key.generation))?;
+        let deadline = match hold {
+            Hold::Take => {
+                state.leave(key.counter);
+                return Some(key);
+            }
+            Hold::Cache => {
+                entry.hold(Phase::Cached, Ticks::NEVER);
+                return Some(LockKey {
+                    counter: key.counter,
+                    generation: entry.generation,
+                });
+            }
+            Hold::Lock { deadline } => deadline,
+        };
+        entry.hold(Phase::Locked, deadline);
+        let generation = entry.generation;
+        state.note_deadline(number, deadline);
+        Some(LockKey {
+            counter: key.counter,
+            generation,
+        })
+    }
+
+    fn release_cached(&self, keys: &[LockKey]) -> usize {
+        let mut state = lock(&self.0);
+        let mut released = 0;
+        for key in keys {
+            let Some((number, offset)) = state.place(key.counter) else {
+                continue;
+            };
+            let Some(entry) = state.block(number).and_then(|block| block.entry(offset)) else {
+                continue;
+            };
+            if entry.is_cached_by(key.generation) {
+                entry.phase = Phase::Ready;
+                state.set_ready(number, offset);
+                released += 1;
+            }
+        }
+        released
+    }
+
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+        lock(&self.0).settle(key, outcome, ticks)
+    }
+
+    fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
+        let mut state = lock(&self.0);
+        for (index, key) in keys.iter().enumerate() {
+            if state.settle(*key, Outcome::Complete, ticks).is_err() {
+                lost.push(index);
+            }
+        }
+    }
+
+    fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        let mut state = lock(&self.0);
+        let entry = state.locked(key, ticks).ok_or(LockLost)?;
+        let before = std::mem::replace(&mut entry.deadline, deadline);
+        let (number, _) = state.place(key.counter).expect("found above");
+        state.note_deadline(number, deadline);
+        Ok(before)
+    }
+
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+        let mut state = lock(&self.0);
+        let entry = state.locked(key, ticks).ok_or(LockLost)?;
+        entry.delivery_count = entry.delivery_count.saturating_add(1);
+        if entry.delivery_count < max_delivery_count {
+            return Ok(None);
+        }
+        match state.settle(key, Outcome::Remove, ticks)? {
+            Settled::Removed(removed) => Ok(Some(removed)),
+            _ => unreachable!("remove removes"),
+        }
+    }
+
+    fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+        let mut state = lock(&self.0);
+        let entry = state.locked(key, ticks).ok_or(LockLost)?;
+        entry.generation = generation;
+        let before = std::mem::replace(&mut entry.deadline, deadline);
+        let (number, _) = state.place(key.counter).expect("found above");
+        state.note_deadline(number, deadline);
+        Ok(before)
+    }
+
+    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+        let mut state = lock(&self.0);
+        let Some((number, offset)) = state.place(key.counter) else {
+            return false;
+        };
+        state
+            .block(number)
+            .and_then(|block| block.entry(offset))
+            .is_some_and(|entry| entry.is_locked_by(key.generation, ticks) || entry.is_cached_by(key.generation))
+    }
+
+    fn lock_deferred(
+        &self,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        _ticks: Ticks,
+        out: &mut Vec<Claimed>,
+    ) -> Result<(), Counter> {
+        let mut state = lock(&self.0);
+        for (index, counter) in counters.iter().enumerate() {
+            let deferred = state.place(*counter).is_some_and(|(number, offset)| {
+                let entry = state.block(number).and_then(|block| block.entry(offset));
+                entry.is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at > now)
+            });
+            if !deferred || counters[..index].contains(counter) {
+                return Err(*counter);
+            }
+        }
+        for counter in counters {
+            let (number, offset) = state.place(*counter).expect("checked above");
+            let block = state.block(number).expect("checked above");
+            match hold {
+                Hold::Cache => panic!("a deferred message is locked or taken, never cached"),
+                Hold::Take => {
+                    out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter.0)));
+                    state.reclaim(number);
+                }
+                Hold::Lock { deadline } => {
+                    let entry = block.entry(offset).expect("checked above");
+                    entry.hold(Phase::DeferredLocked, deadline);
+                    entry.delivery_count = entry.delivery_count.saturating_add(1);
+                    out.push(entry.claimed(counter.0));
+                    state.note_deadline(number, deadline);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+        let mut state = lock(&self.0);
+        if state.earliest > ticks {
+            return 0;
+        }
+        let mut ready = 0;
+        for number in state.base..state.base + state.blocks.len() as u64 {
+            if state.block(number).is_some_and(|block| block.earliest <= ticks) {
+                ready += state.expire_block(number, ticks, max_delivery_count, exhausted);
+            }
+        }
+        state.earliest = state
+            .blocks
+            .iter()
+            .map(|block| block.earliest)
+            .min()
+            .unwrap_or(Ticks::NEVER);
+        ready
+    }
+
+    fn next_expiry(&self) -> Ticks {
+        lock(&self.0).earliest
+    }
+
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+        let state = lock(&self.0);
+        let start = from.0.saturating_sub(1);
+        let end = out.len().saturating_add(max);
+        let skip = (start / BLOCK).saturating_sub(state.base);
+        for (number, block) in (state.base..)
+            .zip(&state.blocks)
+            .skip(usize::try_from(skip).unwrap_or(usize::MAX))
+        {
+            let Some(slots) = &block.slots else { continue };
+            for (index, entry) in (number * BLOCK..).zip(slots) {
+                if out.len() >= end {
+                    return;
+                }
+                if let Some(entry) = entry
+                    && index >= start
+                {
+                    out.push(entry.peeked(index + 1));
+                }
+            }
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let state = lock(&self.0);
+        let mut counts = Counts::default();
+        for entry in state
+            .blocks
+            .iter()
+            .filter_map(|block| block.slots.as_ref())
+            .flatten()
+            .flatten()
+        {
+            counts.add(entry.phase, entry.record.len());
+        }
+        counts
+    }
+
+    fn overhead_bytes(&self) -> usize {
+        let state = lock(&self.0);
+        let slots =
+            state.blocks.iter().filter(|block| block.slots.is_some()).count() + usize::from(state.spare.is_some());
+        slots * BLOCK as usize * size_of::<Option<Entry>>() + state.blocks.capacity() * size_of::<Block>()
+    }
+}

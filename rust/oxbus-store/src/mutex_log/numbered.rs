@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages whose numbers were set aside before: what a journal needs.
+
+use oxbus_model::{Counter, Timestamp};
+
+use super::MutexLog;
+use super::state::BLOCK;
+use crate::entry::Entry;
+use crate::message_store::{NewMessage, NumberedStore, Phase, Restored};
+use crate::sync::lock;
+
+impl NumberedStore for MutexLog {
+    fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self {
+        let log = Self::new();
+        let mut state = lock(&log.0);
+        let mut messages = messages.peekable();
+        let tail = next.0 - 1;
+        // Places are made from the first message on, in whole blocks.
+        let first = messages.peek().map_or(tail, |first| first.message.counter.0 - 1);
+        state.tail = first / BLOCK * BLOCK;
+        state.base = state.tail / BLOCK;
+        state.ready_from = state.base;
+        let mut restored = messages.next();
+        while state.tail < tail {
+            let index = state.take_index();
+            match restored.take_if(|it| it.message.counter.0 == index + 1) {
+                Some(it) => {
+                    let message = it.message;
+                    let entry = Entry::new(message.record, message.enqueued_at, message.expires_at, it.phase);
+                    state.fill(
+                        index,
+                        Entry {
+                            delivery_count: message.delivery_count,
+                            generation: it.generation,
+                            ..entry
+                        },
+                    );
+                    restored = messages.next();
+                }
+                None => state.abandon_index(index),
+            }
+        }
+        drop(state);
+        log
+    }
+
+    fn next(&self) -> Counter {
+        Counter(lock(&self.0).tail + 1)
+    }
+
+    fn is_settled(&self, before: Counter) -> bool {
+        let state = lock(&self.0);
+        state.reserved.first().is_none_or(|first| first + 1 >= before.0)
+    }
+
+    fn reserve(&self, count: usize) -> Counter {
+        let mut state = lock(&self.0);
+        let first = state.tail;
+        for _ in 0..count {
+            let index = state.take_index();
+            state.reserved.insert(index);
+        }
+        Counter(first + 1)
+    }
+
+    fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) {
+        let mut state = lock(&self.0);
+        for (index, message) in (first.0 - 1..).zip(batch.drain(..)) {
+            state.reserved.remove(&index);
+            let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Ready);
+            state.fill(index, entry);
+        }
+    }
+
+    fn publish_scheduled(&self, counter: Counter, message: NewMessage, enqueued_at: Timestamp) {
+        let mut state = lock(&self.0);
+        let index = counter.0 - 1;
+        state.reserved.remove(&index);
+        let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Scheduled);
+        state.fill(index, entry);
+    }
+
+    fn give_up(&self, first: Counter, count: usize) {
+        let mut state = lock(&self.0);
+        for index in first.0 - 1..first.0 - 1 + count as u64 {
+            state.reserved.remove(&index);
+            state.abandon_index(index);
+        }
+    }
+}
