@@ -711,6 +711,10 @@ class Namespace:
     def statistics(self) -> dict[str, Any]:
         """Return counters of the whole namespace, each named with its unit."""
 
+    @staticmethod
+    def _own(
+        path: str | PathLike[str], partition: int, durability: Literal["fsync", "os"] | None = None
+    ) -> Namespace: ...
     def _close_as_it_is(self) -> None: ...
     def _serve(
         self,
@@ -1578,7 +1582,14 @@ class _BulkLoad:
 
 @final
 class _Drain:
-    def __new__(cls, namespace: Namespace, entity_path: str, sub_queue: str | None, partition: int) -> _Drain: ...
+    def __new__(
+        cls,
+        namespace: Namespace,
+        entity_path: str,
+        sub_queue: str | None,
+        partition: int,
+        columns: Sequence[str] | None = None,
+    ) -> _Drain: ...
     def page(self, from_number: int, bytes_max: int) -> tuple[ArrowTable, int | None]: ...
     def settle(
         self,

@@ -20,7 +20,7 @@ from oxbus.demo import bulk_path
 from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
 from oxbus.demo.flights import COLUMNS, FLIGHTS, FLIGHTS_WITHOUT_TAIL_NUMBER, MISSING, write_numbered_csv
 from oxbus.spark import partition_id
-from oxbus.spark.local import local_session
+from oxbus.spark.local import PYTHON_SETTINGS, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +44,7 @@ def encode_with_spark(progress: Progress) -> EncodedFlights:
         numbered_csv = Path(directory, "flights.csv")
         write_numbered_csv(numbered_csv)
         starting = progress.add_task("starting Spark", total=None)
-        with local_session("oxbus demo") as spark:
+        with local_session("oxbus demo", settings=PYTHON_SETTINGS) as spark:
             progress.update(starting, total=1, completed=1)
             encoding = progress.add_task("placing and encoding in Spark", total=FLIGHTS)
             started = time.perf_counter()

@@ -17,7 +17,7 @@ from oxbus._entity_path import split_sub_queue
 from oxbus._oxbus import _Drain
 from oxbus.spark.elements import shown_like
 from oxbus.spark.owned import owned_partition, shards_of
-from oxbus.spark.source.schemas import arrow_schema, as_batches, drained_schema
+from oxbus.spark.source.schemas import MADE_HERE, arrow_schema, as_batches, drained_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,8 +54,9 @@ class Receiver:
 
     def _batches(self, partition: int, target: pa.Schema) -> Iterator[pa.RecordBatch]:
         entity, sub_queue = split_sub_queue(self.queue)
+        columns = [name for name in target.names if name not in MADE_HERE]
         with owned_partition(self.path, _shard(self.shards, partition), self.wait_time, "os") as namespace:
-            drain = _Drain(namespace, entity, sub_queue, partition)
+            drain = _Drain(namespace, entity, sub_queue, partition, columns)
             number: int | None = 0
             while number is not None:
                 page, number = drain.page(number, _PAGE_BYTES)

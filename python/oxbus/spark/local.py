@@ -9,6 +9,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
@@ -16,9 +17,18 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+PYTHON_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {"spark.python.unix.domain.socket.enabled": "true", "spark.sql.execution.arrow.maxBytesPerBatch": str(2 << 20)}
+)
+"""Settings of Spark that hand rows to Python tasks and back faster: through a Unix socket in place of TCP, from 4.1 on,
+and in batches of at most 2 MiB, which use memory again that the processor knows. A Spark that does not know one of
+them passes it over."""
 
 _LOG_LINES_SHOWN = 5
+
+_SPARKS_OWN: Mapping[str, str] = MappingProxyType({})
 
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn96m"
 """A short life on few cores: one collector thread, the quick compiler, a young generation that is used again."""
@@ -29,13 +39,16 @@ class SparkDidNotStartError(RuntimeError):
 
 
 @contextlib.contextmanager
-def local_session(name: str, master: str = "local[2]", java_options: str = _JAVA_OPTIONS) -> Iterator[SparkSession]:
+def local_session(
+    name: str, master: str = "local[2]", java_options: str = _JAVA_OPTIONS, settings: Mapping[str, str] = _SPARKS_OWN
+) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
 
     Args:
         name: Of the application.
         master: Where it runs.
         java_options: Of its Java machine; empty for those that Spark has by itself.
+        settings: Further settings of Spark, such as `PYTHON_SETTINGS`.
 
     Raises:
         SparkDidNotStartError: With the last lines of Spark's log.
@@ -56,6 +69,7 @@ def local_session(name: str, master: str = "local[2]", java_options: str = _JAVA
             .config("spark.local.dir", scratch)
             .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
             .config("spark.sql.session.timeZone", "UTC")
+            .config(map=dict(settings))
         )
         try:
             with _child_errors_into(log):

@@ -35,7 +35,8 @@ def owned_partition(
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
-            namespace = oxbus.Namespace(path, partitions_owned={partition}, durability=durability)
+            # Messages stay on disk: a task reads each once, on its way out, or none.
+            namespace = oxbus.Namespace._own(path, partition, durability)
             break
         except NamespaceInUseError:
             if time.monotonic() + pause > deadline:
