@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING
 import results_file
 from durable import disk
 from durable.measure import SCRATCH
+from durable.sizes import sizes_for
 from peers.contract import Level
 from record import OF_CEILING, RATE, Record, ratio, shares_of_ceiling
 from side_by_side import weight
 from side_by_side.line_up import line_up
-from side_by_side.measure import IN_MEMORY, SYNCED, Figures, one_round, sizes_for
+from side_by_side.measure import IN_MEMORY, SYNCED, Figures, one_round
 from targets import DURABLE_TARGETS, OURS, PEER_TARGETS
 
 if TYPE_CHECKING:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `oxbus serve` and other brokers that speak AMQP 1.0 side by side, with the same clients.
+"""Runs `oxbus serve` and other brokers that speak AMQP 1.0 side by side, with the same clients; then work queues.
 
-    python bench/compare_amqp.py                      in memory, and surviving power loss
-    python bench/compare_amqp.py --level memory       one of them: memory, fsync
-    python bench/compare_amqp.py --only rabbit        one broker beside ours
+    python bench/compare_amqp.py                      brokers in memory, surviving power loss, and work queues
+    python bench/compare_amqp.py --level memory       brokers at one level: memory, fsync
+    python bench/compare_amqp.py --network            work queues alone: beanstalkd, Redis, and nothing behind
+    python bench/compare_amqp.py --only rabbit        one of them beside ours
     python bench/compare_amqp.py --rounds 5           more rounds
 
-Brokers are fetched into bench/.cache, started on free loopback ports and stopped by their pid.
+Servers are fetched into bench/.cache, started on free loopback ports and stopped by their pid.
 Who cannot run here is listed with the reason.
 """
 
@@ -16,63 +17,39 @@ import argparse
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import network.measure
 import results_file
 import server_start
 from amqp.brokers import BROKERS
-from amqp.measure import Figures, one_round
+from amqp.measure import one_round
 from durable import disk
 from durable.measure import SCRATCH
-from peers.contract import Level, UnavailableError
-from record import Record, ratio
-from targets import AMQP_TARGETS, OURS
-
-if TYPE_CHECKING:
-    from targets import Target
+from network.servers import QUEUES
+from peers.contract import Level
+from record import RATE, Record, judge_rates, ratio
+from targets import AMQP_TARGETS, NETWORK_TARGETS, OURS, Target
+from turns import Turns, in_turns
 
 STARTS = 20
 
-Rounds = dict[tuple[str, str], list[Figures]]
 
-
-def run_level(level: Level, rounds: int, only: str, record: Record) -> dict[str, object]:
-    """Measure everyone at a level, in turns within each round."""
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    brokers = [kind for kind in BROKERS if kind.name == OURS or only.lower() in kind.name.lower()]
-    found: Rounds = {}
-    versions: dict[str, str] = {}
-    unavailable: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
-        place = Path(folder)
-        about = disk.figures(place) if level is Level.FSYNC else {}
-        for number in range(rounds):
-            for kind in brokers if number % 2 == 0 else list(reversed(brokers)):
-                if kind.name in unavailable:
-                    continue
-                try:
-                    figures, versions[kind.name] = one_round(kind, level, place, extras=level is Level.MEMORY)
-                except (UnavailableError, ImportError) as error:
-                    unavailable[kind.name] = str(error)
-                    print(f"not available here: {kind.name}: {error}", flush=True)
-                    continue
-                for bench_id, one in figures.items():
-                    found.setdefault((bench_id, kind.name), []).append(one)
-            print(f"round {number + 1} of {rounds} at the level {level} is done", flush=True)
-    for (bench_id, name), rows in found.items():
-        record.add(bench_id, name, {figure: [row[figure] for row in rows] for figure in rows[0]}, sync_mode=level.value)
+def run_level(level: Level, rounds: int, only: str, place: Path, record: Record) -> dict[str, object]:
+    """Measure all brokers at a level."""
+    about = disk.figures(place) if level is Level.FSYNC else {}
+    print(f"brokers at the level {level}", flush=True)
+    measure = partial(one_round, level=level, extras=level is Level.MEMORY)
+    found = in_turns(BROKERS, only, rounds, place, measure)
+    found.note(record, level.value)
     for target in AMQP_TARGETS:
         _judge(target, found, record)
-    return {"disk": about, "versions": versions, "unavailable": unavailable}
+    return {"disk": about, **found.about()}
 
 
-def _judge(target: Target, found: Rounds, record: Record) -> None:
-    here = {
-        name: [row[target.figure] for row in rows]
-        for (bench_id, name), rows in found.items()
-        if bench_id == target.bench_id
-    }
+def _judge(target: Target, found: Turns, record: Record) -> None:
+    here = found.of(target.bench_id, target.figure)
     ours = here.pop(OURS, None)
     if ours is None:
         return
@@ -85,11 +62,24 @@ def _judge(target: Target, found: Rounds, record: Record) -> None:
         record.not_judged(target, "no other broker took part")
 
 
+def run_network(rounds: int, only: str, place: Path, record: Record) -> dict[str, object]:
+    """Measure work queues with protocols of their own."""
+    print("work queues in memory", flush=True)
+    found = in_turns(QUEUES, only, rounds, place, network.measure.one_round)
+    found.note(record, "memory")
+    for target in NETWORK_TARGETS:
+        if target.figure == RATE:
+            judge_rates(target.bench_id, found.of(target.bench_id, RATE), [target], record)
+        else:
+            _judge(target, found, record)
+    return found.about()
+
+
 def run_starts(record: Record) -> None:
     """How long `oxbus serve` takes to be ready, and to answer."""
     ready, answered = server_start.starts(STARTS)
     record.add("amqp_start/0B/serve", OURS, {"ready_ms": ready, "answered_ms": answered}, sync_mode="memory")
-    found: Rounds = {("amqp_start/0B/serve", OURS): [{"ready_ms": one} for one in ready]}
+    found = Turns({("amqp_start/0B/serve", OURS): [{"ready_ms": one} for one in ready]})
     for target in AMQP_TARGETS:
         _judge(target, found, record)
 
@@ -97,18 +87,27 @@ def run_starts(record: Record) -> None:
 def main() -> int:
     """Run what was asked for, print it, keep it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--level", choices=("memory", "fsync"), action="append", help="one level; both by default")
-    parser.add_argument("--only", default="", help="only brokers whose name contains this, beside ours")
+    parser.add_argument("--level", choices=("memory", "fsync"), action="append", help="brokers at one level")
+    parser.add_argument("--network", action="store_true", help="work queues, and brokers only at a level that is named")
+    parser.add_argument("--only", default="", help="only servers whose name contains this, beside ours")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-save", action="store_true", help="do not write a file into bench/results")
     options = parser.parse_args()
 
     record = Record()
     began = results_file.begin()
-    levels = options.level or ("memory", "fsync")
-    about = {level: run_level(Level(level), options.rounds, options.only, record) for level in levels}
-    if "memory" in levels:
-        run_starts(record)
+    everything = not options.level and not options.network
+    levels = ("memory", "fsync") if everything else options.level or ()
+    about: dict[str, dict[str, object]] = {}
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        place = Path(folder)
+        for level in levels:
+            about[level] = run_level(Level(level), options.rounds, options.only, place, record)
+        if "memory" in levels:
+            run_starts(record)
+        if everything or options.network:
+            about["network"] = run_network(options.rounds, options.only, place, record)
     print("\nTargets")
     print("\n".join(record.verdicts))
     if not options.no_save:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reporting import amqp_table, plots, tables
+from reporting import amqp_table, network_table, plots, tables
 from reporting.loaded import newest_with
 from reporting.style import FOLDER
 
@@ -76,6 +76,10 @@ def _amqp(missing: list[str]) -> dict[str, list[str]]:
         parts[f"amqp-{level}"] = amqp_table.beside_brokers(run, level)
         if level == "memory":
             parts["amqp-clients"] = amqp_table.clients_in_python(run)
+    if run := newest_with("amqp", "network_cycle/"):
+        parts["network"] = network_table.beside_work_queues(run)
+    else:
+        missing.append("work queues over the network")
     return parts
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import starmap
 
 OURS = "oxbus"
 ARROW = "oxbus, Arrow"
@@ -21,6 +22,11 @@ HUNDRED = "oxbus, 100 subscriptions"
 FEW_SCHEDULED = "oxbus, 10,000 messages"
 SPARK_EXPRESSION = "Spark's expression"
 BEST_PEER = "best durable peer"
+BARE_WRITES = "the disk, bare writes"
+BEANSTALKD = "beanstalkd"
+REDIS = "Redis Streams"
+ECHO = "echo (C), 2 round trips"
+ECHO_ASKED = "echo (C), 3 round trips"
 _CYCLE = "send_receive_complete"
 _WITH_IDS = f"{_CYCLE}/100B"
 _RATE = "throughput_msg_per_s"
@@ -73,6 +79,16 @@ def _over(peer: str, bench_id: str, text: str, wanted: float, moonshot: float | 
 def _at_most(peer: str, bench_id: str, text: str, wanted: float) -> Target:
     """How many times dearer something may be than the plain way; `peer` is the dearer one."""
     return Target(bench_id=bench_id, text=text, wanted=wanted, peer=peer, at_least=False)
+
+
+def _alone(
+    bench_id: str, text: str, wanted: float, figure: str, moonshot: float | None = None, *, at_least: bool = True
+) -> Target:
+    return Target(bench_id=bench_id, text=text, wanted=wanted, figure=figure, moonshot=moonshot, at_least=at_least)
+
+
+def _alone_at_most(bench_id: str, text: str, wanted: float, figure: str) -> Target:
+    return _alone(bench_id, text, wanted, figure, at_least=False)
 
 
 _HASH, _HASH_LIST = "partition_ids/16-36B/arrow_1m", "partition_ids/16-36B/list_1m"
@@ -194,27 +210,9 @@ MORE_THREADS_WANTED = 0.9
 
 _DURABLE = f"{_CYCLE}/1KiB/durable"
 DURABLE_TARGETS = (
-    Target(
-        bench_id="send/1KiB/durable_single",
-        text="fsync, single send / disk appends",
-        wanted=1.3,
-        moonshot=1.6,
-        figure="ratio_to_append",
-    ),
-    Target(
-        bench_id=f"{_DURABLE}_single",
-        text="fsync, single cycle / disk appends",
-        wanted=0.6,
-        moonshot=0.7,
-        figure="ratio_to_append",
-    ),
-    Target(
-        bench_id=f"{_DURABLE}_single",
-        text="fsync, flushes per message",
-        wanted=2.0,
-        at_least=False,
-        figure="flushes_per_message",
-    ),
+    _alone("send/1KiB/durable_single", "fsync, single send / disk appends", 1.3, "ratio_to_append", 1.6),
+    _alone(f"{_DURABLE}_single", "fsync, single cycle / disk appends", 0.6, "ratio_to_append", 0.7),
+    _alone_at_most(f"{_DURABLE}_single", "fsync, flushes per message", 2.0, "flushes_per_message"),
     _over(BEST_PEER, f"{_DURABLE}_batch_100", "fsync, cycle by 100 / best peer beside it", 2.0, 4.0),
     _over(BEST_PEER, f"{_DURABLE}_2+2_batch_100", "fsync, 2 + 2 threads, cycle by 100 / best peer", 5.0, 10.0),
 )
@@ -222,36 +220,28 @@ DURABLE_TARGETS = (
 
 OS_SHARE_TARGET = _rate("send/100B/durable_batch_100", "os by 100 / in memory by 100", 0.5)
 
-
-def _alone(
-    bench_id: str, text: str, wanted: float, figure: str, moonshot: float | None = None, *, at_least: bool = True
-) -> Target:
-    return Target(bench_id=bench_id, text=text, wanted=wanted, figure=figure, moonshot=moonshot, at_least=at_least)
-
-
+FOUR_THREADS = "send/300B/durable_4_threads_batch_100"
+_PLAIN = "fsync, single send to a queue without partitions / disk appends"
+_4_THREADS = "fsync, 4 threads by 100, 300 B / 1 M msg/s or half the disk's bandwidth"
+_REOPEN = "opening after a kill, {}, journal bytes/s per core"
 DURABLE_ALONE_TARGETS = (
-    _alone(
-        "send/100B/durable_single_plain",
-        "fsync, single send to a queue without partitions / disk appends",
-        1.3,
-        "ratio_to_append",
-        1.6,
+    *starmap(
+        _alone,
+        (
+            ("send/100B/durable_single_plain", _PLAIN, 1.3, "ratio_to_append", 1.6),
+            ("send/100B/durable_64_threads_single", "fsync, 64 senders / one sender", 8.0, "ratio_to_one", 20.0),
+            (FOUR_THREADS, _4_THREADS, 1.0, "ratio_to_wanted"),
+            ("reopen/100B/killed", _REOPEN.format("100 B"), 400e6, "bytes_per_core_s"),
+            ("reopen/1KiB/killed", _REOPEN.format("1 KiB"), 400e6, "bytes_per_core_s"),
+        ),
     ),
-    _alone("send/100B/durable_64_threads_single", "fsync, 64 senders / one sender", 8.0, "ratio_to_one", 20.0),
-    _alone(
-        "send/300B/durable_4_threads_batch_100",
-        "fsync, 4 threads by 100, 300 B / 1 M msg/s or half the disk's bandwidth",
-        1.0,
-        "ratio_to_wanted",
+    *starmap(
+        _alone_at_most,
+        (
+            ("reopen/100B/killed_5m", "opening with 5 M live messages, s", 10.0, "seconds"),
+            ("churn/1KiB/20_times", "disk after churn of 20 x / bound", 1.0, "ratio_to_bound"),
+        ),
     ),
-    _alone(
-        "reopen/100B/killed", "opening after a kill, 100 B, journal bytes/s per core", 400e6, figure="bytes_per_core_s"
-    ),
-    _alone(
-        "reopen/1KiB/killed", "opening after a kill, 1 KiB, journal bytes/s per core", 400e6, figure="bytes_per_core_s"
-    ),
-    _alone("reopen/100B/killed_5m", "opening with 5 M live messages, s", 10.0, at_least=False, figure="seconds"),
-    _alone("churn/1KiB/20_times", "disk after churn of 20 x / bound", 1.0, at_least=False, figure="ratio_to_bound"),
 )
 """What oxbus is measured at without peers."""
 
@@ -282,34 +272,31 @@ def _beside_brokers(level: str, name: str) -> tuple[Target, ...]:
     )
 
 
+_PING = "AMQP, p50 from a send until it is received, in memory, µs"
+_IDLE = "AMQP, 1,000 idle connections with a receiver each, MiB"
+_SHARE = "AMQP, the server's share of the processor time with {}"
 AMQP_TARGETS = (
     _rate(f"{_AMQP}/memory_confirmed", "AMQP, compiled client, 1 KiB, settlements confirmed, msg/s", 5.0e4),
     *_beside_brokers("memory", "in memory"),
     *_beside_brokers("fsync", "fsync"),
-    _alone(
-        "amqp_ping/1KiB/memory",
-        "AMQP, p50 from a send until it is received, in memory, µs",
-        300,
-        "latency_us_p50",
-        at_least=False,
+    *starmap(
+        _alone_at_most,
+        (
+            ("amqp_ping/1KiB/memory", _PING, 300, "latency_us_p50"),
+            ("amqp_idle/0B/1000_connections", _IDLE, 100, "resident_mib"),
+            (f"{_AMQP}/memory_proton", _SHARE.format("python-qpid-proton"), 0.25, "server_share"),
+            (f"{_AMQP}/memory_azure", _SHARE.format("azure-servicebus"), 0.25, "server_share"),
+            ("amqp_start/0B/serve", "`oxbus serve` is ready after, ms", 300, "ready_ms"),
+        ),
     ),
-    _alone(
-        "amqp_idle/0B/1000_connections",
-        "AMQP, 1,000 idle connections with a receiver each, MiB",
-        100,
-        "resident_mib",
-        at_least=False,
-    ),
-    *(
-        _alone(
-            f"{_AMQP}/memory_{client}",
-            f"AMQP, the server's share of the processor time with {name}",
-            0.25,
-            "server_share",
-            at_least=False,
-        )
-        for client, name in (("proton", "python-qpid-proton"), ("azure", "azure-servicebus"))
-    ),
-    _alone("amqp_start/0B/serve", "`oxbus serve` is ready after, ms", 300, "ready_ms", at_least=False),
 )
 """What the server is judged by, beside other brokers that speak AMQP 1.0."""
+
+NETWORK_SINGLE, NETWORK_BATCH = "network_cycle/1KiB/single", "network_cycle/1KiB/batch_100"
+_PROCESSOR = "AMQP, processor of client and server for a single cycle, 1 KiB, µs"
+NETWORK_TARGETS = (
+    _over(BEANSTALKD, NETWORK_SINGLE, "AMQP, single cycle, 1 KiB / beanstalkd", 1.5),
+    _over(REDIS, NETWORK_BATCH, "AMQP, cycle by 100, 1 KiB / Redis", 2.0),
+    _alone_at_most(NETWORK_SINGLE, _PROCESSOR, 40, "processor_us_per_message"),
+)
+"""What the server is judged by, beside work queues that speak protocols of their own."""

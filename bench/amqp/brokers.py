@@ -70,8 +70,10 @@ class Oxbus(Broker):
         oxbus_command = [sys.executable, "-m", "oxbus.cli"]
         if level is not Level.MEMORY:
             subprocess.run([*oxbus_command, "init", data], check=True, stdout=subprocess.DEVNULL)
+        self.certificate = directory / "certificate.pem"
         where = ["--memory"] if level is Level.MEMORY else ["--data", data]
-        command = [*oxbus_command, "serve", "--amqp-port", "0", "--json", "--config", str(config), *where]
+        options = ["--amqp-port", "0", "--json", "--config", str(config), "--tls-cert-out", str(self.certificate)]
+        command = [*oxbus_command, "serve", *options, *where]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -80,6 +82,16 @@ class Oxbus(Broker):
         told = json.loads(line)
         self.connection_string, self.pid = told["connection_string"], self._process.pid
         self.endpoint = Endpoint(told["amqp_port"], "RootManageSharedAccessKey", "SAS_KEY_VALUE")
+
+    def left(self) -> int:
+        """How many messages it has, held ones included."""
+        from azure.servicebus.management import ServiceBusAdministrationClient  # noqa: PLC0415 -- a quarter of a second
+
+        opened = ServiceBusAdministrationClient.from_connection_string(
+            self.connection_string, connection_verify=str(self.certificate)
+        )
+        with opened as admin:
+            return admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
 
     def close(self) -> None:
         """Have it end in order."""

@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled client of `client/`, built with Go and run against a broker."""
+"""The compiled client of `client/`, run against a broker."""
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import shutil
 import subprocess
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peers.contract import UnavailableError
-from peers.fetching import CACHE, fetch
+import go_client
 from peers.server import LOOPBACK
 
 if TYPE_CHECKING:
@@ -22,54 +15,28 @@ if TYPE_CHECKING:
 
     from amqp.brokers import Endpoint
 
-SOURCES = Path(__file__).parent / "client"
-RUN_SECONDS_MAX = 120
+PACKAGE = "amqp/client"
 
 
-@cache
-def client() -> Path:
-    """Build the client."""
-    go = shutil.which("go")
-    if go is None:
-        raise UnavailableError("no go to build the client with")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    built = CACHE / "amqp-client"
-    fetch([go, "build", "-o", str(built), "."], SOURCES)
-    return built
-
-
-def _command(endpoint: Endpoint, mode: str, options: dict[str, object]) -> list[str]:
-    told = {
-        "mode": mode,
+def options_for(endpoint: Endpoint) -> go_client.Options:
+    """What a client of AMQP has to be told of a broker."""
+    return {
         "address": f"amqp://{LOOPBACK}:{endpoint.port}",
         "user": endpoint.user,
         "password": endpoint.password,
         "node": endpoint.address,
-        "seconds": RUN_SECONDS_MAX,
-        **options,
     }
-    return [str(client()), *(f"-{name}={value}" for name, value in told.items())]
 
 
 def run(endpoint: Endpoint, mode: str, **options: object) -> dict[str, Any]:
-    """What the client found, which has checked its own answers, and the processor time it took in `client_cpu_s`."""
-    before = children_seconds()
-    done = subprocess.run(_command(endpoint, mode, options), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"the client failed: {done.stderr[-2000:]}")
-    return {**json.loads(done.stdout.splitlines()[-1]), "client_cpu_s": children_seconds() - before}
-
-
-def children_seconds() -> float:
-    """Processor time of all programs that this one has run to their end."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    """What the client found in a mode."""
+    return go_client.run(PACKAGE, {"mode": mode, **options_for(endpoint), **options})
 
 
 @contextmanager
 def idle(endpoint: Endpoint, count: int, **options: object) -> Iterator[None]:
     """Keep so many connections open, each with a receiver that waits."""
-    command = _command(endpoint, "idle", {"count": count, **options})
+    command = go_client.command(PACKAGE, {"mode": "idle", "count": count, **options_for(endpoint), **options})
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -77,14 +44,3 @@ def idle(endpoint: Endpoint, count: int, **options: object) -> Iterator[None]:
             raise RuntimeError("the client could not open its connections")
         yield
         process.stdin.close()
-
-
-def server_seconds(pid: int) -> float:
-    """Processor time that a process has taken so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def server_bytes(pid: int) -> int:
-    """What a process has in memory."""
-    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

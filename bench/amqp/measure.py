@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import go_client
 from peers.contract import Level
 
 from amqp import compiled
@@ -53,7 +54,7 @@ def can_confirm(broker: Broker) -> bool:
     return True
 
 
-def one_round(kind: type[Broker], level: Level, place: Path, *, extras: bool) -> tuple[dict[str, Figures], str]:
+def one_round(kind: type[Broker], place: Path, *, level: Level, extras: bool) -> tuple[dict[str, Figures], str]:
     """Figures by bench id, and the version; `extras` are what does not depend on the level."""
     found: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory(dir=place) as folder:
@@ -84,32 +85,24 @@ def one_round(kind: type[Broker], level: Level, place: Path, *, extras: bool) ->
 
 
 def _through(broker: Broker, count: int, **options: str) -> Figures:
-    before = compiled.server_seconds(broker.pid)
+    before = go_client.server_seconds(broker.pid)
     answer = compiled.run(broker.endpoint, "through", count=count, **options, links=LINKS, window=WINDOW, ahead=AHEAD)
     return {
         **{name: answer[name] for name in ("throughput_msg_per_s", *LATENCIES)},
-        **_shares(compiled.server_seconds(broker.pid) - before, answer["client_cpu_s"], count),
-    }
-
-
-def _shares(server_seconds: float, client_seconds: float, count: int) -> Figures:
-    return {
-        "server_us_per_message": server_seconds / count * 1e6,
-        "client_us_per_message": client_seconds / count * 1e6,
-        "server_share": server_seconds / (server_seconds + client_seconds),
+        **go_client.shares(go_client.server_seconds(broker.pid) - before, answer["client_cpu_s"], count),
     }
 
 
 def _idle(broker: Broker) -> Figures:
-    before = compiled.server_bytes(broker.pid)
+    before = go_client.server_bytes(broker.pid)
     with compiled.idle(broker.endpoint, CONNECTIONS, told="true"):
-        return {"resident_mib": (compiled.server_bytes(broker.pid) - before) / 2**20}
+        return {"resident_mib": (go_client.server_bytes(broker.pid) - before) / 2**20}
 
 
 def _python(broker: Broker, client: str, count: int) -> Figures:
-    before, client_before = compiled.server_seconds(broker.pid), compiled.children_seconds()
+    before, client_before = go_client.server_seconds(broker.pid), go_client.children_seconds()
     command = [sys.executable, str(PYTHON_SCRIPT), client, json.dumps(asdict(broker.endpoint)), str(count)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    server, spent = compiled.server_seconds(broker.pid) - before, compiled.children_seconds() - client_before
-    return {"throughput_msg_per_s": answer["throughput_msg_per_s"], **_shares(server, spent, count)}
+    server, spent = go_client.server_seconds(broker.pid) - before, go_client.children_seconds() - client_before
+    return {"throughput_msg_per_s": answer["throughput_msg_per_s"], **go_client.shares(server, spent, count)}

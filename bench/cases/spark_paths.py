@@ -4,7 +4,8 @@
 A row is a body and a key. The job with nothing behind is the same job: a load makes the same rows and hands them to the
 same kind of Python task, which drops them; for a drain as many tasks make them; what goes through a broker is made and
 dropped by a source and a sink in Python (`spark_nothing`), in as many tasks. So the ratio is what the queue costs
-beside Spark. Its Java machine runs as Spark starts it by itself.
+beside Spark. Its Java machine runs as Spark starts it by itself, and both sides under the settings that the guide
+advises, `PYTHON_SETTINGS`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark import BULK_LOAD_SCHEMA, partitions, read_stream, receiver, register, sender
-from oxbus.spark.local import local_session
+from oxbus.spark.local import PYTHON_SETTINGS, local_session
 
 from cases import spark_nothing
 from cases.case import Case, expect
@@ -77,7 +78,7 @@ class Place:
 def session() -> SparkSession:
     """One Spark on two cores for all cases."""
     running = contextlib.ExitStack()
-    spark = running.enter_context(local_session("oxbus bench", java_options=""))
+    spark = running.enter_context(local_session("oxbus bench", java_options="", settings=PYTHON_SETTINGS))
     atexit.register(running.close)
     register(spark)
     spark_nothing.register(spark)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -32,6 +33,7 @@ def figures(directory: Path) -> dict[str, float | str]:
         "append_fdatasync_per_s": appends_per_s(directory, 1),
         "append_fdatasync_16_files_per_s": appends_per_s(directory, 1, files=16),
         "overwrite_fdatasync_per_s": overwrites_per_s(directory, 1),
+        "sixteen_files_per_s": sixteen_files_per_s(directory, 1),
         "sequential_bytes_per_s": sequential_bytes_per_s(directory),
     }
 
@@ -40,17 +42,42 @@ def appends_per_s(directory: Path, seconds: float, files: int = 1) -> float:
     """Return how often per second 4 KiB can be appended and synced, to `files` files in turn."""
     with ExitStack() as stack:
         open_files = [stack.enter_context(TemporaryFile(dir=directory, buffering=0)) for _ in range(files)]
-        return _loops_per_s(open_files, seconds)
+        return _loops_per_s(open_files, BLOCK, seconds)
 
 
 def overwrites_per_s(directory: Path, seconds: float) -> float:
     """Return how often per second 4 KiB of a file that has its blocks can be overwritten and synced."""
-    with TemporaryFile(dir=directory, buffering=0) as file:
-        for _ in range(PREALLOCATED_BYTES // CHUNK_BYTES):
-            file.write(bytes(CHUNK_BYTES))
-        os.fsync(file.fileno())
-        file.seek(0)
-        return _loops_per_s([file], seconds, PREALLOCATED_BYTES)
+    with _preallocated(directory, PREALLOCATED_BYTES) as file:
+        return _loops_per_s([file], BLOCK, seconds, PREALLOCATED_BYTES)
+
+
+def sixteen_files_per_s(directory: Path, seconds: float) -> float:
+    """Return how often per second 512 bytes can be written and synced, to sixteen preallocated files in turn.
+
+    One sender does that to a queue of sixteen partitions.
+    """
+    with ExitStack() as stack:
+        files = [stack.enter_context(_preallocated(directory, CHUNK_BYTES)) for _ in range(16)]
+        return _loops_per_s(files, BLOCK[:512], seconds, CHUNK_BYTES)
+
+
+def side_by_side_per_s(directory: Path, seconds: float, threads: int = 4, write_bytes: int = 36 << 10) -> float:
+    """Return how often per second `threads` threads together write and sync, each to a preallocated file.
+
+    36 KiB are what a list of a hundred messages of 300 bytes takes in a journal.
+    """
+    block = os.urandom(write_bytes)
+    with ExitStack() as stack, ThreadPoolExecutor(threads) as pool:
+        files = [stack.enter_context(_preallocated(directory, PREALLOCATED_BYTES)) for _ in range(threads)]
+        return sum(pool.map(lambda file: _loops_per_s([file], block, seconds, PREALLOCATED_BYTES), files))
+
+
+def _preallocated(directory: Path, size: int) -> FileIO:
+    file = TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115 -- the caller closes it
+    for _ in range(size // CHUNK_BYTES):
+        file.write(bytes(CHUNK_BYTES))
+    os.fsync(file.fileno())
+    return file
 
 
 def sequential_bytes_per_s(directory: Path, total_bytes: int = 256 << 20) -> float:
@@ -64,16 +91,18 @@ def sequential_bytes_per_s(directory: Path, total_bytes: int = 256 << 20) -> flo
         return total_bytes / (time.perf_counter() - started)
 
 
-def _loops_per_s(files: Sequence[FileIO], seconds: float, wrap_bytes: int | None = None) -> float:
+def _loops_per_s(files: Sequence[FileIO], block: bytes, seconds: float, wrap_bytes: int | None = None) -> float:
+    """Write and sync to each file in turn, from its beginning on, and again from there after `wrap_bytes`."""
     numbers = [file.fileno() for file in files]
     count = 0
     started = now = time.perf_counter()
     while now - started < seconds:
-        number = numbers[count % len(numbers)]
-        if wrap_bytes is not None and count * len(BLOCK) % wrap_bytes == 0:
-            os.lseek(number, 0, os.SEEK_SET)
-        os.write(number, BLOCK)
-        os.fdatasync(number)
+        turn, place = divmod(count, len(numbers))
+        position = turn * len(block)
+        if wrap_bytes is not None:
+            position %= wrap_bytes // len(block) * len(block)
+        os.pwrite(numbers[place], block, position)
+        os.fdatasync(numbers[place])
         count += 1
         now = time.perf_counter()
     return count / (now - started)

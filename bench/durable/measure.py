@@ -21,6 +21,7 @@ from peers.contract import Level
 
 from durable import disk
 from durable.contenders import Contender, LineUp, line_up
+from durable.sizes import STEP, Sizes, long_enough, sizes_for
 from durable.workload import both_sides, one_thread, warm_up
 
 if TYPE_CHECKING:
@@ -30,8 +31,12 @@ SCRATCH = Path(__file__).parents[1] / ".cache" / "data"
 PAYLOADS = {"100B": 100, "1KiB": 1024}
 SHAPES = {"single": 1, "batch_100": BATCH}
 PROBE_SECONDS = 0.15
+SECONDS = 0.5
+"""How long sending and receiving take about; a hiccup of the disk is a small part of it."""
+MOST = 200_000
+"""How many messages a contender gets at most: what the quickest does in memory in a third of a second."""
 BY_HUNDRED = 5
-"""How many times more messages go through by the hundred than one by one."""
+"""How many times more messages go through by the hundred than one by one when their number is told."""
 
 Figures = dict[str, float]
 
@@ -86,41 +91,52 @@ def measure(rounds: int, directory: Path = SCRATCH, only: str = "", messages: in
         rounds: How often each is measured; figures are medians.
         directory: Where all of them keep their files.
         only: Part of the name or level of those that take part.
-        messages: How many go through one by one, five times as many by the hundred; None: what suits the disk.
+        messages: How many go through one by one, five times as many by the hundred; None: as many as each contender
+            does in half a second, one by one at least what suits the disk.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         place = Path(folder)
         found = Durable(disk.figures(place), line_up(place, only), defaultdict(list))
-        single = messages or _messages_for(float(found.disk["append_fdatasync_per_s"]))
+        sizes = {contender: _sizes(contender, place, found, messages) for contender in found.line_up.ready}
         for payload, body_bytes in PAYLOADS.items():
             for shape, size in SHAPES.items():
-                bodies = bodies_of(body_bytes, single if size == 1 else BY_HUNDRED * single)
                 for number in range(rounds):
                     turns = found.line_up.ready if number % 2 == 0 else reversed(found.line_up.ready)
                     for contender in turns:
+                        bodies = bodies_of(body_bytes, sizes[contender].of(size))
                         for operation, threads, figures in _round(contender, place, bodies, size):
                             bench_id = f"{operation}/{payload}/durable_{threads}{shape}"
                             found.rounds[bench_id, contender].append(figures)
-                print(f"measured {payload} {shape}: {len(bodies):,} messages, {rounds} rounds", flush=True)
+                counts = [one.of(size) for one in sizes.values()]
+                print(f"measured {payload} {shape}: {min(counts):,} to {max(counts):,} messages, {rounds} rounds")
     return found
 
 
+def _sizes(contender: Contender, place: Path, found: Durable, messages: int | None) -> Sizes:
+    if messages is not None:
+        return Sizes(messages, BY_HUNDRED * messages)
+    fitting = sizes_for(contender, place, SECONDS, MOST)
+    least = _messages_for(float(found.disk["append_fdatasync_per_s"]))
+    return Sizes(max(least, fitting.single), fitting.by_hundred)
+
+
 def _messages_for(appends_per_s: float) -> int:
-    """Return how many messages one by one take a second or a few on this disk; two threads share whole hundreds."""
-    step = 2 * BATCH
-    return max(step, min(2000, int(appends_per_s / 3)) // step * step)
+    """Return how many messages one by one take a second or a few on this disk."""
+    return max(STEP, min(2000, int(appends_per_s / 3)) // STEP * STEP)
 
 
 def _round(contender: Contender, place: Path, bodies: list[bytes], size: int) -> Iterator[tuple[str, str, Figures]]:
     """Yield operation, threads and figures: sending, then the cycle, with one thread; the cycle with two and two."""
     with _Between(contender, place) as queue:
-        send_s, cycle_s = one_thread(queue.opened, bodies, size)
-    yield "send", "", queue.figures(len(bodies), send_s, flushes=False)
-    yield "send_receive_complete", "", queue.figures(len(bodies), cycle_s)
+        passes = long_enough(lambda: one_thread(queue.opened, bodies, size), lambda one: one[1])
+    send_s, cycle_s = (sum(seconds) for seconds in zip(*passes, strict=True))
+    messages = len(passes) * len(bodies)
+    yield "send", "", queue.figures(messages, send_s, flushes=False)
+    yield "send_receive_complete", "", queue.figures(messages, cycle_s)
     with _Between(contender, place) as queue:
-        cycle_s = both_sides(queue.opened, bodies, size)
-    yield "send_receive_complete", "2+2_", queue.figures(len(bodies), cycle_s)
+        cycles = long_enough(lambda: both_sides(queue.opened, bodies, size), float)
+    yield "send_receive_complete", "2+2_", queue.figures(len(cycles) * len(bodies), sum(cycles))
 
 
 class _Between:

@@ -27,6 +27,7 @@ def text(found: Durable) -> str:
             f"Disk ({disk['file_system']}): append 4 KiB + fdatasync {disk['append_fdatasync_per_s']:,.0f}/s "
             f"(16 files in turn {disk['append_fdatasync_16_files_per_s']:,.0f}/s), "
             f"overwrite + fdatasync {disk['overwrite_fdatasync_per_s']:,.0f}/s, "
+            f"512 B to 16 preallocated files in turn {disk['sixteen_files_per_s']:,.0f}/s, "
             f"sequential {float(disk['sequential_bytes_per_s']) / 1e6:,.0f} MB/s"
         ),
         "Peers: " + ", ".join(f"{name} {version}" for name, version in found.line_up.versions.items()),

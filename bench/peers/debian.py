@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from peers.contract import UnavailableError
 from peers.fetching import fetch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -66,13 +63,20 @@ def _archive() -> str:
 
 
 def run_by_own_library(root: Path, folder: Path) -> None:
-    """Put a script in the place of each program in `folder` that starts it with the C library below `root`."""
+    """Put a script in the place of each program in `folder` that starts it with the C library below `root`.
+
+    A script finds everything from where it stands, so that `root` may be moved.
+    """
+    up = Path(*[".."] * len(folder.relative_to(root).parts))
     for file in sorted(folder.iterdir()):
         with file.open("rb") as content:
             if content.read(len(ELF)) != ELF:
                 continue
         moved = file.rename(file.with_name(f"{file.name}.elf"))
         file.write_text(
-            f'#!/bin/sh\nexec "{root / LOADER}" --library-path "{root / LIBRARIES}" "{moved}" "$@"\n', encoding="utf-8"
+            "#!/bin/sh\n"
+            'here=$(readlink -f "$0") && here=${here%/*}\n'
+            f'exec "$here/{up / LOADER}" --library-path "$here/{up / LIBRARIES}" "$here/{moved.name}" "$@"\n',
+            encoding="utf-8",
         )
         file.chmod(0o755)

@@ -11,16 +11,13 @@ A hundred messages are one `produce` each and one wait; a hundred acknowledgemen
 
 from __future__ import annotations
 
-import base64
-import subprocess
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from peers import programs
-from peers.contract import BenchQueue, Delivery, Level, PerThread, UnavailableError
+from peers import kafka_storage, programs
+from peers.contract import BenchQueue, Delivery, Level, PerThread
 from peers.server import LOOPBACK, Server, free_port
 
 if TYPE_CHECKING:
@@ -103,7 +100,7 @@ class KafkaShareGroup(BenchQueue):
         file.write_text(text + (_SYNCED if level is Level.FSYNC else ""), encoding="ascii")
         fresh = not logs.exists()
         if fresh:
-            _format(program, file)
+            kafka_storage.format_for(program, file, START_SECONDS)
         arguments = ["-Xms1g", "-Xmx1g", "kafka.Kafka", str(file)]
         self._server = Server(program, arguments, directory, port, START_SECONDS)
         self._servers = f"{LOOPBACK}:{port}"
@@ -166,13 +163,3 @@ class KafkaShareGroup(BenchQueue):
         self._consumers.close()
         self._producers.close()
         self._server.stop()
-
-
-def _format(program: programs.Program, settings: Path) -> None:
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
-    command = [str(program.file), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
-    done = subprocess.run(
-        command, env=program.environment, capture_output=True, text=True, check=False, timeout=START_SECONDS
-    )
-    if done.returncode:
-        raise UnavailableError(f"Kafka's storage tool ended with {done.returncode}: {done.stderr.strip()[-300:]}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The servers of the peers: the installed one, else one fetched into this project's own cache.
 
-Nothing is installed system-wide. Redis and RabbitMQ come out of Debian's packages, NATS is built by Go's own
-installer, the archives of Kafka and Artemis are fetched by Maven.
+Nothing is installed system-wide. Redis, beanstalkd and RabbitMQ come out of Debian's packages, NATS is built by Go's
+own installer, the archives of Kafka and Artemis are fetched by Maven.
 What cannot be had is an `UnavailableError` with the reason.
 """
 
@@ -38,6 +38,7 @@ RABBITMQ_PACKAGES = (
 )
 """RabbitMQ 4, the first with AMQP 1.0 of its own, and Erlang, with all that they link."""
 VALGRIND_PACKAGES = ("valgrind",)
+BEANSTALKD_PACKAGES = ("beanstalkd",)
 REDIS_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")
 
 
@@ -50,10 +51,10 @@ class Program:
     version: str
 
 
-def _program(file: Path, environment: dict[str, str], version: str) -> Program:
+def _program(file: Path, environment: dict[str, str], version: str, ask: str = "--version") -> Program:
     """Ask a program for its version; `version` is a pattern with one group."""
     try:
-        done = subprocess.run([str(file), "--version"], env=environment, check=True, capture_output=True, text=True)
+        done = subprocess.run([str(file), ask], env=environment, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise UnavailableError(f"{file.name} does not run: {error}") from error
     found = re.search(version, done.stdout)
@@ -71,6 +72,15 @@ def redis_server() -> Program:
         debian.unpack(root, REDIS_PACKAGES)
     libraries = ":".join(str(folder) for folder in sorted((root / "usr" / "lib").glob("*-linux-*")))
     return _program(file, {**os.environ, "LD_LIBRARY_PATH": libraries}, r"v=([\d.]+)")
+
+
+@cache
+def beanstalkd() -> Program:
+    """Return beanstalkd: installed, or unpacked from the Debian package."""
+    file = Path(shutil.which("beanstalkd") or CACHE / "beanstalkd" / "usr" / "bin" / "beanstalkd")
+    if not file.exists():
+        debian.unpack(CACHE / "beanstalkd", BEANSTALKD_PACKAGES)
+    return _program(file, dict(os.environ), r"beanstalkd ([\d.]+)", "-v")
 
 
 @cache
@@ -105,14 +115,15 @@ def rabbitmq_server() -> Program:
     """Return the start script of RabbitMQ, unpacked with its Erlang from the packages of a newer Debian."""
     root = CACHE / f"rabbitmq-{RABBITMQ_RELEASE}"
     erlang = root / "usr" / "lib" / "erlang"
-    if not (root / "ready").exists():
+    ready = root / "ready-to-move"
+    if not ready.exists():
         shutil.rmtree(root, ignore_errors=True)
         debian.unpack(root, RABBITMQ_PACKAGES, RABBITMQ_RELEASE)
         (programs,) = erlang.glob("erts-*/bin")
         (programs / "dyn_erl").unlink(missing_ok=True)  # it would look for the others beside the C library
         for folder in (programs, *erlang.glob("lib/*/priv/bin")):
             debian.run_by_own_library(root, folder)
-        (root / "ready").touch()
+        ready.touch()
     (programs,) = erlang.glob("erts-*/bin")
     (home,) = (root / "usr" / "lib" / "rabbitmq" / "lib").glob("rabbitmq_server-*")
     # The packaged `erl` believes it is installed: this one knows where it is.

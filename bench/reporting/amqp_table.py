@@ -9,7 +9,7 @@ from targets import OURS
 
 from reporting.loaded import RATE
 from reporting.style import short
-from reporting.tables import table
+from reporting.tables import about_peers, table, unavailable
 
 if TYPE_CHECKING:
     from reporting.loaded import Row, Run
@@ -53,11 +53,7 @@ def beside_brokers(run: Run, level: str) -> list[str]:
         "processor of the server, µs per message",
         *(["1,000 idle connections"] if idle else []),
     ]
-    versions = run.document["about"][level]["versions"]
-    about = "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
-    gone = run.document["about"][level]["unavailable"]
-    missing = [f"- Not here: {name}: {reason.splitlines()[0]:.200}" for name, reason in gone.items()]
-    return [run.about(), about, "", *table(head, lines), *(["", *missing] if missing else [])]
+    return [run.about(), *about_peers(run, level), "", *table(head, lines), *unavailable(run, level)]
 
 
 def clients_in_python(run: Run) -> list[str]:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from targets import (
     AMQP_TARGETS,
+    BARE_WRITES,
     CEILING,
     DISK_MEMORY_TARGET,
     DURABLE_ALONE_TARGETS,
     DURABLE_TARGETS,
+    FOUR_THREADS,
     LATENCY_TARGETS,
     MEMORY_TARGETS,
+    NETWORK_TARGETS,
     OS_SHARE_TARGET,
     OURS,
     PACE_TARGET,
@@ -27,7 +30,7 @@ from reporting.loaded import RATE, Row, Run, runs
 from reporting.style import short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 KNOWN = {
     target.text: target
@@ -39,6 +42,7 @@ KNOWN = {
         DURABLE_ALONE_TARGETS,
         PEER_TARGETS,
         AMQP_TARGETS,
+        NETWORK_TARGETS,
         (PACE_TARGET, DISK_MEMORY_TARGET, TWO_THREADS_TARGET, OS_SHARE_TARGET, SPARK_BATCH_TARGET),
     )
     for target in group
@@ -47,7 +51,6 @@ ELSEWHERE = (
     ("the lock-free store / its mutex twin, threads on one partition and alone", "`make bench-store` (Rust)"),
     ("two threads on different partitions / one, in Rust", "`make bench-store` (Rust)"),
     ("throughput over 1 to 16 shards whose commits take 5 ms", "`make bench-store` (Rust)"),
-    ("network server beside beanstalkd and Redis", "no bench: they speak no AMQP 1.0"),
 )
 """Targets that these programs cannot measure, and where their figures come from."""
 
@@ -141,7 +144,7 @@ def cases(run: Run) -> list[str]:
 
 def peers_in_memory(run: Run) -> list[str]:
     """Table 1: everyone at the weakest level it offers."""
-    lines = [run.about(), *_peers_about(run, "memory"), ""]
+    lines = [run.about(), *about_peers(run, "memory"), ""]
     rows = []
     for contender in _contenders(run, MEMORY_COLUMNS.values()):
         cells = [
@@ -154,7 +157,7 @@ def peers_in_memory(run: Run) -> list[str]:
         cells.append(f"{short(p50)} / {short(p99)}" if p50 is not None and p99 is not None else "cannot wait")
         rows.append([contender, *cells])
     head = ["", *MEMORY_COLUMNS, "per 100-byte message", "p50 / p99 send → receive, µs"]
-    return [*lines, *table(head, rows), *_unavailable(run, "memory")]
+    return [*lines, *table(head, rows), *unavailable(run, "memory")]
 
 
 def peers_synced(run: Run) -> list[str]:
@@ -165,14 +168,14 @@ def peers_synced(run: Run) -> list[str]:
         f"over 16 files in turn {about['append_fdatasync_16_files_per_s']:,.0f}/s, "
         f"overwrite + fdatasync {about['overwrite_fdatasync_per_s']:,.0f}/s; in brackets: over the appends beside it."
     )
-    lines = [run.about(), disk, *_peers_about(run, "fsync"), ""]
+    lines = [run.about(), disk, *about_peers(run, "fsync"), ""]
     rows = []
     for contender in _contenders(run, SYNCED_COLUMNS.values()):
         cells = [_rate_cell(run, bench_id, contender, beside="ratio_to_append") for bench_id in SYNCED_COLUMNS.values()]
         flushes = _figure(run, SYNCED_COLUMNS["cycle"], contender, "flushes_per_message")
         rows.append([contender, *cells, f"{flushes:.1f}" if flushes is not None else ""])
     head = ["1 KiB, messages per second", *SYNCED_COLUMNS, "flushes per message"]
-    return [*lines, *table(head, rows), *_unavailable(run, "fsync")]
+    return [*lines, *table(head, rows), *unavailable(run, "fsync")]
 
 
 def durable(run: Run) -> list[str]:
@@ -194,7 +197,18 @@ def durable(run: Run) -> list[str]:
         ]
         if rows:
             lines += ["", *table([name, *columns], rows)]
-    return lines
+    return [*lines, *_four_threads(run)]
+
+
+def _four_threads(run: Run) -> list[str]:
+    """Four threads that send at once, beside what the disk takes from four that only write as much."""
+    rates = column(run, FOUR_THREADS)
+    share = _figure(run, FOUR_THREADS, OURS, "ratio_to_bare_writes")
+    if share is None:
+        return []
+    rows = [[OURS, short(rates[OURS]), f"{share:.2f}"], [BARE_WRITES, short(rates[BARE_WRITES]), "1"]]
+    head = ["4 threads by 100, 300 bytes", "messages per second", "of the bare writes"]
+    return ["", *table(head, rows)]
 
 
 def column(run: Run, bench_id: str, figure: str = RATE) -> dict[str, float]:
@@ -222,13 +236,16 @@ def _rate_cell(run: Run, bench_id: str, contender: str, beside: str = "") -> str
     return short(rate) + (f" ({short(ratio) if ratio >= 10 else f'{ratio:.2g}'})" if ratio is not None else "")
 
 
-def _peers_about(run: Run, level: str) -> list[str]:
-    versions: dict[str, Any] = run.document["about"][level]["versions"]
-    return ["Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + "."]
+def about_peers(run: Run, part: str, leave_out: Collection[str] = ()) -> list[str]:
+    """Who took part in a part of a run."""
+    versions: dict[str, Any] = run.document["about"][part]["versions"]
+    told = [f"{name} {version}" for name, version in versions.items() if name not in leave_out]
+    return ["Versions: " + ", ".join(told) + "."]
 
 
-def _unavailable(run: Run, level: str) -> list[str]:
-    reasons: dict[str, str] = run.document["about"][level]["unavailable"]
+def unavailable(run: Run, part: str) -> list[str]:
+    """Who could not take part, and why."""
+    reasons: dict[str, str] = run.document["about"][part]["unavailable"]
     if not reasons:
         return []
     return ["", *(f"- Not here: {name}: {reason.splitlines()[0]:.200}" for name, reason in reasons.items())]

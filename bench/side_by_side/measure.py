@@ -21,12 +21,11 @@ from side_by_side import wake_up
 
 if TYPE_CHECKING:
     from durable.contenders import Contender
+    from durable.sizes import Sizes
     from peers.contract import BenchQueue
 
 Figures = dict[str, float]
 PROBE_SECONDS = 0.15
-STEP = 2 * BATCH
-"""Two senders share whole hundreds."""
 
 
 @dataclass(frozen=True)
@@ -57,34 +56,6 @@ SYNCED = (
 )
 
 
-@dataclass
-class Sizes:
-    """How many messages a contender gets, one by one and by the hundred."""
-
-    single: int
-    by_hundred: int
-
-    def of(self, shape: Shape) -> int:
-        """For a shape."""
-        return self.single if shape.size == 1 else self.by_hundred
-
-
-def sizes_for(contender: Contender, place: Path, seconds: float, most: int) -> Sizes:
-    """Try it with a few messages, and scale to `seconds`."""
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        queue = contender.open(Path(folder))
-        try:
-            warm_up(queue)
-
-            def fitting(size: int) -> int:
-                _, took = one_thread(queue, bodies_of(1024, STEP), size, keep=False)
-                return max(STEP, min(most, int(STEP / took * seconds)) // STEP * STEP)
-
-            return Sizes(fitting(1), fitting(BATCH))
-        finally:
-            queue.close()
-
-
 def one_round(
     contender: Contender, place: Path, shapes: tuple[Shape, ...], sizes: Sizes, wake_ups: int
 ) -> dict[str, Figures]:
@@ -99,8 +70,8 @@ def one_round(
             in_process = contender.level is Level.MEMORY and queue.server_pid() is None
             for shape in shapes:
                 if in_process:  # once without a clock: a process asks the system for memory only once
-                    _shape(queue, shape, sizes.of(shape), None)
-                found |= _shape(queue, shape, sizes.of(shape), directory if synced else None)
+                    _shape(queue, shape, sizes.of(shape.size), None)
+                found |= _shape(queue, shape, sizes.of(shape.size), directory if synced else None)
             if wake_ups:
                 found["wake_up/100B/memory_thread"] = wake_up.figures(queue, wake_ups)
         finally:

@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"oxbus.bench/internal/client"
+	"oxbus.bench/internal/links"
 )
 
 type open struct {
@@ -14,11 +17,13 @@ type open struct {
 }
 
 // Opens connections, each with a session and a receiver that waits, until standard input ends.
-func idle(ctx context.Context) open {
-	for range *count {
-		receiver(ctx)
+func idle(ctx context.Context) any {
+	for range *client.Count {
+		connection := links.Connect(ctx)
+		defer connection.Close(ctx)
+		connection.Receiver(ctx)
 	}
 	fmt.Println("open")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-	return open{*count}
+	return open{*client.Count}
 }

@@ -2,21 +2,28 @@
 
 package main
 
-import "context"
+import (
+	"context"
+
+	"oxbus.bench/internal/client"
+	"oxbus.bench/internal/links"
+)
 
 // Sends one message, waits until it is received and settled, then the next: no message waits behind another.
-func ping(ctx context.Context) times {
-	sender, receiver := sender(ctx), receiver(ctx)
+func ping(ctx context.Context) any {
+	to, from := links.Connect(ctx), links.Connect(ctx)
+	defer to.Close(ctx)
+	defer from.Close(ctx)
+	sender, receiver := to.Sender(ctx), from.Receiver(ctx)
 	const warm = 200
-	tally := newTally(*count + warm)
-	for number := range *count + warm {
+	tally := client.NewTally(*client.Count + warm)
+	for number := range *client.Count + warm {
 		answered := make(chan error, 1)
-		go func() { answered <- sender.Send(ctx, message(number, tally.rest), nil) }()
-		received := get(receiver.Receive(ctx, nil))
-		tally.take(received)
-		check(receiver.AcceptMessage(ctx, received))
-		check(<-answered)
+		go func() { answered <- sender.Send(ctx, links.Message(tally.Body(number)), nil) }()
+		received := client.Get(receiver.Receive(ctx, nil))
+		tally.Take(received.GetData())
+		client.Check(receiver.AcceptMessage(ctx, received))
+		client.Check(<-answered)
 	}
-	tally.seen, tally.took = tally.seen[warm:], tally.took[warm:]
-	return tally.times()
+	return tally.Times(warm)
 }

@@ -10,73 +10,79 @@ import (
 	"time"
 
 	"github.com/Azure/go-amqp"
+
+	"oxbus.bench/internal/client"
+	"oxbus.bench/internal/links"
 )
 
-type rates struct {
-	times
-	Seconds    float64 `json:"seconds"`
-	Throughput float64 `json:"throughput_msg_per_s"`
+// A run of messages that are sent and received at the same time.
+type run struct {
+	tally  *client.Tally
+	places chan struct{}
+	sent   atomic.Int64
 }
 
-// Sends and receives at the same time; ends when the settlement of the last message is confirmed.
-func through(ctx context.Context) rates {
-	senders, receivers := make([]*amqp.Sender, *links), make([]*amqp.Receiver, *links)
-	for at := range *links {
-		senders[at], receivers[at] = sender(ctx), receiver(ctx)
+// Ends when the settlement of the last message is confirmed.
+func through(ctx context.Context) any {
+	senders, receivers := make([]*amqp.Sender, *pairs), make([]*amqp.Receiver, *pairs)
+	for at := range *pairs {
+		to, from := links.Connect(ctx), links.Connect(ctx)
+		defer to.Close(ctx)
+		defer from.Close(ctx)
+		senders[at], receivers[at] = to.Sender(ctx), from.Receiver(ctx)
 	}
-	tally := newTally(*count)
-	tally.places = make(chan struct{}, *ahead)
-	var sent atomic.Int64
+	run := &run{tally: client.NewTally(*client.Count), places: make(chan struct{}, *ahead)}
 	receiving, received := context.WithCancel(ctx)
 	defer received()
 	var all sync.WaitGroup
 	start := time.Now()
-	for at := range *links {
-		all.Go(func() { sendAll(ctx, senders[at], &sent, tally) })
+	for at := range *pairs {
+		all.Go(func() { run.sendAll(ctx, senders[at]) })
 		for range *window {
-			all.Go(func() { settleAll(ctx, receiving, receivers[at], tally, received) })
+			all.Go(func() { run.settleAll(ctx, receiving, receivers[at], received) })
 		}
 	}
 	all.Wait()
-	took := time.Since(start).Seconds()
-	return rates{tally.times(), took, float64(*count) / took}
+	return client.RatesOf(time.Since(start), run.tally.Times(0))
 }
 
-func sendAll(ctx context.Context, sender *amqp.Sender, sent *atomic.Int64, tally *tally) {
+func (run *run) sendAll(ctx context.Context, sender *amqp.Sender) {
 	receipts := make(chan amqp.SendReceipt, *window)
 	var answered sync.WaitGroup
 	answered.Go(func() {
 		for receipt := range receipts {
-			if state, ok := get(receipt.Wait(ctx)).(*amqp.StateAccepted); !ok {
-				check(fmt.Errorf("a message was not accepted: %v", state))
+			if state, ok := client.Get(receipt.Wait(ctx)).(*amqp.StateAccepted); !ok {
+				client.Check(fmt.Errorf("a message was not accepted: %v", state))
 			}
 		}
 	})
 	pace := newPace(*rate)
 	for {
-		number := int(sent.Add(1)) - 1
-		if number >= *count {
+		number := int(run.sent.Add(1)) - 1
+		if number >= *client.Count {
 			break
 		}
 		pace.wait()
-		tally.places <- struct{}{}
-		receipts <- get(sender.SendWithReceipt(ctx, message(number, tally.rest), nil))
+		run.places <- struct{}{}
+		message := links.Message(run.tally.Body(number))
+		receipts <- client.Get(sender.SendWithReceipt(ctx, message, nil))
 	}
 	close(receipts)
 	answered.Wait()
 }
 
 // Ends when all messages have come, over whichever link.
-func settleAll(ctx, receiving context.Context, receiver *amqp.Receiver, tally *tally, received context.CancelFunc) {
+func (run *run) settleAll(ctx, receiving context.Context, receiver *amqp.Receiver, received context.CancelFunc) {
 	for {
 		message, err := receiver.Receive(receiving, nil)
 		if err != nil && receiving.Err() != nil && ctx.Err() == nil {
 			return
 		}
-		check(err)
-		if tally.take(message) {
+		client.Check(err)
+		if run.tally.Take(message.GetData()) {
 			received()
 		}
-		check(receiver.AcceptMessage(ctx, message))
+		<-run.places
+		client.Check(receiver.AcceptMessage(ctx, message))
 	}
 }
