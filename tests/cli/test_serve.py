@@ -46,23 +46,34 @@ def serve(start: Callable[..., Any]) -> Callable[..., tuple[subprocess.Popen[str
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., tuple[subprocess.Popen[str], dict[str, Any]]]]:
+def start(launch: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[subprocess.Popen[str], dict[str, Any]]]:
     """Start a server, and return its process and what it tells once it is ready."""
-    started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str, **variables: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-        command = [sys.executable, "-m", "oxbus.cli", "serve", "--json", *arguments]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
-        )
-        started.append(process)
+        process = launch("--json", *arguments, **variables)
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate(timeout=LIVENESS_SECONDS)[1]
         return process, json.loads(line)
 
-    yield start
-    for process in started:
+    return start
+
+
+@pytest.fixture
+def launch() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start the process of a server, which ends with the test."""
+    launched: list[subprocess.Popen[str]] = []
+
+    def launch(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "oxbus.cli", "serve", *arguments]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
+        )
+        launched.append(process)
+        return process
+
+    yield launch
+    for process in launched:
         if process.poll() is None:
             process.kill()
         process.communicate(timeout=LIVENESS_SECONDS)
@@ -214,17 +225,15 @@ def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_
     assert (process.returncode, SECRET in out + err) == (0, False)
 
 
-def test_key_of_the_environment_is_not_shown_to_people() -> None:
+def test_key_of_the_environment_is_not_shown_to_people(launch: Callable[..., subprocess.Popen[str]]) -> None:
     """It opens the server; without one the development key is printed in a connection string that can be copied."""
-    command = [sys.executable, "-m", "oxbus.cli", "serve", "--memory", "--amqp-port", "0"]
     for key, shown in ((SECRET, "need a key"), ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true")):
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OXBUS_SAS_KEY": key}
-        )
+        process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=key)
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
         process.terminate()
         out, err = process.communicate(timeout=LIVENESS_SECONDS)
+        assert process.returncode == 0
         assert lines[0].startswith("Serving on 127.0.0.1: amqp ")
         assert shown in lines[1]
         assert lines[2] == "Ctrl-C or SIGTERM ends it.\n"

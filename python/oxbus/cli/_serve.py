@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ from oxbus.cli._access_rules import HUNG_UP, AccessRules, add_access_rules
 from oxbus.cli._outcomes import DONE, INTERRUPTED, UsageError
 from oxbus.cli._output import print_json
 from oxbus.cli._place import DATA_VARIABLE, Bus, add_rules, open_place, rules
+from oxbus.cli._signals import Signals
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -77,33 +77,24 @@ def add_serve(parser: ArgumentParser) -> None:
 
 
 def _serve(options: Options) -> int:
-    ended = threading.Event()
-    signals: list[int] = []
-
-    def end(number: int, _frame: Any) -> None:
-        signals.append(number)
-        ended.set()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     access = AccessRules.of(options)
-    try:
-        with _open(options) as bus, ExitStack() as servers:
-            told: dict[str, object] = {}
-            ports = _ports(options)
-            if ports:
-                serving = servers.enter_context(_start(bus, options, access, ports))
-                before[HUNG_UP] = signal.signal(HUNG_UP, lambda *_: access.replace_in(serving))
-                told |= {"connection_string": serving.connection_string}
-                told |= {f"{name}_port": port for name in _PORTS if (port := getattr(serving, f"{name}_port"))}
-            if options.bulk_port is not None:
-                bulk = servers.enter_context(_start_bulk(bus, options))
-                told |= {"bulk_endpoint": bulk.endpoint, "bulk_port": bulk.port}
-            _tell(told, options)
-            ended.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return INTERRUPTED if signals[0] == signal.SIGINT else DONE
+    again = [] if access.file is None else [HUNG_UP]
+    with Signals(signal.SIGTERM, signal.SIGINT, *again) as signals, _open(options) as bus, ExitStack() as servers:
+        told: dict[str, object] = {}
+        serving: Server | None = None
+        ports = _ports(options)
+        if ports:
+            serving = servers.enter_context(_start(bus, options, access, ports))
+            told |= {"connection_string": serving.connection_string}
+            told |= {f"{name}_port": port for name in _PORTS if (port := getattr(serving, f"{name}_port"))}
+        if options.bulk_port is not None:
+            bulk = servers.enter_context(_start_bulk(bus, options))
+            told |= {"bulk_endpoint": bulk.endpoint, "bulk_port": bulk.port}
+        _tell(told, options)
+        while (number := signals.wait()) == HUNG_UP:
+            if serving is not None:
+                access.replace_in(serving)
+    return INTERRUPTED if number == signal.SIGINT else DONE
 
 
 def _ports(options: Options) -> dict[str, int]:
