@@ -117,8 +117,15 @@ fn who_finds_the_turn_taken_is_served() {
                     ..Fields::default()
                 };
                 for next in 1..=ROUNDS {
+                    let mut looks = 0_u32;
                     while round.load(Ordering::SeqCst) < next {
-                        std::hint::spin_loop();
+                        looks += 1;
+                        if looks.is_multiple_of(128) {
+                            // Who begins the round may need this processor.
+                            std::thread::yield_now();
+                        } else {
+                            std::hint::spin_loop();
+                        }
                     }
                     sender.send(&fields, None).expect("it takes all");
                     end.wait();

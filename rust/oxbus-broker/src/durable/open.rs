@@ -7,6 +7,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -148,6 +149,7 @@ pub fn open(
             injection,
             catalog: Mutex::new((found, contents.clone())),
             shards: stores,
+            closed: AtomicBool::new(false),
             owners: Mutex::new(owners),
             owns_all: options.owned.is_none(),
             is_local,
@@ -339,6 +341,7 @@ impl Opening<'_> {
                         options,
                         flusher: Arc::clone(self.flusher),
                         injection,
+                        closed: AtomicBool::new(false),
                     }),
                     image,
                     replayed,

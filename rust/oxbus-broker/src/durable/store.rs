@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxbus_model::options::Durability;
@@ -24,6 +25,8 @@ pub struct ShardStore {
     pub(super) options: FileLogOptions,
     pub(super) flusher: Arc<Flusher>,
     pub(super) injection: Arc<Injection>,
+    /// Read and set under the log's mutex.
+    pub(super) closed: AtomicBool,
 }
 
 /// The files of a namespace.
@@ -36,6 +39,8 @@ pub struct Stores {
     pub(super) catalog: Mutex<(Catalog, Contents)>,
     /// By partition; `None` for those that are not open here.
     pub(super) shards: Vec<Option<ShardStore>>,
+    /// From here on others may own it. Read and set under the catalog's mutex.
+    pub(super) closed: AtomicBool,
     /// Dropped when the namespace closes, so that others may own it.
     pub(super) owners: Mutex<Vec<Owner>>,
     pub(super) owns_all: bool,
@@ -64,6 +69,9 @@ impl ShardStore {
     /// Begins the journal anew with the messages it is given.
     pub fn begin_anew(&self, chunks: Chunks<'_>) -> io::Result<Arc<dyn ShardLog>> {
         let mut log = guard(&self.log);
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the namespace was closed meanwhile"));
+        }
         let anew = Arc::new(FileLog::begin_anew(&log, self.options, chunks)?);
         self.flusher.add(&anew);
         *log = Arc::clone(&anew);
@@ -165,6 +173,10 @@ impl Stores {
     pub fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<()> {
         self.check_owns_all()?;
         let mut held = guard(&self.catalog);
+        if self.closed.load(Ordering::Relaxed) {
+            let detail = "the namespace was closed; open it again and make new handles";
+            return Err(Error::new(ErrorKind::Closed, detail));
+        }
         let (catalog, contents) = &mut *held;
         let mut next = contents.clone();
         change(&mut next);
@@ -216,9 +228,16 @@ impl Stores {
     /// Ends the journals and gives the directory up.
     pub fn close(&self) {
         for shard in self.shards.iter().flatten() {
+            let log = guard(&shard.log);
+            shard.closed.store(true, Ordering::Relaxed);
+            let last = Arc::clone(&log);
+            drop(log);
             // Who waits for an entry learns of a failure; nobody waits here.
-            let _ = shard.log().close();
+            let _ = last.close();
         }
+        let catalog = guard(&self.catalog);
+        self.closed.store(true, Ordering::Relaxed);
+        drop(catalog);
         guard(&self.owners).clear();
     }
 }

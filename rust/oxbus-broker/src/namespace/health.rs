@@ -81,6 +81,7 @@ impl Namespace {
         if let Some(stores) = self.stores() {
             stores.injection().end();
             self.inner.shelf.tend();
+            self.inner.shelf.go_on();
         }
         Ok(())
     }
@@ -99,7 +100,9 @@ impl Namespace {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
         }
-        self.inner.heal(shard)
+        self.inner.heal(shard)?;
+        self.inner.shelf.go_on();
+        Ok(())
     }
 
     fn shard(&self, partition: PartitionId) -> Result<&Arc<Shard>> {

@@ -16,7 +16,7 @@ use crate::clock::{ManualClock, SystemClock};
 use crate::durable::{self, EntityEntry, Stores, Upkeep};
 use crate::entity::Queue;
 use crate::shard::journal::Journal;
-use crate::shard::{Cell, CellHandle, Shard};
+use crate::shard::{Cell, CellHandle, Fault, Shard};
 use crate::stage::Shelf;
 
 /// Closes a namespace, without keeping it alive.
@@ -192,7 +192,9 @@ impl Inner {
         self.forget_seen();
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
-        match store.filter(|store| store.log().has_ended()) {
+        // In this order: whoever heals puts the new log there first, and ends the fault last.
+        let is_unhealed = |log: &FileLog| log.has_ended() || shard.health().fault() == Some(Fault::Healing);
+        match store.filter(|store| is_unhealed(&store.log())) {
             Some(store) => shard.heal(
                 || store.log().has_ended(),
                 || self.cells_of(shard),
@@ -305,6 +307,17 @@ impl durable::Kept for Inner {
     }
 }
 
+/// Closes the namespace with the last of its user's handles, in the user's thread: one that looks after it may hold the
+/// rest a moment longer.
+pub(super) struct ClosesOnDrop(pub(super) Arc<Inner>);
+
+impl Drop for ClosesOnDrop {
+    fn drop(&mut self) {
+        self.0.close(false);
+    }
+}
+
+/// One that was not opened to the end has no user.
 impl Drop for Inner {
     fn drop(&mut self) {
         self.close(false);

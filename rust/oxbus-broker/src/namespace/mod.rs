@@ -23,7 +23,7 @@ use oxbus_model::{Clock, Error, ErrorKind, Result, Timestamp};
 pub use self::core::{Core, WakeHandle};
 pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
-use self::inner::Inner;
+use self::inner::{ClosesOnDrop, Inner};
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
 pub use self::wishes::{RuleWish, Wish};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, Transaction, Wanted};
@@ -59,6 +59,7 @@ pub struct NamespaceOptions {
 #[derive(Clone)]
 pub struct Namespace {
     inner: Arc<Inner>,
+    _closing: Arc<ClosesOnDrop>,
 }
 
 impl Namespace {
@@ -71,8 +72,10 @@ impl Namespace {
             let detail = format!("partitions is out of range; use 1 to {PARTITIONS_MAX}: {partitions}");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
+        let inner = Inner::open(options)?;
         Ok(Self {
-            inner: Inner::open(options)?,
+            _closing: Arc::new(ClosesOnDrop(Arc::clone(&inner))),
+            inner,
         })
     }
 

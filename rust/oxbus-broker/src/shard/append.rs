@@ -244,8 +244,10 @@ impl Cell {
             durability
         };
         self.wait_shown(&reserved.pending, durability).map_err(|error| {
+            // First: once its numbers are settled, the shard may heal, and would be put out of service again.
+            let refusal = self.refusal_of(&reserved.pending, &error);
             self.main.give_up(reserved.first, reserved.count);
-            self.refusal_of(&reserved.pending, &error)
+            refusal
         })
     }
 

@@ -140,10 +140,12 @@ impl Cell {
             cells.try_for_each(|cell| cell.wait_shown(&pending, durability))
         };
         if let Err(error) = waited {
+            // First: once its numbers are settled, the shard may heal, and would be put out of service again.
+            let refusal = self.refusal_of(&pending, &error);
             for (cell, range) in out.cells.iter().zip(&ranges) {
                 cell.main.give_up(range.first, range.active + range.failed);
             }
-            return Err(self.refusal_of(&pending, &error));
+            return Err(refusal);
         }
         admitted.inspect(|it| it.keep());
         let written = pending.place.as_ref().filter(|_| spills);

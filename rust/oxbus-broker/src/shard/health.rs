@@ -254,7 +254,11 @@ impl Health {
             if left.is_ok() {
                 return None;
             }
-            self.state.store(state & !WAITING, Ordering::SeqCst);
+            // Unless the fault was ended meanwhile.
+            let begun = state & !WAITING;
+            let _ = self
+                .state
+                .compare_exchange(state, begun, Ordering::SeqCst, Ordering::SeqCst);
         }
         fault_of(state & !WAITING)
     }

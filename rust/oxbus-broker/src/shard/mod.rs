@@ -177,14 +177,44 @@ impl Shard {
 
     /// Waits until an entry has reached a level.
     pub(crate) fn wait_until(&self, pending: &Pending, durability: Durability) -> Result<()> {
-        pending.wait(durability).map_err(|error| self.refuse(&error))
+        pending.wait(durability).map_err(|error| {
+            // Under the order no other log takes the place: who learns late that one failed leaves the next in service.
+            let order = self.journal.as_ref().map(Journal::order);
+            if order.is_none_or(|order| pending.is_of(&order)) {
+                self.note_failure(&error);
+            }
+            self.refusal(&error)
+        })
     }
 
     /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
     #[cold]
     pub(crate) fn refuse(&self, error: &AppendError) -> Error {
+        self.note_failure(error);
+        self.refusal(error)
+    }
+
+    /// Puts the shard out of service if the store failed.
+    fn note_failure(&self, error: &AppendError) {
+        match error {
+            AppendError::Full
+            | AppendError::Late
+            | AppendError::Unavailable(Failure::Closed)
+            | AppendError::Unknown(Failure::Closed) => {}
+            AppendError::Fenced { .. } => self.health.fail(Fault::Elsewhere, failure_of(error)),
+            _ => {
+                if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
+                    let reason = format!("the store failed: {}", failure_of(error));
+                    self.health.fail(Fault::Failed, reason);
+                }
+            }
+        }
+    }
+
+    /// The error of a call that the journal did not take, or may not have taken.
+    fn refusal(&self, error: &AppendError) -> Error {
         let id = self.id;
-        let (failure, effect) = match error {
+        let effect = match error {
             AppendError::Full => {
                 let detail = format!(
                     "the disk of the partition is full and nothing was stored; free space on it, or send without a key: partition={id}"
@@ -201,27 +231,18 @@ impl Shard {
                 let detail = "the namespace was closed; open it again and make new handles";
                 return Error::new(ErrorKind::Closed, detail);
             }
-            AppendError::Fenced { epoch } => {
-                let reason = format!("another process took the partition over under epoch {epoch}");
-                self.health.fail(Fault::Elsewhere, reason.clone());
-                (reason, "nothing was stored")
-            }
-            AppendError::Conflict { next } => {
-                (format!("the journal goes on at entry {}", next.0), "nothing was stored")
-            }
-            AppendError::Unavailable(failure) => (failure.to_string(), "nothing was stored"),
-            AppendError::Unknown(failure) => (failure.to_string(), "the call took effect or it did not"),
+            AppendError::Unknown(_) => "the call took effect or it did not",
+            _ => "nothing was stored",
         };
-        let reason = format!("the store failed: {failure}");
-        if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
-            self.health.fail(Fault::Failed, reason.clone());
-        }
         let kind = if matches!(error, AppendError::Unknown(Failure::Silent)) {
             ErrorKind::Timeout
         } else {
             ErrorKind::PartitionUnavailable
         };
-        let detail = format!("{reason}; {effect}; make the call again once the partition is healed: partition={id}");
+        let failure = failure_of(error);
+        let detail = format!(
+            "the store failed: {failure}; {effect}; make the call again once the partition is healed: partition={id}"
+        );
         Error::new(kind, detail)
     }
 
@@ -254,5 +275,16 @@ impl Shard {
                 .as_mut()
                 .expect("a cell removes its state only when it is dropped"),
         )
+    }
+}
+
+/// What an append met, for people.
+fn failure_of(error: &AppendError) -> String {
+    match error {
+        AppendError::Fenced { epoch } => format!("another process took the partition over under epoch {epoch}"),
+        AppendError::Conflict { next } => format!("the journal goes on at entry {}", next.0),
+        AppendError::Unavailable(failure) | AppendError::Unknown(failure) => failure.to_string(),
+        AppendError::Full => "its disk is full".to_owned(),
+        AppendError::Late => "it did not answer in time".to_owned(),
     }
 }

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use oxbus_model::caps::{ATTACHED_BYTES_MAX, PUBLISHING_THREADS};
+use oxbus_model::caps::{ATTACHED_BYTES_MAX, PUBLISHING_THREADS, STORE_SUSPECT_MS};
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, Result};
 
@@ -17,6 +18,7 @@ use super::content::unreadable;
 use super::shelf::{Shelf, Syncing};
 use crate::abreast;
 use crate::client::{attach_committed, is_attached};
+use crate::clock::Alarm;
 use crate::entity::Queue;
 use crate::shard::Shard;
 use crate::shard::journal::{Intent, Target};
@@ -214,6 +216,18 @@ impl Shelf {
         let undone: Vec<String> = self.table().undone.keys().cloned().collect();
         for sink in undone {
             if let Some(_turn) = self.try_turn(&sink) {
+                // What cannot be done now is tried again.
+                let _ = self.publish(&sink, false);
+            }
+        }
+    }
+
+    /// The same for who asks for it: waits a while for whoever is at it, who may have tried before it could be done.
+    pub(crate) fn go_on(&self) {
+        let patience = Alarm::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
+        let undone: Vec<String> = self.table().undone.keys().cloned().collect();
+        for sink in undone {
+            if let Some(_turn) = self.turn_within(&sink, &patience) {
                 // What cannot be done now is tried again.
                 let _ = self.publish(&sink, false);
             }

@@ -21,7 +21,7 @@ use oxbus_store::leave;
 
 use super::content::Content;
 use super::{StageInfo, StageState};
-use crate::clock::random_bytes;
+use crate::clock::{Alarm, random_bytes};
 use crate::namespace::Core;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Intent, Pending};
@@ -207,6 +207,18 @@ impl Shelf {
                 );
                 return Err(Error::new(ErrorKind::Timeout, detail));
             }
+        }
+    }
+
+    /// The same, unless it takes too long.
+    pub(super) fn turn_within(&self, sink: &str, patience: &Alarm) -> Option<Turn<'_>> {
+        loop {
+            let turn = self.try_turn(sink);
+            if turn.is_some() || patience.is_over() {
+                return turn;
+            }
+            let table = self.table();
+            drop(self.turn_over.wait_timeout(table, ASK_EVERY));
         }
     }
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Closing, while the thread that writes snapshots goes on.
+//! Closing and healing, while other threads go on.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::options::{Durability, QueueSettings};
+use oxbus_model::{ErrorKind, PartitionId};
 use oxbus_store::fault::FaultDisk;
+use oxbus_store::injected::DiskFault;
 
 use super::Inner;
 use crate::durable::{Kept, StoreOptions};
+use crate::shard::Injected;
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
 const MESSAGES: usize = 20;
@@ -82,4 +86,65 @@ fn healing_that_comes_late_takes_nothing_away() {
         },
     );
     assert_eq!(found, MESSAGES);
+}
+
+#[test]
+fn what_comes_late_leaves_the_catalog_to_the_next_owner() {
+    let namespace = open(&FaultDisk::default());
+    namespace.close();
+    let stores = namespace.stores().expect("it has a directory");
+    let refused = stores.change(|_| ()).expect_err("it was closed");
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_dropped_namespace_is_closed_though_a_thread_looks_after_it() {
+    let namespace = open(&FaultDisk::default());
+    let looks = Arc::clone(&namespace.inner);
+    let other = namespace.clone();
+    drop(namespace);
+    assert!(other.is_open());
+    drop(other);
+    assert!(looks.core.check_open().is_err());
+}
+
+/// Senders that learn of the failure after the partition was healed do not take it out of service again.
+#[test]
+fn who_learns_late_of_a_failure_leaves_the_healed_partition_in_service() {
+    const ROUNDS: usize = 100;
+    const SENDERS: usize = 8;
+    let namespace = open(&FaultDisk::default());
+    namespace
+        .create_queue("q", QueueSettings::default())
+        .expect("it is new");
+    let health = namespace.inner.shards[0].health();
+    for round in 0..ROUNDS {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let fault = Injected::Disk(DiskFault::Write);
+            namespace
+                .inject_fault(PartitionId(0), fault, 20)
+                .expect("there is a disk");
+            for _ in 0..SENDERS {
+                scope.spawn(|| {
+                    let sender = namespace.sender("q").expect("it is there");
+                    let fields = Fields {
+                        body: Body::Data(b"x"),
+                        ..Fields::default()
+                    };
+                    while sender.send(&fields, None).is_ok() {
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                });
+            }
+            while health.fault().is_none() {
+                std::thread::yield_now();
+            }
+            namespace.heal(PartitionId(0)).expect("the disk is well");
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(health.fault(), None, "round {round}");
+    }
 }

@@ -58,6 +58,13 @@ pub struct Pending {
     pub place: Option<Place>,
 }
 
+impl Pending {
+    /// True when it is on its way to the log that is in use.
+    pub fn is_of(&self, order: &Order<'_>) -> bool {
+        Arc::ptr_eq(&self.log, &order.log)
+    }
+}
+
 impl Journal {
     /// A journal over a log that holds so many bytes which no snapshot covers.
     pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64) -> Self {

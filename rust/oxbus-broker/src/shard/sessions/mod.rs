@@ -18,7 +18,7 @@ mod index;
 mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
@@ -166,9 +166,14 @@ impl Sessions {
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
 
-    /// True when the holder of a session waits for messages of it.
+    /// True when the holder of a session waits for messages of it, or somebody is in the index now. Waits for nobody: who
+    /// writes a state down holds the index, and who asks may hold the queue map, which a snapshot reads.
     pub fn has_waiters(&self) -> bool {
-        let holders = self.index().holders();
+        let holders = match self.index.try_lock() {
+            Ok(index) => index.holders(),
+            Err(TryLockError::Poisoned(index)) => index.into_inner().holders(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
         holders.iter().any(|holder| holder.doorbell().waiters() > 0)
     }
 

@@ -28,6 +28,7 @@ fn entries_survive_a_reopen() {
 #[test]
 fn real_files_hold_the_same() {
     let dir = std::env::temp_dir().join(format!("oxbus-journal-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     let mut last = 0;
     for round in 0..3 {
         let mut shown = Shown::default();

@@ -351,6 +351,7 @@ fn after_each_crash_what_opens_comes_first() {
 #[test]
 fn real_files_are_read_and_cannot_be_written() {
     let dir = std::env::temp_dir().join(format!("oxbus-salvage-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     let opened = FileLog::open(
         Arc::new(crate::disk::LocalDisk),
         &dir,

@@ -37,12 +37,9 @@ fn a_caller_leaves_and_the_log_ends() {
         injection.begin(DiskFault::Stall, after);
         let lsn = log.next_lsn();
         log.append(lsn, &entry(lsn.0), Room::Adds, level, None).expect("taken");
-        // At the disk at two questions in a row: the call that hangs, not one that is answered at once.
-        let (seen, asked) = (Cell::new(0), Arc::clone(&log));
-        let hangs = move || {
-            seen.set(if asked.is_at_disk() { seen.get() + 1 } else { 0 });
-            seen.get() > 1
-        };
+        // In the turn of the call that hangs: the write is one, the sync the next.
+        let (asked, turn) = (Arc::clone(&log), log.turns().0 + 1 + after);
+        let hangs = move || asked.turns() == (turn, turn - 1);
         let left = leave::when(hangs, || log.commit(lsn, level));
         assert_eq!(left, Err(AppendError::Unknown(Failure::Silent)));
         assert!(log.is_at_disk(), "the call has not come back");
