@@ -343,7 +343,7 @@ def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualC
             renewed, lapsed = await receiver.receive_messages(2, max_wait_time=1)
             for _ in range(2):
                 clock.advance(50)
-                await settle_down(lambda: _seconds_left(renewed, clock) > 50)
+                await settle_down(lambda: all(_seconds_left(message, clock) > 50 for message in (renewed, lapsed)))
             await receiver.complete_message(renewed)
             clock.advance(51)
             await settle_down(lambda: lapsed.auto_renew_error is not None)
