@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LIVENESS_SECONDS = 60
 LOCK = timedelta(minutes=1)
+SHORT_LOCK_SECONDS = 3
 
 
 @pytest.fixture
@@ -325,14 +326,14 @@ def test_renewer_keeps_the_session(
     """A receiver with a renewer registers its session when it accepts it, in both modes (B-202)."""
     namespace = open_namespace()
     admin = ServiceBusAdministrationClient(namespace)
-    admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=1))
+    admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=SHORT_LOCK_SECONDS))
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client, AutoLockRenewer() as renewer:
             await send(client, "q", "a", "1")
             receiver = client.get_queue_receiver("q", session_id="a", auto_lock_renewer=renewer, receive_mode=mode)
             (message,) = await receiver.receive_messages()
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(2.5 * SHORT_LOCK_SECONDS)
             with pytest.raises(SessionCannotBeLockedError):
                 await client.get_queue_receiver("q", session_id="a").receive_messages()
             if mode is ServiceBusReceiveMode.PEEK_LOCK:
@@ -348,7 +349,7 @@ def test_renewer_says_when_it_ends(open_namespace: Callable[..., Namespace], run
     """After the allowed time the session says so, and its lock runs out (B-203)."""
     namespace = open_namespace()
     admin = ServiceBusAdministrationClient(namespace)
-    admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=1))
+    admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=SHORT_LOCK_SECONDS))
 
     async def main() -> None:
         async with (
@@ -362,7 +363,7 @@ def test_renewer_says_when_it_ends(open_namespace: Callable[..., Namespace], run
                 assert time.monotonic() < end
                 await asyncio.sleep(0.05)
             assert isinstance(session_of(receiver).auto_renew_error, AutoLockRenewTimeout)
-            await asyncio.sleep(1.1)
+            await asyncio.sleep(SHORT_LOCK_SECONDS + 0.1)
             with pytest.raises(SessionLockLostError):
                 await receiver.receive_messages()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOCK_SECONDS = 5
 SEVERAL_LOCKS_SECONDS = 12
+SESSION_LOCK_SECONDS = 3
 
 
 @pytest.fixture
@@ -182,8 +183,8 @@ def test_no_thread_before_the_first_message() -> None:
 
 @pytest.fixture
 def sessions(renewed_client: ServiceBusClient, renewed_admin: ServiceBusAdministrationClient) -> str:
-    """A queue with sessions whose locks are a second long, with two messages in session "a"."""
-    renewed_admin.create_queue("s", requires_session=True, lock_duration=timedelta(seconds=1))
+    """A queue with sessions and short locks, with two messages in session "a"."""
+    renewed_admin.create_queue("s", requires_session=True, lock_duration=timedelta(seconds=SESSION_LOCK_SECONDS))
     with renewed_client.get_queue_sender("s") as sender:
         sender.send_messages([ServiceBusMessage(text, session_id="a") for text in "12"])
     return "s"
@@ -199,7 +200,7 @@ def test_registered_session_stays_locked(renewed_client: ServiceBusClient, sessi
         assert session is not None
         renewer.register(receiver, session)
         (message,) = receiver.receive_messages()
-        time.sleep(3)
+        time.sleep(2.5 * SESSION_LOCK_SECONDS)
         with (
             pytest.raises(SessionCannotBeLockedError),
             renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=0),
@@ -252,7 +253,7 @@ def test_session_that_was_lost_is_told(renewed_client: ServiceBusClient, session
         renewer.register(receiver, session, on_lock_renew_failure=lambda *_: told.set())
         wait_until(lambda: session.auto_renew_error is not None)
         assert isinstance(session.auto_renew_error, AutoLockRenewTimeout)
-        time.sleep(1.1)
+        time.sleep(SESSION_LOCK_SECONDS + 0.1)
         with pytest.raises(SessionLockLostError):
             receiver.receive_messages()
     assert not told.is_set()
