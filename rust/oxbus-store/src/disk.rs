@@ -26,6 +26,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Bytes that files in a directory may still take, as far as the system tells.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// True when it is known that calls may not come back.
     fn may_hang(&self) -> bool {
         false
@@ -47,6 +49,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Sets room aside for `bytes` bytes: the file has as many afterwards, the new ones zeros, and writing them cannot fail for
     /// want of room. What is there stays.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Cuts the file to `bytes` bytes and gives back the room behind them.
+    fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// Makes the bytes durable.
     fn sync(&self) -> io::Result<()>;
 }
@@ -134,6 +138,11 @@ impl Disk for LocalDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
     }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(dir)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 #[derive(Debug)]
@@ -170,6 +179,10 @@ impl DiskFile for LocalFile {
     #[cfg(not(target_os = "linux"))]
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         allocate_by_writing(self, bytes)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -37,8 +37,16 @@ struct Content {
     cached: Vec<u8>,
     /// What the disk has.
     stored: Vec<u8>,
-    /// Writes since the last sync: position and bytes, or a new length.
-    pending: Vec<(u64, Vec<u8>)>,
+    /// Changes since the last sync, in order.
+    pending: Vec<Change>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    /// Bytes from a position on.
+    Write(u64, Vec<u8>),
+    /// A shorter length.
+    Truncate(u64),
 }
 
 #[derive(Debug, Default)]
@@ -165,7 +173,16 @@ impl FaultDisk {
             .iter()
             .map(|file| {
                 let mut stored = file.stored.clone();
-                for (position, bytes) in &file.pending {
+                for change in &file.pending {
+                    let (position, bytes) = match change {
+                        Change::Write(position, bytes) => (position, bytes),
+                        Change::Truncate(len) => {
+                            if dice.roll(2) == 0 {
+                                stored.truncate(*len as usize);
+                            }
+                            continue;
+                        }
+                    };
                     for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
                         let at = position + (index * SECTOR_BYTES) as u64;
                         match dice.roll(4) {
@@ -316,6 +333,11 @@ impl Disk for FaultDisk {
             .extend(names.into_iter().filter(|(path, _)| inside(path)));
         Ok(())
     }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        let state = self.state();
+        Ok(state.capacity_bytes.map_or(u64::MAX, |max| max.saturating_sub(state.bytes())))
+    }
 }
 
 #[derive(Debug)]
@@ -355,7 +377,7 @@ impl DiskFile for FaultFile {
         };
         let file = &mut state.files[self.file];
         put(&mut file.cached, position, &bytes[..written]);
-        file.pending.push((position, bytes[..written].to_vec()));
+        file.pending.push(Change::Write(position, bytes[..written].to_vec()));
         if fault == Some(Fault::PowerCut) {
             return Err(io::Error::from_raw_os_error(EIO));
         }
@@ -377,8 +399,17 @@ impl DiskFile for FaultFile {
             let zeros = vec![0; grows as usize];
             let file = &mut state.files[self.file];
             put(&mut file.cached, len, &zeros);
-            file.pending.push((len, zeros));
+            file.pending.push(Change::Write(len, zeros));
         }
+        Ok(())
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.whole_call()?;
+        let file = &mut state.files[self.file];
+        file.cached.truncate(bytes as usize);
+        file.pending.push(Change::Truncate(bytes));
         Ok(())
     }
 
@@ -394,8 +425,11 @@ impl DiskFile for FaultFile {
             }
             Some(Fault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
             _ => {
-                for (position, bytes) in std::mem::take(&mut file.pending) {
-                    put(&mut file.stored, position, &bytes);
+                for change in std::mem::take(&mut file.pending) {
+                    match change {
+                        Change::Write(position, bytes) => put(&mut file.stored, position, &bytes),
+                        Change::Truncate(len) => file.stored.truncate(len as usize),
+                    }
                 }
                 Ok(())
             }

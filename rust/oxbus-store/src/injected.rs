@@ -105,6 +105,14 @@ impl Injection {
         self.is_active() && self.state().fault == Some(DiskFault::Stall)
     }
 
+    /// True while there is no room.
+    fn is_full(&self) -> bool {
+        self.is_active() && {
+            let state = self.state();
+            state.fault == Some(DiskFault::Full) && state.after == 0
+        }
+    }
+
     /// Meets a call: delays or fails it. True when it is to store a bit wrong.
     fn meet(&self, call: Call) -> io::Result<bool> {
         if !self.is_active() {
@@ -197,6 +205,13 @@ impl Disk for InjectedDisk {
         self.disk.sync_dir(dir)
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        if self.injection.is_full() {
+            return Ok(0);
+        }
+        self.disk.free_bytes(dir)
+    }
+
     fn may_hang(&self) -> bool {
         self.injection.hangs()
     }
@@ -235,6 +250,10 @@ impl DiskFile for InjectedFile {
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.injection.meet(Call::Zeros)?;
         self.file.allocate(bytes)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.file.truncate(bytes)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -186,6 +186,13 @@ pub trait ShardLog: Send + Sync {
     /// Lets go of entries before `lsn`; a snapshot must cover them.
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()>;
 
+    /// Makes room on a full disk: replaces the last entries, none of which adds, by the one that `summarize` makes of them.
+    /// False when that gains nothing. Nobody may append meanwhile.
+    fn fold(&self, summarize: &mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>) -> Result<bool, AppendError> {
+        let _ = summarize;
+        Ok(false)
+    }
+
     /// Bytes on disk.
     fn disk_bytes(&self) -> u64;
 }

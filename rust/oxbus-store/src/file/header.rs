@@ -6,7 +6,10 @@
 //! 16 16 bytes store id      32  u64 epoch      40  u64 number of the segment, or 0 for a snapshot
 //! 48  u64 first entry of the segment, or the last entry that the snapshot covers
 //! 56  u32 CRC of the last frame before the segment               60  u32 CRC of bytes 0 … 60
-//! 64  u8 1 in a segment whose file was another one before               65  zeros up to 4096
+//! 64  u8 1 in a segment whose file was another one before               65  u8 1 in a segment that only drains
+//! 66  u8 1 in a segment that stands for others                          67  zeros up to 72
+//! 72  u64 the segment before those, 0 for none   80  u64 its last entry   88  u32 CRC of its last frame
+//! 92  u32 CRC of bytes 65 … 92, 0 while these are zeros                 96  zeros up to 4096
 //! ```
 
 use crate::shard_log::Lsn;
@@ -24,6 +27,10 @@ const SNAPSHOT_MAGIC: [u8; 8] = *b"oxbussnp";
 const USED_BYTES: usize = 64;
 const CRC_AT: usize = 60;
 const RECYCLED_AT: usize = 64;
+const DRAINS_AT: usize = 65;
+const RESUMES_AT: usize = 66;
+const DRAIN_CRC_AT: usize = 92;
+const DRAIN_END: usize = 96;
 
 /// What kind of file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +60,21 @@ pub(super) struct Header {
     pub(super) crc_before: u32,
     /// Bytes of an earlier life of the file may follow the last frame. Not under the CRC: it only says what is no damage.
     pub(super) recycled: bool,
+    /// No entry of the segment adds a message.
+    pub(super) drains: bool,
+    /// The segment stands for the segments between this place and itself, which may be gone.
+    pub(super) resumes: Option<Resumes>,
+}
+
+/// Where the entries end that a folded segment continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resumes {
+    /// The segment that ends there; 0 when none is left.
+    pub(super) segment: u64,
+    /// Its last entry.
+    pub(super) lsn: Lsn,
+    /// The CRC of its last frame.
+    pub(super) crc: u32,
 }
 
 /// Why a page is not the header it should be.
@@ -89,7 +111,29 @@ impl Header {
         let crc = crc32c::crc32c(&page[..CRC_AT]);
         page[CRC_AT..USED_BYTES].copy_from_slice(&crc.to_le_bytes());
         page[RECYCLED_AT] = self.recycled.into();
+        if self.drains || self.resumes.is_some() {
+            page[DRAINS_AT] = self.drains.into();
+            if let Some(Resumes { segment, lsn, crc }) = self.resumes {
+                page[RESUMES_AT] = 1;
+                page[72..80].copy_from_slice(&segment.to_le_bytes());
+                page[80..88].copy_from_slice(&lsn.0.to_le_bytes());
+                page[88..DRAIN_CRC_AT].copy_from_slice(&crc.to_le_bytes());
+            }
+            let crc = crc32c::crc32c(&page[DRAINS_AT..DRAIN_CRC_AT]);
+            page[DRAIN_CRC_AT..DRAIN_END].copy_from_slice(&crc.to_le_bytes());
+        }
         page
+    }
+
+    /// The first entry of the segment and the CRC of the frame before it, when `before` is the segment that was found
+    /// before it. One that stands for segments which are gone begins where those began.
+    pub(super) fn continues(&self, before: Option<&Self>) -> (Lsn, u32) {
+        match self.resumes {
+            Some(resumes) if before.is_none_or(|before| before.segment + 1 != self.segment) => {
+                (resumes.lsn.next(), resumes.crc)
+            }
+            _ => (self.lsn, self.crc_before),
+        }
     }
 
     /// Reads the header of a file that belongs to `id`.
@@ -125,6 +169,7 @@ impl Header {
         if version == 0 || crc32c::crc32c(&used[..CRC_AT]) != u32_at(CRC_AT) {
             return Err(HeaderError::Damaged);
         }
+        let (drains, resumes) = read_drain(page)?;
         let found = Self {
             kind,
             id: ShardId {
@@ -137,6 +182,8 @@ impl Header {
             lsn: Lsn(u64_at(48)),
             crc_before: u32_at(56),
             recycled: page.get(RECYCLED_AT) == Some(&1),
+            drains,
+            resumes,
         };
         let greatest = found.lsn.0.max(found.epoch).max(found.segment);
         if greatest > NUMBER_MAX {
@@ -152,12 +199,36 @@ impl Header {
             used[bit / 8] ^= 1 << (bit % 8);
             let mended = Self::read(&used, kind).ok();
             used[bit / 8] ^= 1 << (bit % 8);
+            let (drains, resumes) = read_drain(page).unwrap_or_default();
             mended.map(|mended| Self {
                 recycled: page.get(RECYCLED_AT) == Some(&1),
+                drains,
+                resumes,
                 ..mended
             })
         })
     }
+}
+
+/// Reads what a page says of a segment that drains. Pages without it have zeros there.
+fn read_drain(page: &[u8]) -> Result<(bool, Option<Resumes>), HeaderError> {
+    let Some(part) = page.get(DRAINS_AT..DRAIN_END).filter(|part| part.iter().any(|byte| *byte != 0)) else {
+        return Ok((false, None));
+    };
+    let (fields, check) = part.split_at(DRAIN_CRC_AT - DRAINS_AT);
+    if crc32c::crc32c(fields).to_le_bytes() != check {
+        return Err(HeaderError::Damaged);
+    }
+    let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+    let resumes = (page[RESUMES_AT] == 1).then(|| Resumes {
+        segment: u64_at(72),
+        lsn: Lsn(u64_at(80)),
+        crc: u32::from_le_bytes(page[88..DRAIN_CRC_AT].try_into().expect("four bytes")),
+    });
+    if resumes.is_some_and(|resumes| resumes.segment.max(resumes.lsn.0) > NUMBER_MAX) {
+        return Err(HeaderError::Damaged);
+    }
+    Ok((page[DRAINS_AT] == 1, resumes))
 }
 
 #[cfg(test)]
@@ -177,6 +248,12 @@ mod tests {
         lsn: Lsn(1_000),
         crc_before: 42,
         recycled: true,
+        drains: true,
+        resumes: Some(Resumes {
+            segment: 3,
+            lsn: Lsn(8),
+            crc: 0x1234_5678,
+        }),
     };
 
     #[test]
@@ -187,7 +264,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_found() {
         let page = HEADER.encode();
-        for at in 0..USED_BYTES * 8 {
+        for at in (0..USED_BYTES * 8).chain(DRAINS_AT * 8..DRAIN_END * 8) {
             let mut damaged = page.clone();
             damaged[at / 8] ^= 1 << (at % 8);
             assert!(Header::decode(&damaged, Kind::Segment, ID).is_err(), "bit {at}");

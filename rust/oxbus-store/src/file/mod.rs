@@ -3,8 +3,8 @@
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
 //! `recovery` (reading them back), `group_commit` (who writes and who waits), `committers` (several logs at once, and many
-//! callers), `standby` (who writes while a disk may hang), `room` (files for the segments to come), `flusher` (what nobody
-//! waits for), `snapshot`, and here what ties them; `catalog`, `owner` and `stage` stand beside the shards of a namespace.
+//! callers), `standby` (who writes while a disk may hang), `room` (files for the segments to come), `reserve` (files that a
+//! full disk is drained with), `flusher` (what nobody waits for), `snapshot`, and here what ties them; `catalog`, `owner` and `stage` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
 
 mod catalog;
@@ -16,6 +16,7 @@ mod header;
 mod owner;
 mod read_only;
 mod recovery;
+mod reserve;
 mod room;
 mod salvage;
 mod segment;
@@ -66,21 +67,21 @@ pub struct FileLogOptions {
     pub id: ShardId,
     /// Random: tells the frames of this owner from those of others.
     pub salt: u32,
-    /// Bytes of the first segment; each later one has twice as many.
+    /// Bytes of the smallest segment, and of each of the two files of the drain reserve.
     pub segment_bytes_min: u64,
-    /// Bytes of a segment, unless one entry needs more.
+    /// Bytes of a segment at most, unless one entry needs more.
     pub segment_bytes_max: u64,
     /// The owner's epoch is above this one, which an owner had that may have left no trace in the files.
     pub epoch_above: u64,
 }
 
 impl FileLogOptions {
-    /// The usual sizes: 1 MiB to 16 MiB.
+    /// The usual sizes: 256 KiB to 16 MiB.
     pub fn new(id: ShardId, salt: u32) -> Self {
         Self {
             id,
             salt,
-            segment_bytes_min: 1 << 20,
+            segment_bytes_min: 256 << 10,
             segment_bytes_max: 16 << 20,
             epoch_above: 0,
         }
@@ -167,7 +168,7 @@ impl FileLog {
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
         let mut shown = None;
-        let recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry, at: At<'_>| {
+        let mut recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry, at: At<'_>| {
             if shown != Some(at.epoch) {
                 shown = Some(at.epoch);
                 replay.epoch(at.epoch);
@@ -176,12 +177,10 @@ impl FileLog {
             true
         })?;
         snapshot::check_reached(dir, &recovered, covered)?;
-        if let (Some(at), Some(last)) = (recovered.torn_at, recovered.segments.last()) {
-            // Cut for good: the next open has nothing to say about it.
-            last.clear(at, recovered.replayed.torn_bytes)?;
-        }
-        // What the last owner wrote and did not sync was shown now: from here on it must stay.
-        for segment in &recovered.segments {
+        for (segment, end) in recovered.segments.iter_mut().zip(recovered.ends) {
+            // A torn end is cut for good: the next open has nothing to say about it.
+            segment.give_back(end)?;
+            // What the last owner wrote and did not sync was shown now: from here on it must stay.
             segment.file.sync()?;
         }
         let newest = recovered.segments.last().map(|segment| segment.header);
@@ -193,7 +192,9 @@ impl FileLog {
             epoch,
             next_segment: newest.map_or(first_segment, |header| header.segment + 1),
             finished: recovered.segments,
+            reserve: reserve::found(&*disk, dir, options.segment_bytes_min)?,
         };
+        let holds_something = newest.is_some() || covered > Lsn::NONE;
         let log = Self {
             commits: Arc::new(GroupCommit::new(Arc::clone(&disk), dir.to_owned(), options, start)),
             disk,
@@ -203,6 +204,13 @@ impl FileLog {
             covered: AtomicU64::new(covered.0),
         };
         log.remove_leftovers(covered, first_segment)?;
+        if holds_something {
+            // While what was given back is there. Without it the log is full until there is room.
+            match log.commits.with_writer(|writer| log.commits.ensure_reserve(writer)) {
+                Err(error) if error.kind() != io::ErrorKind::StorageFull => return Err(error.into()),
+                _ => {}
+            }
+        }
         Ok(Opened {
             log,
             replayed: recovered.replayed,
@@ -241,6 +249,7 @@ impl FileLog {
             epoch,
             next_segment: first_segment,
             finished: Vec::new(),
+            reserve: reserve::found(&*disk, &dir, options.segment_bytes_min)?,
         };
         let log = Self {
             commits: Arc::new(GroupCommit::new(Arc::clone(&disk), dir.clone(), options, start)),
@@ -257,8 +266,8 @@ impl FileLog {
     /// Removes what the newest snapshot replaced, and what an earlier owner began and never gave a name that counts.
     fn remove_leftovers(&self, covered: Lsn, first_segment: u64) -> io::Result<()> {
         for name in self.disk.list(&self.dir)? {
-            // The spare file stays: on a full disk its room is worth much.
-            if segment::is_temporary(&name) && name != segment::SPARE {
+            // The drain reserve stays: on a full disk its room is worth much.
+            if segment::is_temporary(&name) && !segment::RESERVE.contains(&name.as_str()) {
                 self.disk.remove(&self.dir.join(name))?;
             }
         }
@@ -284,6 +293,16 @@ impl FileLog {
     /// True while the disk has no room for another segment: entries that add are refused.
     pub fn is_full(&self) -> bool {
         self.commits.is_full()
+    }
+
+    /// Removes the drain reserve of a log that holds no message; the next entry that adds makes it again.
+    pub fn give_up_reserve(&self) -> io::Result<()> {
+        self.commits.with_writer(|writer| {
+            while !writer.reserve.is_empty() {
+                self.commits.give_up_reserve_file(writer)?;
+            }
+            Ok(())
+        })
     }
 
     /// Turns at the disk that began, and that ended: they stand still and differ while a call hangs.
@@ -412,6 +431,19 @@ impl ShardLog for FileLog {
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {
         self.commits
             .with_writer(|writer| self.commits.remove_before(writer, lsn))
+    }
+
+    fn fold(&self, summarize: &mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>) -> Result<bool, AppendError> {
+        if self.is_suspect() {
+            return Ok(false);
+        }
+        self.commits
+            .with_writer(|writer| self.commits.fold(writer, summarize))
+            .map_err(|error| {
+                let failure = Failure::of(&error);
+                self.commits.end(failure);
+                AppendError::Unavailable(failure)
+            })
     }
 
     fn disk_bytes(&self) -> u64 {

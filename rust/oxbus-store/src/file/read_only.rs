@@ -49,6 +49,10 @@ impl Disk for ReadOnlyDisk {
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
         refused()
     }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        Ok(0)
+    }
 }
 
 #[derive(Debug)]
@@ -68,6 +72,10 @@ impl DiskFile for ReadOnlyFile {
     }
 
     fn allocate(&self, _bytes: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn truncate(&self, _bytes: u64) -> io::Result<()> {
         refused()
     }
 

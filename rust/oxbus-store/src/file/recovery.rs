@@ -106,8 +106,8 @@ pub(super) struct Recovered {
     pub(super) segments: Vec<Segment>,
     pub(super) next: Lsn,
     pub(super) last_crc: u32,
-    /// Where in the last segment bytes begin whose write never finished.
-    pub(super) torn_at: Option<u64>,
+    /// Where the last frame of each segment ends.
+    pub(super) ends: Vec<u64>,
     pub(super) replayed: Replayed,
 }
 
@@ -150,8 +150,12 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
         if header.segment != number {
             return Err(damaged("the file has the name of another segment"));
         }
+        let stands_for_others = |before: u64| header.resumes.is_some_and(|resumes| resumes.segment == before);
+        if found.is_empty() && header.resumes.is_some_and(|it| it.segment >= first && it.segment > 0) {
+            return Err(damaged("the segment that it continues is missing"));
+        }
         if let Some(before) = found.last() {
-            if before.header.segment + 1 != number {
+            if before.header.segment + 1 != number && !stands_for_others(before.header.segment) {
                 return Err(damaged("the segment before it is missing"));
             }
             if before.header.lsn > header.lsn || before.header.epoch > header.epoch {
@@ -180,8 +184,8 @@ pub(super) fn replay(
     visit: &mut dyn FnMut(Lsn, &[u8], At<'_>) -> bool,
 ) -> Result<Recovered, OpenError> {
     let mut replayed = Replayed::default();
-    let mut torn_at = None;
-    let first = segments.first().map_or(from, |segment| segment.header.lsn);
+    let mut ends = Vec::with_capacity(segments.len());
+    let (first, crc_before) = segments.first().map_or((from, 0), |segment| segment.header.continues(None));
     if first > from {
         return Err(OpenError::Damaged {
             path: segment::path_of(dir, segments[0].header.segment),
@@ -194,12 +198,14 @@ pub(super) fn replay(
     let mut wanted = true;
     // One for all segments: touching fresh memory takes longer than reading the file.
     let mut content = Vec::new();
-    let mut last_crc = segments.first().map_or(0, |segment| segment.header.crc_before);
+    let mut last_crc = crc_before;
     for (index, current) in segments.iter().enumerate() {
         let path = || segment::path_of(dir, current.header.segment);
-        let following = segments.get(index + 1).map(|following| following.header.lsn);
+        let following = segments.get(index + 1);
+        let following = following.map(|following| following.header.continues(Some(&current.header)).0);
         let until = following.or(last.map(Lsn::next));
-        if current.header.lsn != next || current.header.crc_before != last_crc {
+        let before = index.checked_sub(1).map(|before| &segments[before].header);
+        if current.header.continues(before) != (next, last_crc) {
             return Err(OpenError::Damaged {
                 path: path(),
                 position: 0,
@@ -207,6 +213,8 @@ pub(super) fn replay(
                 detail: "it does not continue the segment before it",
             });
         }
+        // Entries that were folded into this segment have no number of their own any more.
+        (next, last_crc) = (current.header.lsn, current.header.crc_before);
         current.read_content(&mut content)?;
         let mut position = 0;
         while wanted && until.is_none_or(|until| next < until) {
@@ -254,12 +262,12 @@ pub(super) fn replay(
                     };
                     if torn > 0 || (found != Found::Nothing && !current.header.recycled) {
                         replayed.torn_bytes = torn as u64;
-                        torn_at = Some(at);
                     }
                     break;
                 }
             }
         }
+        ends.push(HEADER_BYTES as u64 + position as u64);
         if !wanted {
             break;
         }
@@ -276,7 +284,7 @@ pub(super) fn replay(
         segments,
         next,
         last_crc,
-        torn_at,
+        ends,
         replayed,
     })
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Room for the segments to come: the spare file, the files of segments that were replaced, and letting go of those.
+//! Room for the segments to come: the spare file, the files of segments that were replaced, and letting go of those. What a
+//! full disk is drained with stands apart (`reserve`).
 //!
 //! Holds always
 //! - a file here has a name that ends with `.tmp`, and is counted in the bytes of the log;
@@ -13,22 +14,28 @@ use super::group_commit::{GroupCommit, Writer, guard};
 use super::segment::{self, Spare};
 use crate::shard_log::{Level, Lsn};
 
-/// Files that are kept to be segments again: as many as fill until the next snapshot, with small snapshots.
-const RECYCLED_MAX: usize = 3;
+/// Files that are kept to be segments again: about as many as fill until the next snapshot, with small snapshots.
+const RECYCLED_MAX: usize = 2;
 
 impl GroupCommit {
-    /// Makes the spare file if there is none. A log that ended touches no file: another may go on in its place.
+    /// Fills the drain reserve and makes the spare file if there is none. A log that ended touches no file: another may go
+    /// on in its place.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
-        if writer.spare.is_some() || guard(&self.buffer).failure.is_some() {
+        if guard(&self.buffer).failure.is_some() {
+            return Ok(());
+        }
+        self.ensure_reserve(writer)?;
+        if writer.spare.is_some() {
             return Ok(());
         }
         self.make_spare(writer, 0)
     }
 
-    /// Makes sure that the spare file has `needed` bytes, unless it is promised already.
+    /// Makes sure that the drain reserve is whole and the spare file has `needed` bytes, unless it is promised already.
     pub(super) fn ensure_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
         // What is buffered may be promised the spare file: writing it uses that up.
         self.write_pending(writer, Level::Written);
+        self.ensure_reserve(writer)?;
         if let Some(spare) = &writer.spare {
             let promised = guard(&self.buffer).spare_bytes == 0;
             if promised || spare.bytes() >= needed {
@@ -69,8 +76,9 @@ impl GroupCommit {
     /// Lets entries be promised the room of the spare file.
     fn offer(&self, spare: &Spare) {
         let mut buffer = guard(&self.buffer);
-        buffer.spare_bytes = spare.bytes();
-        buffer.spare = Some(spare.extent().clone());
+        let (extent, bytes) = spare.room();
+        buffer.spare_bytes = bytes;
+        buffer.spare = Some(extent);
     }
 
     /// Makes a new file. On a full disk a recycled one that is long enough will do, and others give their room up.
@@ -98,11 +106,11 @@ impl GroupCommit {
         Ok(spare)
     }
 
-    /// Bytes of the segment after the current one, unless an entry needs more.
+    /// Bytes of the segment after the current one, unless an entry needs more: half of those that are kept, so that the room
+    /// behind the last frame is never most of a log.
     fn usual_bytes(&self, writer: &Writer) -> u64 {
-        let last = writer.current.as_ref().or(writer.finished.last());
         let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
-        last.map_or(min, |segment| (segment.bytes * 2).clamp(min, max))
+        (writer.kept_bytes() / 2).next_multiple_of(min).clamp(min, max)
     }
 
     fn take_recycled(writer: &mut Writer, bytes_min: u64) -> Option<Spare> {
@@ -121,25 +129,23 @@ impl GroupCommit {
         {
             return Ok(());
         }
-        // Those that are too short for what comes make room for longer ones.
+        // Those that are too short for what comes make room for longer ones, and those that are too long give theirs back.
         let bytes_min = self.usual_bytes(writer) / 2;
-        self.remove_recycled(writer, |spare| spare.bytes() < bytes_min);
+        let is_usual = |bytes: u64| (bytes_min..=bytes_min * 4).contains(&bytes);
+        self.remove_recycled(writer, |spare| !is_usual(spare.bytes()));
         while writer
             .finished
             .first()
             .is_some_and(|oldest| oldest.header.segment < first_needed)
         {
-            let oldest = &writer.finished[0];
-            let is_usual = (bytes_min..=self.options.segment_bytes_max).contains(&oldest.bytes);
-            if is_usual && writer.recycled.len() < RECYCLED_MAX && !self.is_full() && oldest.extent.is_sole() {
-                // Should the new name be lost with the power, the old one is below every segment that the snapshot needs.
-                let spare = Spare::recycle(&*self.disk, &self.dir, oldest)?;
+            // Should the new name be lost with the power, the old one is below every segment that the snapshot needs.
+            let oldest = writer.finished.remove(0);
+            if is_usual(oldest.bytes) && writer.recycled.len() < RECYCLED_MAX && !self.is_full() && oldest.extent.is_sole() {
+                let spare = Spare::recycle(&*self.disk, &self.dir, &oldest, None)?;
                 writer.recycled.push(spare);
             } else {
-                self.disk.remove(&segment::path_of(&self.dir, oldest.header.segment))?;
-                self.disk_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+                self.keep_as_reserve(writer, &oldest)?;
             }
-            writer.finished.remove(0);
         }
         self.disk.sync_dir(&self.dir)
     }
@@ -169,9 +175,9 @@ impl GroupCommit {
         }
     }
 
-    /// Removes all of them, but for the spare file that the next owner takes.
+    /// Removes all of them.
     pub(super) fn remove_spares(&self, writer: &mut Writer) {
-        let spare = writer.spare.take_if(|spare| !spare.is_named_spare());
+        let spare = writer.spare.take();
         writer.recycled.extend(spare);
         self.remove_recycled(writer, |_| true);
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segment files: room set aside under another name, then given a header and their own name.
+//! Segment files: room allocated under another name, then given a header and their own name.
 //!
 //! Room is a new file, or a segment that a snapshot has replaced and nobody reads any more. A disk syncs faster what
 //! overwrites bytes than what fills room for the first time, so a writer that syncs clears a piece ahead of itself.
 //!
 //! Holds always
-//! - a file with the name of a segment has a synced header and all its room: it is allocated and synced before its rename;
+//! - a file with the name of a segment has a synced header, and all its room while its owner writes it: it is allocated and
+//!   synced before its rename. The next owner gives back the room behind the last frame;
 //! - a file under a temporary name holds nothing that counts, and may be overwritten or removed;
 //! - a recycled file says so in its header: what follows its last frame is not what this log wrote.
 
@@ -23,6 +24,8 @@ const AHEAD_BYTES: u64 = ZEROS.len() as u64;
 const CLEARED_FOR_MAX: usize = ZEROS.len() / 4;
 const SUFFIX: &str = ".journal";
 pub(super) const SPARE: &str = "spare.tmp";
+/// Files of the drain reserve (`reserve`).
+pub(super) const RESERVE: [&str; 2] = ["reserve-1.tmp", "reserve-2.tmp"];
 
 /// An open segment.
 #[derive(Debug, Clone)]
@@ -87,9 +90,34 @@ impl Spare {
         })
     }
 
-    /// Takes the file of a segment that nobody needs any more. Sync the directory before it is used.
-    pub(super) fn recycle(disk: &dyn Disk, dir: &Path, segment: &Segment) -> io::Result<Self> {
-        let path = dir.join(format!("{:010}.tmp", segment.header.segment));
+    /// Makes a file of the drain reserve, `bytes` long, or takes the one of that name. It holds nothing, so it is not synced:
+    /// after a loss of power it may have to be made again.
+    pub(super) fn make_reserve(disk: &dyn Disk, dir: &Path, name: &str, bytes: u64) -> io::Result<Self> {
+        let path = dir.join(name);
+        let file = match disk.open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
+            Err(error) => return Err(error),
+        };
+        if let Err(error) = file.allocate(bytes) {
+            // An empty name is of no use, and what the file holds of the room others may need.
+            let _ = disk.remove(&path);
+            return Err(error);
+        }
+        Ok(Self {
+            path,
+            extent: Extent::new(Arc::clone(&file))?,
+            file,
+            bytes,
+            cleared: 0,
+            recycled: true,
+        })
+    }
+
+    /// Takes the file of a segment that nobody needs any more, under the name of a segment to come or of the drain reserve.
+    /// Sync the directory before it is used.
+    pub(super) fn recycle(disk: &dyn Disk, dir: &Path, segment: &Segment, reserve: Option<&str>) -> io::Result<Self> {
+        let path = dir.join(reserve.map_or_else(|| format!("{:010}.tmp", segment.header.segment), str::to_owned));
         disk.rename(&path_of(dir, segment.header.segment), &path)?;
         Ok(Self {
             path,
@@ -101,8 +129,14 @@ impl Spare {
         })
     }
 
-    pub(super) fn extent(&self) -> &Extent {
-        &self.extent
+    /// What the buffer needs to promise the file to entries.
+    pub(super) fn room(&self) -> (Extent, u64) {
+        (self.extent.clone(), self.bytes)
+    }
+
+    /// Writes the frame that the segment is going to begin with.
+    pub(super) fn write_first_frame(&self, frame: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(frame, HEADER_BYTES as u64)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -139,8 +173,19 @@ impl Spare {
 }
 
 impl Segment {
+    /// Cuts off what stands behind the last frame, which ends at `used`: room that was never written, a write that never
+    /// finished, or an earlier life of the file.
+    pub(super) fn give_back(&mut self, used: u64) -> io::Result<()> {
+        if used < self.bytes {
+            self.file.truncate(used)?;
+            self.bytes = used;
+            self.cleared = used;
+        }
+        Ok(())
+    }
+
     /// Writes zeros over `bytes` from `position` on.
-    pub(super) fn clear(&self, mut position: u64, mut bytes: u64) -> io::Result<()> {
+    fn clear(&self, mut position: u64, mut bytes: u64) -> io::Result<()> {
         while bytes > 0 {
             let piece = bytes.min(ZEROS.len() as u64);
             self.file.write_all_at(&ZEROS[..piece as usize], position)?;

@@ -17,7 +17,7 @@ use super::header::{HEADER_BYTES, Header, Kind, ShardId};
 use super::recovery::{OpenError, Recovered};
 use super::{Replay, segment};
 use crate::Stored;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::extent::{Extent, Place};
 use crate::shard_log::{Chunk, Chunks, Lsn};
 
@@ -54,15 +54,26 @@ pub(super) struct Covers {
     pub(super) first_segment: u64,
 }
 
-/// Writes a snapshot and removes older ones.
+/// Writes a snapshot and removes older ones. One that cannot be written leaves no file behind: its room is worth much.
 pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_>) -> io::Result<()> {
-    let at = covers.last;
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let file = disk.create(&temporary)?;
+    if let Err(error) = write(&file, covers, chunks) {
+        let _ = disk.remove(&temporary);
+        return Err(error);
+    }
+    disk.rename(&temporary, &path_of(dir, covers.last))?;
+    disk.sync_dir(dir)?;
+    remove_before(disk, dir, covers.last)
+}
+
+/// Writes what a snapshot holds, and syncs it.
+fn write(file: &Arc<dyn DiskFile>, covers: Covers, chunks: Chunks<'_>) -> io::Result<()> {
+    let at = covers.last;
     let header = Header {
         kind: Kind::Snapshot,
         id: covers.id,
@@ -72,8 +83,10 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_
         lsn: at,
         crc_before: 0,
         recycled: false,
+        drains: false,
+        resumes: None,
     };
-    let extent = Extent::new(Arc::clone(&file))?;
+    let extent = Extent::new(Arc::clone(file))?;
     let mut moving: Vec<(Stored, Place)> = Vec::new();
     let mut synced = 0;
     let mut position = HEADER_BYTES as u64;
@@ -104,9 +117,7 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_
     file.write_all_at(&header.encode(), 0)?;
     file.sync()?;
     move_all(&mut moving);
-    disk.rename(&temporary, &path_of(dir, at))?;
-    disk.sync_dir(dir)?;
-    remove_before(disk, dir, at)
+    Ok(())
 }
 
 /// Reads messages from the snapshot from now on. It is synced that far, and stays open whatever becomes of its name.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use super::super::header::HEADER_BYTES;
-use super::{Buffer, Callback, GroupCommit, guard};
-use crate::extent::Place;
+use super::super::segment;
+use super::{Buffer, Callback, Follows, GroupCommit, guard};
+use crate::extent::{Extent, Place};
 use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room};
 
 /// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
@@ -18,16 +19,11 @@ enum Refused {
     For(AppendError),
     /// Until the buffer was written.
     UntilWritten,
-    /// Until the spare file has so many bytes.
+    /// Until the drain reserve is whole and the spare file has so many bytes.
     UntilSpare(u64),
 }
 
 impl GroupCommit {
-    /// Room that entries which add leave to those which free, as long as there is no spare file.
-    fn reserve_bytes(&self) -> u64 {
-        self.options.segment_bytes_min / 2
-    }
-
     pub(in crate::file) fn append(
         self: &Arc<Self>,
         expected: Lsn,
@@ -44,10 +40,10 @@ impl GroupCommit {
                 Err(Refused::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes)?,
                 Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
                 Err(Refused::UntilSpare(bytes)) => {
-                    if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes)) {
-                        if error.kind() == io::ErrorKind::StorageFull {
-                            return Err(AppendError::Full);
-                        }
+                    // A full disk is noted: the next look finds it.
+                    if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes))
+                        && error.kind() != io::ErrorKind::StorageFull
+                    {
                         self.end(Failure::of(&error));
                     }
                 }
@@ -82,32 +78,46 @@ impl GroupCommit {
         }
     }
 
-    /// What an entry of so many bytes needs first; the bytes that it takes, and whether they are the spare file's.
-    fn check_room(&self, buffer: &Buffer, entry_bytes: usize, room: Room) -> Result<(u64, bool), Refused> {
-        if room == Room::Adds && self.is_full() {
+    /// What an entry of so many bytes needs first; the bytes that it takes, and the file that it begins if it begins one.
+    fn check_room(
+        &self,
+        buffer: &Buffer,
+        entry_bytes: usize,
+        room: Room,
+    ) -> Result<(u64, Option<Follows>), Refused> {
+        let adds = room == Room::Adds;
+        if adds && self.is_full() {
             return Err(Refused::For(AppendError::Full));
         }
         let begins = buffer.entries == 0;
         let bytes = frame::entry_bytes(entry_bytes);
         let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
-        let overflows = buffer.left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
+        // A segment that only drains stays so.
+        let left_bytes = if adds && buffer.drains { 0 } else { buffer.left_bytes };
+        let overflows = left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
         if overflows && !begins {
             return Err(Refused::UntilWritten);
         }
-        let reserve = if room == Room::Adds { self.reserve_bytes() } else { 0 };
-        if buffer.left_bytes < needed {
-            // One that takes much of a segment needs a longer one.
-            let reserve = if needed > self.reserve_bytes() { reserve } else { 0 };
-            let with_header = HEADER_BYTES as u64 + needed + reserve;
-            if buffer.spare_bytes < with_header {
-                return Err(Refused::UntilSpare(with_header));
-            }
-            return Ok((needed, true));
+        let with_header = HEADER_BYTES as u64 + needed;
+        if adds && buffer.reserve.len() < segment::RESERVE.len() {
+            return Err(Refused::UntilSpare(with_header));
         }
-        if buffer.spare_bytes == 0 && buffer.left_bytes < needed + reserve {
-            return Err(Refused::UntilSpare(HEADER_BYTES as u64 + reserve));
+        if left_bytes >= needed {
+            return Ok((needed, None));
         }
-        Ok((needed, false))
+        if buffer.spare_bytes >= with_header {
+            return Ok((needed, Some(Follows::Spare)));
+        }
+        if adds || !self.is_full() {
+            return Err(Refused::UntilSpare(with_header));
+        }
+        // The last file is left to be folded into.
+        let last = buffer.reserve.len() == 1 && buffer.may_fold;
+        let fits = buffer.reserve.first().is_some_and(|(_, bytes)| *bytes >= with_header);
+        if last || !fits {
+            return Err(Refused::For(AppendError::Full));
+        }
+        Ok((needed, Some(Follows::Reserve)))
     }
 
     /// Takes an entry into the buffer, or says what must be done first.
@@ -127,11 +137,17 @@ impl GroupCommit {
         if buffer.next != expected {
             return Err(Refused::For(AppendError::Conflict { next: buffer.next }));
         }
-        let (needed, takes_spare) = self.check_room(buffer, entry.len(), room)?;
-        if takes_spare {
-            buffer.left_bytes = std::mem::take(&mut buffer.spare_bytes) - HEADER_BYTES as u64;
-            buffer.extent = buffer.spare.take();
-            buffer.position = HEADER_BYTES as u64;
+        let (needed, follows) = self.check_room(buffer, entry.len(), room)?;
+        if let Some(follows) = follows {
+            let (extent, bytes) = match follows {
+                Follows::Spare => (buffer.spare.take(), std::mem::take(&mut buffer.spare_bytes)),
+                Follows::Reserve => {
+                    let (extent, bytes) = buffer.reserve.remove(0);
+                    (Some(extent), bytes)
+                }
+            };
+            buffer.begin(extent, bytes, follows == Follows::Reserve);
+            buffer.promised = Some(follows);
         }
         frame::push_entry(&mut buffer.frame, entry);
         buffer.left_bytes -= needed;
@@ -148,5 +164,16 @@ impl GroupCommit {
             });
         }
         Ok(place)
+    }
+}
+
+impl Buffer {
+    /// The next entries go to a file that has so many bytes.
+    pub(super) fn begin(&mut self, extent: Option<Extent>, bytes: u64, drains: bool) {
+        self.left_bytes = bytes - HEADER_BYTES as u64;
+        self.extent = extent;
+        self.position = HEADER_BYTES as u64;
+        self.drains = drains;
+        self.may_fold = drains;
     }
 }

@@ -13,9 +13,9 @@
 //! - `synced <= written < next`;
 //! - after a failed write or sync nothing is written or acknowledged any more: a second sync may lie. Entries that
 //!   were not acknowledged until then are unknown;
-//! - what the buffer took has its place on disk, in the current segment or in the spare file: an append without one is
-//!   refused before it gets a number;
-//! - an entry that adds leaves room for those that free: half of the smallest segment, or the spare file.
+//! - what the buffer took has its place on disk, in the current segment or in a file that is there to follow it: an append
+//!   without one is refused before it gets a number;
+//! - an entry that adds is taken while the drain reserve is whole, and takes nothing of it (`reserve`).
 //!
 //! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `settle_up`
 //! after that, which calls those who wait and runs callbacks with no mutex held; who wrote in order to sync calls it after
@@ -23,6 +23,7 @@
 
 mod append;
 mod commit;
+mod fold;
 mod waiters;
 
 use std::io;
@@ -60,6 +61,14 @@ pub(super) struct Buffer {
     pub(super) spare_bytes: u64,
     /// The spare file, unless it is promised.
     pub(super) spare: Option<Extent>,
+    /// Files of the drain reserve that are not promised.
+    pub(super) reserve: Vec<(Extent, u64)>,
+    /// The file that the entries in the frame begin, when they are the first of a segment.
+    promised: Option<Follows>,
+    /// The segment that entries go to only drains.
+    pub(super) drains: bool,
+    /// The last segments only drain, and may be folded into one.
+    pub(super) may_fold: bool,
     /// What a sync has to sync, and the last entry in it.
     unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
     /// Threads that wait.
@@ -79,6 +88,13 @@ struct Callback {
     done: Done,
 }
 
+/// Which file becomes the next segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    Spare,
+    Reserve,
+}
+
 /// What only the writing thread touches.
 pub(super) struct Writer {
     /// Finished segments, oldest first.
@@ -91,6 +107,8 @@ pub(super) struct Writer {
     pub(super) spare: Option<Spare>,
     /// Files of segments that a snapshot replaced, to be spare files.
     pub(super) recycled: Vec<Spare>,
+    /// Files of the drain reserve, in the order in which the buffer knows them.
+    pub(super) reserve: Vec<Spare>,
     /// A buffer that is not in use.
     empty: Vec<u8>,
 }
@@ -102,6 +120,8 @@ pub(super) struct Start {
     pub(super) epoch: u64,
     pub(super) next_segment: u64,
     pub(super) finished: Vec<Segment>,
+    /// The files of the drain reserve that the owner before left.
+    pub(super) reserve: Vec<Spare>,
 }
 
 /// Appends and their commits.
@@ -138,11 +158,23 @@ impl Writer {
         self.next_segment
     }
 
+    /// Bytes of the segments that a snapshot did not replace yet.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        let finished: u64 = self.finished.iter().map(|segment| segment.bytes).sum();
+        finished + self.current.as_ref().map_or(0, |_| self.position)
+    }
+
     /// True when more than half of the current segment is used.
     pub(super) fn is_half_used(&self) -> bool {
         self.current
             .as_ref()
             .is_some_and(|segment| self.position > segment.bytes / 2)
+    }
+
+    /// A segment was begun: the next one has another number and another salt.
+    fn count_segment(&mut self) {
+        self.next_segment += 1;
+        self.next_salt = self.next_salt.wrapping_add(0x9E37_79B9);
     }
 
     /// The first segment that may hold an entry from `lsn` on.
@@ -157,7 +189,9 @@ impl Writer {
 
 impl GroupCommit {
     pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf, options: FileLogOptions, start: Start) -> Self {
-        let disk_bytes = start.finished.iter().map(|segment| segment.bytes).sum();
+        let segments = start.finished.iter().map(|segment| segment.bytes);
+        let disk_bytes = segments.chain(start.reserve.iter().map(Spare::bytes)).sum();
+        let may_fold = start.finished.last().is_some_and(|last| last.header.drains);
         Self {
             disk,
             dir,
@@ -172,6 +206,10 @@ impl GroupCommit {
                 position: 0,
                 spare_bytes: 0,
                 spare: None,
+                reserve: start.reserve.iter().map(Spare::room).collect(),
+                promised: None,
+                drains: false,
+                may_fold,
                 unsynced: None,
                 waiters: Waiters::default(),
                 callbacks: Vec::new(),
@@ -189,6 +227,7 @@ impl GroupCommit {
                 next_salt: options.salt,
                 spare: None,
                 recycled: Vec::new(),
+                reserve: start.reserve,
                 empty: Vec::new(),
             }),
             syncer: Mutex::new(()),
@@ -255,7 +294,7 @@ impl GroupCommit {
 
     /// Writes the buffer as one frame; at the level `Synced` the caller is going to sync it.
     pub(super) fn write_pending(&self, writer: &mut Writer, level: Level) {
-        let (mut frame, entries, last) = {
+        let (mut frame, entries, last, follows) = {
             let mut buffer = guard(&self.buffer);
             if buffer.failure.is_some() || buffer.entries == 0 {
                 return;
@@ -266,11 +305,13 @@ impl GroupCommit {
                 std::mem::replace(&mut buffer.frame, empty),
                 entries,
                 Lsn(buffer.next.0 - 1),
+                buffer.promised.take(),
             )
         };
         let first = Lsn(last.0 + 1 - u64::from(entries));
         let _turn = self.turn();
-        let result = self.write_frame(writer, &mut frame, entries, first, level);
+        let begun = follows.map_or(Ok(()), |follows| self.begin_segment(writer, first, follows));
+        let result = begun.and_then(|()| self.write_frame(writer, &mut frame, entries, first, level));
         // A long frame's buffer is not kept for short ones: there are two per shard.
         if frame.capacity() <= KEPT_BYTES_MAX {
             writer.empty = frame;
@@ -292,11 +333,8 @@ impl GroupCommit {
         first: Lsn,
         level: Level,
     ) -> io::Result<()> {
-        let end = writer.position + frame.len() as u64;
-        if writer.current.as_ref().is_none_or(|segment| end > segment.bytes) {
-            self.begin_segment(writer, first)?;
-        }
-        let segment = writer.current.as_mut().expect("begun");
+        let segment = writer.current.as_mut().expect("a promise begins the first segment");
+        assert!(writer.position + frame.len() as u64 <= segment.bytes, "the frame has its place");
         let synced = self.reached(Level::Synced);
         let crc = frame::seal(frame, entries, first, synced, writer.last_crc, segment.header.salt);
         segment.file.write_all_at(frame, writer.position)?;
@@ -313,7 +351,7 @@ impl GroupCommit {
     }
 
     /// Finishes the current segment and begins the next one, whose first entry is `first`.
-    fn begin_segment(&self, writer: &mut Writer, first: Lsn) -> io::Result<()> {
+    fn begin_segment(&self, writer: &mut Writer, first: Lsn, follows: Follows) -> io::Result<()> {
         if let Some(current) = &writer.current {
             // Who reads a segment with a successor relies on it.
             let syncing = guard(&self.syncer);
@@ -321,7 +359,24 @@ impl GroupCommit {
             drop(syncing);
             self.advance(Level::Synced, Lsn(first.0 - 1), None);
         }
+        let (file, drains) = match follows {
+            Follows::Spare => (writer.spare.take().expect("promised to these entries"), false),
+            Follows::Reserve => (writer.reserve.remove(0), true),
+        };
         let header = Header {
+            drains,
+            ..self.next_header(writer, first)
+        };
+        let segment = file.become_segment(&*self.disk, &self.dir, header)?;
+        writer.finished.extend(writer.current.replace(segment));
+        writer.count_segment();
+        writer.position = HEADER_BYTES as u64;
+        Ok(())
+    }
+
+    /// The header of the next segment, whose first entry is `first`.
+    fn next_header(&self, writer: &Writer, first: Lsn) -> Header {
+        Header {
             kind: Kind::Segment,
             id: self.options.id,
             salt: writer.next_salt,
@@ -330,14 +385,9 @@ impl GroupCommit {
             lsn: first,
             crc_before: writer.last_crc,
             recycled: false,
-        };
-        let spare = writer.spare.take().expect("promised to these entries");
-        let segment = spare.become_segment(&*self.disk, &self.dir, header)?;
-        writer.finished.extend(writer.current.replace(segment));
-        writer.next_segment += 1;
-        writer.next_salt = writer.next_salt.wrapping_add(0x9E37_79B9);
-        writer.position = HEADER_BYTES as u64;
-        Ok(())
+            drains: false,
+            resumes: None,
+        }
     }
 
     /// Syncs what is written.

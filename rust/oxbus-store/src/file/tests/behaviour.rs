@@ -182,7 +182,7 @@ fn a_full_disk_refuses_what_adds_and_takes_what_frees() {
     }
     assert_eq!(refused, Some(AppendError::Full), "in the end there is no room");
     let last = log.next_lsn();
-    // Half of the smallest segment, 8 KiB here, is left for them.
+    // The drain reserve is left for them.
     for _ in 0..100 {
         let lsn = log.next_lsn();
         log.append(lsn, b"complete", Room::Frees, Level::Synced, None)

@@ -48,7 +48,12 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
         if owner > 0 {
             snapshot(&log, Lsn(promised.written - 3), &mut promised);
             promised.synced = promised.synced.max(log.reached(Level::Synced).0);
-            for _ in 0..14 {
+            for step in 0..34 {
+                if step == 9 {
+                    // Of whole segments of this owner: their files are used again.
+                    snapshot(&log, Lsn(promised.written), &mut promised);
+                    promised.synced = promised.synced.max(log.reached(Level::Synced).0);
+                }
                 promised.attempted = promised.written + 1;
                 if append(&log, Level::Synced).is_err() {
                     return promised;
@@ -108,7 +113,7 @@ fn a_crash_at_every_call_loses_nothing_acknowledged() {
     let calls = {
         let disk = FaultDisk::new();
         let promised = script(&disk);
-        assert_eq!(promised.written, 55, "the script runs through");
+        assert_eq!(promised.written, 95, "the script runs through");
         assert!(recycled(&disk) > 0, "a segment stands in the file of an earlier one");
         disk.calls()
     };

@@ -6,6 +6,7 @@ mod closing;
 mod crash;
 mod crowd;
 mod damage;
+mod draining;
 mod flusher;
 mod places;
 mod recycled;
