@@ -166,8 +166,8 @@ pub const CLOSE_WAIT_SECONDS_MAX: u64 = 5;
 
 /// Milliseconds after which what only the operating system has is synced, plus the time of one round (docs/guarantees.md).
 pub const OS_SYNC_INTERVAL_MS: u64 = 100;
-/// Bytes of journal after which a shard writes a snapshot (docs/architecture.md, "Durability").
-pub const SNAPSHOT_JOURNAL_BYTES: u64 = 64 << 20;
+/// Bytes that the journal of a partition may have, unless its messages have more (docs/architecture.md, "Durable shards").
+pub const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 /// Milliseconds after which a shard with a changed journal writes a snapshot.
 pub const SNAPSHOT_INTERVAL_MS: u64 = 60_000;
 /// Sequence numbers that are set aside at once, so that none is given out twice after a loss of power: an unclean end

@@ -193,6 +193,11 @@ pub trait ShardLog: Send + Sync {
         Ok(false)
     }
 
+    /// True while the disk has no room for entries that add.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Bytes on disk.
     fn disk_bytes(&self) -> u64;
 }

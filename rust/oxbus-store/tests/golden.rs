@@ -161,10 +161,9 @@ fn write(namespace: &Path) {
                 .expect("kept");
             log.truncate_before(COVERED).expect("let go");
         }
+        // Room without content.
+        log.give_up_reserve().expect("removed");
         log.close().expect("closed");
-        drop(log);
-        // Zeros, made in advance.
-        fs::remove_file(shard_dir(namespace, shard).join("spare.tmp")).expect("removed");
     }
 }
 

@@ -10,6 +10,7 @@
 //! `salvage` copies what is intact out of a damaged one.
 //! `open` puts it together; `upkeep` writes snapshots and heals shards while it is open, and `watch` sees whether disks answer.
 
+mod compaction;
 mod contents;
 mod open;
 mod salvage;
@@ -17,6 +18,7 @@ mod store;
 mod upkeep;
 mod watch;
 
+pub(crate) use compaction::compact_opened;
 pub use contents::{Contents, EntityEntry, EntityRole};
 pub use open::{Opened, StoreOptions, open};
 pub(crate) use open::{shard_dir, storage};

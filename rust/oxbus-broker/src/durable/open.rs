@@ -333,7 +333,7 @@ impl Opening<'_> {
                     // What was replayed waits for a snapshot like what is written from now on.
                     shard: Arc::new(Shard::durable(
                         id,
-                        Journal::new(log.clone(), self.durability, replayed.bytes),
+                        Journal::new(log.clone(), self.durability, replayed.bytes, log.snapshot_bytes()),
                         Arc::clone(self.memory),
                     )),
                     store: Some(ShardStore {

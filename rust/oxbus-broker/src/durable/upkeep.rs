@@ -4,15 +4,16 @@
 //! Two threads per namespace: one that does this and may be held up by a disk, and one that watches whether disks answer
 //! (`watch`) and never touches them. They hold the namespace weakly between two looks, and end with it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::caps::SNAPSHOT_INTERVAL_MS;
 use oxbus_store::file::FileLog;
 
+use super::compaction::{Compaction, next_save};
 use super::watch::Silence;
 use crate::clock::Alarm;
+use crate::shard::journal::Grown;
 use crate::shard::{Fault, Shard};
 
 /// Between two looks.
@@ -24,8 +25,10 @@ const HEAL_AFTER_MAX: Duration = Duration::from_secs(60);
 pub trait Kept: Send + Sync {
     /// Its shards.
     fn shards(&self) -> &[Arc<Shard>];
-    /// Writes a snapshot of a shard.
-    fn save(&self, shard: &Arc<Shard>);
+    /// Writes a snapshot of a shard; false when that failed.
+    fn save(&self, shard: &Arc<Shard>) -> bool;
+    /// Bytes that a snapshot of a shard has, about.
+    fn snapshot_bytes(&self, shard: &Arc<Shard>) -> u64;
     /// Writes down when the entities were used last that are deleted when nobody uses them.
     fn note_uses(&self);
     /// Goes on with staged sends.
@@ -48,22 +51,26 @@ type Find = Arc<dyn Fn() -> Option<Arc<dyn Kept>> + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct Stop {
-    stopped: Mutex<bool>,
+    state: Mutex<Asked>,
     changed: Condvar,
+}
+
+/// What the threads are asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    /// To end.
+    stop: bool,
+    /// The one that saves: to look now.
+    look: bool,
 }
 
 /// What the thread remembers of a shard.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
-    /// When a snapshot is due, however little there is to save.
-    save: Alarm,
+    /// When it writes a snapshot.
+    compaction: Compaction,
     /// When to try to heal it, and how long that wait is.
     heal: Option<(Alarm, Duration)>,
-}
-
-/// An alarm after the longest time between snapshots.
-fn next_save() -> Alarm {
-    Alarm::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
 
 /// Goes on with staged sends, and writes down the uses of entities as often as a snapshot is due.
@@ -83,15 +90,27 @@ impl Upkeep {
             stop: Arc::new(Stop::default()),
             threads: Vec::new(),
         };
-        upkeep.spawn("oxbus-upkeep", &find, Watch::new(), Watch::look, look_at_all)?;
-        upkeep.spawn("oxbus-watch", &find, Silence::default(), Silence::look, |_, _| {})?;
+        upkeep.spawn("oxbus-upkeep", true, &find, Watch::new(), Watch::look, look_at_all)?;
+        // Its looks are its clock: nobody makes it look sooner.
+        upkeep.spawn("oxbus-watch", false, &find, Silence::default(), Silence::look, |_, _| {})?;
         Ok(upkeep)
+    }
+
+    /// Has the thread that writes snapshots look now.
+    pub fn bell(&self) -> Grown {
+        let stop = Arc::clone(&self.stop);
+        Arc::new(move || {
+            if !std::mem::replace(&mut stop.state().look, true) {
+                stop.changed.notify_all();
+            }
+        })
     }
 
     /// Starts a thread that looks at each shard with something to remember of it, and then at the namespace.
     fn spawn<W: Copy + Send + 'static>(
         &mut self,
         name: &str,
+        is_called: bool,
         find: &Find,
         fresh: W,
         look: fn(&mut W, &Arc<Shard>, &dyn Kept),
@@ -100,14 +119,14 @@ impl Upkeep {
         let (stop, find) = (Arc::clone(&self.stop), Arc::clone(find));
         let named = std::thread::Builder::new().name(name.to_owned());
         self.threads
-            .push(named.spawn(move || stop.run(&*find, fresh, look, after))?);
+            .push(named.spawn(move || stop.run(is_called, &*find, fresh, look, after))?);
         Ok(())
     }
 }
 
 impl Drop for Upkeep {
     fn drop(&mut self) {
-        *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.state().stop = true;
         self.stop.changed.notify_all();
         for thread in self.threads.drain(..) {
             // The thread itself may hold the last handle of its namespace for a moment.
@@ -120,8 +139,13 @@ impl Drop for Upkeep {
 }
 
 impl Stop {
+    fn state(&self) -> MutexGuard<'_, Asked> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn run<W: Copy>(
         &self,
+        is_called: bool,
         find: &dyn Fn() -> Option<Arc<dyn Kept>>,
         fresh: W,
         look: fn(&mut W, &Arc<Shard>, &dyn Kept),
@@ -129,7 +153,7 @@ impl Stop {
     ) {
         let mut remembered: Vec<W> = Vec::new();
         let mut due = next_save();
-        while self.pause() {
+        while self.pause(is_called) {
             let Some(kept) = find() else { return };
             remembered.resize(kept.shards().len(), fresh);
             for (shard, of_shard) in kept.shards().iter().zip(&mut remembered) {
@@ -139,21 +163,24 @@ impl Stop {
         }
     }
 
-    /// Waits for the next look; false when there is none.
-    fn pause(&self) -> bool {
-        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .changed
-            .wait_timeout_while(stopped, LOOK_EVERY, |stopped| !*stopped);
-        let (stopped, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !*stopped
+    /// Waits for the next look, or for a call; false when there is none.
+    fn pause(&self, is_called: bool) -> bool {
+        let goes_on = |asked: &mut Asked| !(asked.stop || (is_called && asked.look));
+        let waited = self.changed.wait_timeout_while(self.state(), LOOK_EVERY, goes_on);
+        let (mut asked, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if is_called {
+            asked.look = false;
+        }
+        !asked.stop
     }
 }
 
 impl Watch {
     fn new() -> Self {
-        let save = next_save();
-        Self { save, heal: None }
+        Self {
+            compaction: Compaction::new(),
+            heal: None,
+        }
     }
 
     fn look(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
@@ -168,9 +195,8 @@ impl Watch {
             None => {
                 self.heal = None;
                 shard.leave_buried();
-                if journal.wants_snapshot(self.save.remaining() == Some(Duration::ZERO)) {
-                    kept.save(shard);
-                    self.save = next_save();
+                if let Some(log) = kept.log(shard) {
+                    self.compaction.look(shard, journal, &log, kept);
                 }
             }
         }

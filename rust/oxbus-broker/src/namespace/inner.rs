@@ -16,7 +16,7 @@ use crate::clock::{ManualClock, SystemClock};
 use crate::durable::{self, EntityEntry, Stores, Upkeep};
 use crate::entity::Queue;
 use crate::shard::journal::Journal;
-use crate::shard::{Cell, CellHandle, Fault, Shard};
+use crate::shard::{Cell, CellHandle, Fault, Shard, snapshot_bytes};
 use crate::stage::Shelf;
 
 /// Closes a namespace, without keeping it alive.
@@ -135,6 +135,11 @@ impl Inner {
             }));
             inner.restore(&contents, images)?;
             inner.take_loads_over();
+            for shard in &*inner.shards {
+                if let Some(log) = durable::Kept::log(&*inner, shard) {
+                    durable::compact_opened(shard, &log, &*inner);
+                }
+            }
             inner.start_upkeep()?;
         }
         Ok(inner)
@@ -155,6 +160,9 @@ impl Inner {
             let detail = format!("the thread that looks after the namespace could not be started: {error}");
             Error::new(ErrorKind::Storage, detail)
         })?;
+        for journal in self.shards.iter().filter_map(|shard| shard.journal()) {
+            journal.on_growth(upkeep.bell());
+        }
         let _ = self.upkeep.set(upkeep);
         Ok(())
     }
@@ -236,6 +244,17 @@ impl Inner {
         }
     }
 
+    /// A partition without messages has nothing to drain.
+    fn give_up_reserves(&self, stores: &Stores) {
+        for shard in &*self.shards {
+            let Some(store) = stores.shard(shard.id().0) else { continue };
+            if self.cells_of(shard).iter().all(|cell| cell.cell().is_empty()) {
+                // What stays of it is used, or removed, by the next owner.
+                let _ = store.log().give_up_reserve();
+            }
+        }
+    }
+
     /// Ends it. Snapshots are written unless `as_it_is`.
     pub(super) fn close(&self, as_it_is: bool) {
         if !self.core.shut() {
@@ -262,6 +281,7 @@ impl Inner {
                     let _ = shard.save(|| self.cells_of(shard), true);
                 }
             }
+            self.give_up_reserves(stores);
             self.note_uses(|_| true);
             for shard in &*self.shards {
                 shard.close();
@@ -281,13 +301,18 @@ impl durable::Kept for Inner {
         &self.shards
     }
 
-    fn save(&self, shard: &Arc<Shard>) {
+    fn save(&self, shard: &Arc<Shard>) -> bool {
         self.forget_seen();
         // It is tried again; until then the journal grows.
-        let saved = shard.save(|| self.cells_of(shard), false);
-        if let Some(stores) = self.stores.as_ref().filter(|_| saved.is_ok()) {
+        let saved = shard.save(|| self.cells_of(shard), false).is_ok();
+        if let Some(stores) = self.stores.as_ref().filter(|_| saved) {
             stores.forget_fenced(shard.id().0);
         }
+        saved
+    }
+
+    fn snapshot_bytes(&self, shard: &Arc<Shard>) -> u64 {
+        snapshot_bytes(&self.cells_of(shard))
     }
 
     fn tend_stages(&self) {

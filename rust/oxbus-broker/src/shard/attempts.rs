@@ -10,7 +10,7 @@ use oxbus_store::Claimed;
 use oxbus_store::shard_log::Room;
 
 use super::Cell;
-use super::journal::{Event, HandedOut, Pending};
+use super::journal::{Event, HandedOut, Pending, Ranges};
 
 impl Cell {
     /// Writes that messages go out under locks. `None` in memory; otherwise wait for it before they do.
@@ -40,7 +40,7 @@ impl Cell {
     ) -> Result<Option<Pending>> {
         self.note(|| Event::Remove {
             sub_queue,
-            counters: counters.collect(),
+            counters: Ranges::from_iter(counters),
         })
     }
 

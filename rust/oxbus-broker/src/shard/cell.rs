@@ -271,6 +271,22 @@ impl Cell {
         records + self.overhead_bytes()
     }
 
+    /// Bytes that a snapshot of the cell has, about.
+    pub fn snapshot_bytes(&self) -> u64 {
+        /// What an event says of a message beside its bytes, and of an entity.
+        const BESIDE: u64 = 48;
+        let (main, dead) = (self.main.counts(), self.dead_letters.counts());
+        let remembered = self.history.as_ref().map_or(0, History::bytes);
+        let states = self.sessions.as_ref().map_or(0, Sessions::state_bytes);
+        let messages = main.messages() + dead.messages();
+        main.record_bytes + dead.record_bytes + (messages + 1) * BESIDE + (remembered + states) as u64
+    }
+
+    /// True without messages.
+    pub fn is_empty(&self) -> bool {
+        self.main.counts().messages() + self.dead_letters.counts().messages() == 0
+    }
+
     /// Bytes of slots, segments, maps, sessions and remembered identities beyond the records.
     pub fn overhead_bytes(&self) -> u64 {
         let remembered = self.history.as_ref().map_or(0, History::bytes);

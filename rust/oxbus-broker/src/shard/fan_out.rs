@@ -16,7 +16,7 @@ use oxbus_store::extent::Place;
 use oxbus_store::shard_log::Room;
 use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, Removed, Stored};
 
-use super::journal::{Event, FannedOut, Journal, Pending, push_append};
+use super::journal::{Changed, Event, FannedOut, Journal, Pending, Ranges, push_append};
 use super::promise::Ahead;
 use super::spill::places;
 use super::{Admission, Arrival, Cell, Refusal};
@@ -243,7 +243,7 @@ impl Cell {
                 enqueued_at: now,
                 expires_at: message.expires_at,
                 delivery_count: 0,
-                bytes: message.record.in_memory().expect("what comes in is in memory"),
+                record: Changed::whole(message.record.in_memory().expect("what comes in is in memory")),
             };
             event.encode(out.cells[*to].entity, entry);
         }
@@ -251,7 +251,7 @@ impl Cell {
             out.cells[*to].push_arrival(*counter, arrival, now, entry);
         }
         if let Some(counter) = out.due {
-            let (sub_queue, counters) = (oxbus_model::name::SubQueue::Main, vec![counter]);
+            let (sub_queue, counters) = (oxbus_model::name::SubQueue::Main, Ranges::from_iter([counter]));
             Event::Remove { sub_queue, counters }.encode(self.entity, entry);
         }
         entry.extend_from_slice(&out.events);

@@ -53,7 +53,7 @@ pub use reserved::{RESERVED, Reserved};
 pub use schedule::Schedule;
 pub use sessions::{Accepted, SessionEnd, SessionError, SessionInfo, SessionLost, Sessions, State, Take};
 pub use settle::SettleError;
-pub use snapshot::CellHandle;
+pub use snapshot::{CellHandle, snapshot_bytes};
 pub(crate) use spill::offset_in;
 pub use unit::{Ending, Held, StateChange, Unit, UnitError};
 

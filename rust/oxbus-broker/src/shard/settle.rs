@@ -10,9 +10,9 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Ticks, Timestamp};
 use oxbus_store::shard_log::Room;
-use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Record, Removed, Settled};
+use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Record, Removed, Settled, Stored};
 
-use super::journal::{Event, Journal, Pending};
+use super::journal::{Changed, Event, Journal, Pending, Ranges};
 use super::spill::Buried;
 use super::{Cell, CellState, Ended};
 use crate::record::with_dead_letter;
@@ -133,7 +133,7 @@ impl Cell {
             Outcome::Defer { replacement } => (replacement.as_ref(), true, false),
             Outcome::Release => (None, false, false),
             Outcome::Complete | Outcome::Remove => {
-                let counters = vec![key.counter];
+                let counters = Ranges::from_iter([key.counter]);
                 return Ok(Some(self.encoded(&Event::Remove { sub_queue, counters })));
             }
         };
@@ -149,9 +149,9 @@ impl Cell {
             // A deferred message was charged at its fetch.
             delivery_count: message.delivery_count + u32::from(charges && !fetched),
             deferred: defers || fetched,
-            bytes: replacement
+            record: replacement
                 .and_then(|record| record.in_memory())
-                .map(|record| &record[..]),
+                .map(|record| Changed::of(record, message.record.in_memory())),
         };
         Ok(Some(self.encoded(&event)))
     }
@@ -178,18 +178,25 @@ impl Cell {
             let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("remove removes");
             };
-            let message = Removed {
-                record: record.into(),
-                ..message
-            };
-            self.put_into_dead_letters(state, message).map_err(SettleError::Store)
+            self.put_into_dead_letters(state, message, record)
+                .map_err(SettleError::Store)
         })
     }
 
-    /// Stores a message in the dead-letter queue and tells the journal; what to wait for.
-    fn put_into_dead_letters(&self, state: &mut CellState, message: Removed) -> Result<Option<Pending>, Error> {
-        let entry = self.dead_letter_entry(&message);
-        let (counter, record) = (message.counter, message.record.clone());
+    /// Stores a message that left the main store in the dead-letter queue, with `record` in place of its bytes, and notes
+    /// that in the journal; what to wait for.
+    fn put_into_dead_letters(
+        &self,
+        state: &mut CellState,
+        message: Removed,
+        record: Record,
+    ) -> Result<Option<Pending>, Error> {
+        let entry = self.dead_letter_entry(&message, &record);
+        let (counter, record) = (message.counter, Stored::from(record));
+        let message = Removed {
+            record: record.clone(),
+            ..message
+        };
         let stored = state.dead_letters.insert(message);
         debug_assert!(stored, "a number is in one place at a time");
         let Some(entry) = entry else { return Ok(None) };
@@ -212,29 +219,36 @@ impl Cell {
         let mark = |message: Removed| {
             // One that cannot be read back stays what the journal says: the shard is out of service.
             let record = self.load(&message.record).ok()?;
-            let record = mark(record, message.delivery_count, burial).into();
-            Some(Removed { record, ..message })
+            Some((mark(record, message.delivery_count, burial), message))
         };
-        let marked: Vec<Removed> = messages.into_iter().filter_map(mark).collect();
+        let marked: Vec<(Record, Removed)> = messages.into_iter().filter_map(mark).collect();
         let count = marked.len();
         self.shard.with(self.no, |state| {
-            for message in marked {
+            for (record, message) in marked {
                 // Not waited for: until it is on disk the next open buries the message again. A failure takes the shard
                 // out of service.
-                let _ = self.put_into_dead_letters(state, message);
+                let _ = self.put_into_dead_letters(state, message, record);
             }
         });
         count
     }
 
-    fn dead_letter_entry(&self, message: &Removed) -> Option<Vec<u8>> {
-        self.shard.journal()?;
+    fn dead_letter_entry(&self, message: &Removed, record: &Record) -> Option<Vec<u8>> {
+        let journal = self.shard.journal()?;
+        // A message that is to leave memory is read back from the entry, so that holds all of it; unless a full disk has no
+        // room for that.
+        let leaves_memory = self.shard.memory.is_tight() && !journal.is_full();
+        let record = if leaves_memory {
+            Changed::whole(record)
+        } else {
+            Changed::of(record, message.record.in_memory())
+        };
         Some(self.encoded(&Event::DeadLetter {
             counter: message.counter,
             enqueued_at: message.enqueued_at,
             expires_at: message.expires_at,
             delivery_count: message.delivery_count,
-            bytes: message.record.in_memory()?,
+            record,
         }))
     }
 

@@ -44,6 +44,11 @@ struct Noted<C> {
     promised: Counter,
 }
 
+/// Bytes that a snapshot of cells has, about.
+pub fn snapshot_bytes<C: CellHandle>(cells: &[C]) -> u64 {
+    cells.iter().map(|cell| cell.cell().snapshot_bytes()).sum()
+}
+
 impl Shard {
     /// Writes a snapshot and lets go of the journal before it. `cells` lists the cells of this shard. `closing` says
     /// that no number will be given out any more, so that the next open goes on without a gap.

@@ -30,10 +30,10 @@ pub(super) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
             Event::Append { messages, .. } => places.extend(messages.iter().map(|message| at(message.bytes))),
             Event::Schedule { bytes, .. }
             | Event::Activate { bytes, .. }
-            | Event::DeadLetter { bytes, .. }
             | Event::FanOut { bytes, .. } => {
                 places.push(at(bytes));
             }
+            Event::DeadLetter { record, .. } if record.tail == 0 => places.push(at(record.head)),
             _ => {}
         }
     }

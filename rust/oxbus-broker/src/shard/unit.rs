@@ -13,7 +13,7 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, Removed, Settled};
 
-use super::journal::Event;
+use super::journal::{Changed, Event};
 use super::settle::{Burial, SettleError};
 use super::{Accepted, Admission, Cell, Ended, FanOut, Refusal, Shard, State};
 
@@ -202,7 +202,7 @@ impl Seized<'_> {
             enqueued_at: message.enqueued_at,
             expires_at: message.expires_at,
             delivery_count: message.delivery_count,
-            bytes: record,
+            record: Changed::of(record, message.record.in_memory()),
         };
         event.encode(cell.entity, &mut entry);
         Ok(entry)

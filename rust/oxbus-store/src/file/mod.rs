@@ -56,8 +56,9 @@ pub struct FileLog {
     id: ShardId,
     epoch: u64,
     commits: Arc<GroupCommit>,
-    /// The last entry that the newest snapshot covers.
+    /// The last entry that the newest snapshot covers, and the bytes of that.
     covered: AtomicU64,
+    snapshot_bytes: AtomicU64,
 }
 
 /// How to open a log.
@@ -129,7 +130,7 @@ impl FileLog {
             last: Lsn::NONE,
             first_segment: 1,
         };
-        snapshot::put(disk, dir, covers, chunks)
+        snapshot::put(disk, dir, covers, chunks).map(drop)
     }
 
     /// True for a file that a log has before its first entry.
@@ -162,9 +163,10 @@ impl FileLog {
     ) -> Result<Opened, OpenError> {
         let id = options.id;
         disk.create_dir(dir)?;
-        let (mut covered, mut epoch, mut first_segment) = (Lsn::NONE, 0, 1);
-        if let Some(header) = snapshot::show_newest(&*disk, dir, id, replay)? {
+        let (mut covered, mut epoch, mut first_segment, mut snapshot_bytes) = (Lsn::NONE, 0, 1, 0);
+        if let Some((header, bytes)) = snapshot::show_newest(&*disk, dir, id, replay)? {
             (covered, epoch, first_segment) = (header.lsn, header.epoch, header.segment);
+            snapshot_bytes = bytes;
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
         let mut shown = None;
@@ -202,6 +204,7 @@ impl FileLog {
             id,
             epoch,
             covered: AtomicU64::new(covered.0),
+            snapshot_bytes: AtomicU64::new(snapshot_bytes),
         };
         log.remove_leftovers(covered, first_segment)?;
         if holds_something {
@@ -242,7 +245,7 @@ impl FileLog {
             last,
             first_segment,
         };
-        snapshot::put(&*disk, &dir, covers, chunks)?;
+        let snapshot_bytes = snapshot::put(&*disk, &dir, covers, chunks)?;
         let start = Start {
             last,
             last_crc: 0,
@@ -258,6 +261,7 @@ impl FileLog {
             id,
             epoch,
             covered: AtomicU64::new(last.0),
+            snapshot_bytes: AtomicU64::new(snapshot_bytes),
         };
         log.remove_leftovers(last, first_segment)?;
         Ok(log)
@@ -290,9 +294,31 @@ impl FileLog {
         })
     }
 
-    /// True while the disk has no room for another segment: entries that add are refused.
-    pub fn is_full(&self) -> bool {
-        self.commits.is_full()
+    /// Bytes of the newest snapshot.
+    pub fn snapshot_bytes(&self) -> u64 {
+        self.snapshot_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the files that another snapshot would replace.
+    pub fn replaceable_bytes(&self) -> u64 {
+        self.snapshot_bytes() + self.commits.with_writer(|writer| writer.kept_bytes())
+    }
+
+    /// Bytes that its files may still take.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes(&self.dir)
+    }
+
+    /// Bytes that a snapshot may have for which a file of the drain reserve is given up.
+    pub fn lends_bytes(&self) -> u64 {
+        self.commits.options.segment_bytes_min / 2
+    }
+
+    /// Gives up a file of the drain reserve, so that a small snapshot has room that makes more room. [`FileLog::prepare`]
+    /// makes the file again.
+    pub fn lend_reserve(&self) -> io::Result<()> {
+        self.commits
+            .with_writer(|writer| self.commits.give_up_reserve_file(writer))
     }
 
     /// Removes the drain reserve of a log that holds no message; the next entry that adds makes it again.
@@ -423,7 +449,8 @@ impl ShardLog for FileLog {
             last: at,
             first_segment: self.commits.with_writer(|writer| writer.first_needed(at.next())),
         };
-        snapshot::put(&*self.disk, &self.dir, covers, chunks)?;
+        let bytes = snapshot::put(&*self.disk, &self.dir, covers, chunks)?;
+        self.snapshot_bytes.store(bytes, Ordering::Release);
         self.covered.store(at.0, Ordering::Release);
         Ok(())
     }
@@ -444,6 +471,10 @@ impl ShardLog for FileLog {
                 self.commits.end(failure);
                 AppendError::Unavailable(failure)
             })
+    }
+
+    fn is_full(&self) -> bool {
+        self.commits.is_full()
     }
 
     fn disk_bytes(&self) -> u64 {

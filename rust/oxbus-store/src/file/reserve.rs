@@ -69,8 +69,11 @@ impl GroupCommit {
 
     /// Removes the last file of the reserve. The next look at the log makes it again, if there is room.
     pub(super) fn give_up_reserve_file(&self, writer: &mut Writer) -> io::Result<()> {
-        // One that is promised is used first.
+        // One that is promised is used first. A log that ended touches no file.
         self.write_pending(writer, Level::Written);
+        if guard(&self.buffer).failure.is_some() {
+            writer.reserve.clear();
+        }
         let Some(file) = writer.reserve.pop() else {
             return Ok(());
         };

@@ -55,24 +55,25 @@ pub(super) struct Covers {
 }
 
 /// Writes a snapshot and removes older ones. One that cannot be written leaves no file behind: its room is worth much.
-pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_>) -> io::Result<()> {
+/// Its bytes.
+pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_>) -> io::Result<u64> {
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let file = disk.create(&temporary)?;
-    if let Err(error) = write(&file, covers, chunks) {
+    let bytes = write(&file, covers, chunks).inspect_err(|_| {
         let _ = disk.remove(&temporary);
-        return Err(error);
-    }
+    })?;
     disk.rename(&temporary, &path_of(dir, covers.last))?;
     disk.sync_dir(dir)?;
-    remove_before(disk, dir, covers.last)
+    remove_before(disk, dir, covers.last)?;
+    Ok(bytes)
 }
 
-/// Writes what a snapshot holds, and syncs it.
-fn write(file: &Arc<dyn DiskFile>, covers: Covers, chunks: Chunks<'_>) -> io::Result<()> {
+/// Writes what a snapshot holds, and syncs it; how many bytes.
+fn write(file: &Arc<dyn DiskFile>, covers: Covers, chunks: Chunks<'_>) -> io::Result<u64> {
     let at = covers.last;
     let header = Header {
         kind: Kind::Snapshot,
@@ -117,7 +118,7 @@ fn write(file: &Arc<dyn DiskFile>, covers: Covers, chunks: Chunks<'_>) -> io::Re
     file.write_all_at(&header.encode(), 0)?;
     file.sync()?;
     move_all(&mut moving);
-    Ok(())
+    Ok(position + CHUNK_HEADER_BYTES as u64)
 }
 
 /// Reads messages from the snapshot from now on. It is synced that far, and stays open whatever becomes of its name.
@@ -140,13 +141,13 @@ pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Res
     Ok(())
 }
 
-/// Shows the newest snapshot, part by part; its header. Who got parts and then an error forgets them.
+/// Shows the newest snapshot, part by part; its header and its bytes. Who got parts and then an error forgets them.
 pub(super) fn show_newest(
     disk: &dyn Disk,
     dir: &Path,
     id: ShardId,
     replay: &mut dyn Replay,
-) -> Result<Option<Header>, OpenError> {
+) -> Result<Option<(Header, u64)>, OpenError> {
     let Some(lsn) = all(disk, dir)?.pop() else {
         return Ok(None);
     };
@@ -170,8 +171,9 @@ pub(super) fn show_newest(
     let extent = Extent::new(Arc::clone(&file))?;
     let mut read = |buffer: &mut [u8], position| file.read_full_at(buffer, position);
     let mut show = |position, part: &[u8]| replay.snapshot(lsn, part, Some(&extent.at(position)));
-    match parts(&mut read, file.len()?, header.salt, &mut show)? {
-        Ok(()) => Ok(Some(header)),
+    let bytes = file.len()?;
+    match parts(&mut read, bytes, header.salt, &mut show)? {
+        Ok(()) => Ok(Some((header, bytes))),
         Err(damage) => Err(damaged(damage)),
     }
 }

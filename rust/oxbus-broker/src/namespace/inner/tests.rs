@@ -69,7 +69,7 @@ fn a_snapshot_that_comes_late_takes_nothing_away() {
     for as_it_is in [true, false] {
         let found = late(
             |inner| inner.close(as_it_is),
-            |inner| inner.shards.iter().for_each(|shard| Kept::save(inner, shard)),
+            |inner| inner.shards.iter().for_each(|shard| assert!(Kept::save(inner, shard))),
         );
         assert_eq!(found, MESSAGES, "closed as it is: {as_it_is}");
     }

@@ -8,9 +8,11 @@ use oxbus_model::varint::Reader;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
+use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
 use super::intent::Intent;
+use super::ranges::Ranges;
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
 #[derive(Debug, Clone)]
@@ -89,18 +91,18 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             generation: small(from)?,
             delivery_count: small(from)?,
             deferred: flag(from)?,
-            bytes: if flag(from)? { Some(record(from)?) } else { None },
+            record: if flag(from)? { Some(changed(from)?) } else { None },
         },
         6 => Event::Remove {
             sub_queue: sub_queue(from)?,
-            counters: many(from, counter)?,
+            counters: Ranges::decode(from)?,
         },
         7 => Event::DeadLetter {
             counter: counter(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
             delivery_count: small(from)?,
-            bytes: record(from)?,
+            record: changed(from)?,
         },
         8 => Event::Keep {
             sub_queue: sub_queue(from)?,
@@ -187,6 +189,12 @@ fn record<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
     let bytes = from.bytes()?;
     from.take(CHECK_BYTES as u64)?;
     Some(bytes)
+}
+
+fn changed<'a>(from: &mut Reader<'a>) -> Option<Changed<'a>> {
+    let tail = usize::try_from(from.varint()?).ok()?;
+    let head = record(from)?;
+    Some(Changed { head, tail })
 }
 
 fn byte(from: &mut Reader<'_>) -> Option<u8> {

@@ -10,9 +10,9 @@
 //! 2 Schedule    varint number, varint due ms, varint enqueued ms, varint expiry, bytes
 //! 3 Activate    varint number, varint new number, varint enqueued ms, varint expiry, bytes
 //! 4 HandOut     u8 sub-queue, varint count, each: varint number, varint generation, varint count after, u8 deferred
-//! 5 Return      u8 sub-queue, varint number, varint generation, varint count, u8 deferred, u8 has bytes, bytes
-//! 6 Remove      u8 sub-queue, varint count, each: varint number
-//! 7 DeadLetter  varint number, varint enqueued ms, varint expiry, varint count, bytes
+//! 5 Return      u8 sub-queue, varint number, varint generation, varint count, u8 deferred, u8 has a record, a changed record
+//! 6 Remove      u8 sub-queue, runs of numbers (`ranges`)
+//! 7 DeadLetter  varint number, varint enqueued ms, varint expiry, varint count, a changed record
 //! 8 Keep        u8 sub-queue, varint number, varint enqueued ms, varint expiry, varint count, varint generation,
 //!               varint generation of the bytes, u8 state, varint due ms when it is scheduled, bytes
 //! 9 Number      varint next number
@@ -24,7 +24,10 @@
 //! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
 //! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint bytes of a piece,
 //!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition, varint pieces
+//! changed record = varint tail, bytes: they stand before the last `tail` bytes of the record that the message has
 //! ```
+//!
+//! A record that changed shares its body with the one before, so an entry that drains holds no body.
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
 //! CRC-32C in little-endian order, so that one message can be read back alone.
@@ -36,8 +39,10 @@ use oxbus_model::varint;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::check_of;
 
+use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::intent::Intent;
+use super::ranges::Ranges;
 
 /// Names one life of an entity: its number is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,14 +142,14 @@ pub enum Event<'a> {
         /// It is deferred from now on.
         deferred: bool,
         /// Its record, when that changed.
-        bytes: Option<&'a [u8]>,
+        record: Option<Changed<'a>>,
     },
     /// Messages are gone: completed, received and deleted, cancelled, expired.
     Remove {
         /// From where.
         sub_queue: SubQueue,
         /// Which.
-        counters: Vec<Counter>,
+        counters: Ranges,
     },
     /// A message moved to the dead-letter queue.
     DeadLetter {
@@ -157,7 +162,7 @@ pub enum Event<'a> {
         /// Its delivery count.
         delivery_count: u32,
         /// Its record with the reason.
-        bytes: &'a [u8],
+        record: Changed<'a>,
     },
     /// A message as it is, in a snapshot.
     Keep {
@@ -343,12 +348,9 @@ fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[HandedOut
     }
 }
 
-fn push_removed(out: &mut Vec<u8>, sub_queue: SubQueue, counters: &[Counter]) {
-    push_sub_queue(out, sub_queue);
-    varint::push(out, counters.len() as u64);
-    for counter in counters {
-        varint::push(out, counter.0);
-    }
+fn push_changed(out: &mut Vec<u8>, record: Changed<'_>) {
+    varint::push(out, record.tail as u64);
+    push_record(out, record.head);
 }
 
 fn push_arrived(out: &mut Vec<u8>, is_over: bool, origins: &[Origin]) {
@@ -415,26 +417,29 @@ impl Event<'_> {
                 generation,
                 delivery_count,
                 deferred,
-                bytes,
+                record,
             } => {
                 push_sub_queue(out, *sub_queue);
                 push_all(out, &[counter.0, (*generation).into(), (*delivery_count).into()]);
                 out.push((*deferred).into());
-                out.push(bytes.is_some().into());
-                if let Some(bytes) = bytes {
-                    push_record(out, bytes);
+                out.push(record.is_some().into());
+                if let Some(record) = record {
+                    push_changed(out, *record);
                 }
             }
-            Self::Remove { sub_queue, counters } => push_removed(out, *sub_queue, counters),
+            Self::Remove { sub_queue, counters } => {
+                push_sub_queue(out, *sub_queue);
+                counters.encode(out);
+            }
             Self::DeadLetter {
                 counter,
                 enqueued_at,
                 expires_at,
                 delivery_count,
-                bytes,
+                record,
             } => {
                 push_all(out, &[counter.0, enqueued_at.0, expires_at.0, (*delivery_count).into()]);
-                push_record(out, bytes);
+                push_changed(out, *record);
             }
             Self::Keep {
                 sub_queue,

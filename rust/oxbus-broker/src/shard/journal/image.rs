@@ -26,6 +26,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
+use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
 use super::intent::Intent;
@@ -111,6 +112,13 @@ impl Default for Queues {
     }
 }
 
+fn check(counter: Counter) -> Result<(), Wrong> {
+    if counter == Counter(0) || counter > Counter::MAX {
+        return Err((counter, "no message has such a number"));
+    }
+    Ok(())
+}
+
 /// Notes when identities came in. What was forgotten may come again: the last time counts.
 fn see(known: &mut BTreeMap<Identity, Timestamp>, identities: &[(Timestamp, Identity)]) {
     for (at, identity) in identities {
@@ -128,9 +136,7 @@ impl Queues {
     }
 
     fn insert(&mut self, sub_queue: SubQueue, counter: Counter, kept: impl FnOnce() -> Kept) -> Result<(), Wrong> {
-        if counter == Counter(0) || counter > Counter::MAX {
-            return Err((counter, "no message has such a number"));
-        }
+        check(counter)?;
         // Most messages come in order, and then no number is to be looked for.
         let is_there = counter < self.next && (self.main.contains(counter) || self.dead_letters.contains(counter));
         self.next = self.next.max(counter.next());
@@ -237,17 +243,18 @@ impl Queues {
                 generation,
                 delivery_count,
                 deferred,
-                bytes,
+                record,
             } => {
                 if let Some(kept) = self.of(*sub_queue).get_mut(*counter) {
                     kept.hold(*generation, *delivery_count, *deferred);
-                    kept.store(*generation, bytes.map(keep));
+                    let record = record.map(|changed| kept.changed(changed, keep)).transpose();
+                    kept.store(*generation, record.map_err(|wrong| (*counter, wrong))?);
                 }
                 Ok(())
             }
             Event::Remove { sub_queue, counters } => {
-                for counter in counters {
-                    self.of(*sub_queue).remove(*counter);
+                for (first, last) in counters.runs() {
+                    self.of(*sub_queue).remove_run(first, last);
                 }
                 Ok(())
             }
@@ -256,13 +263,22 @@ impl Queues {
                 enqueued_at,
                 expires_at,
                 delivery_count,
-                bytes,
+                record,
             } => {
-                self.main.remove(*counter);
-                // Its holds in the dead-letter queue begin anew.
+                check(*counter)?;
+                let record = match self.main.remove(*counter) {
+                    Some(before) => before.changed(*record, keep).map_err(|wrong| (*counter, wrong))?,
+                    None if record.tail == 0 => keep(record.head),
+                    // It happened before: the message is a dead letter already, or gone.
+                    None => {
+                        self.next = self.next.max(counter.next());
+                        return Ok(());
+                    }
+                };
+                // The generations of its holds in the dead-letter queue begin at the first again.
                 let kept = || Kept {
                     delivery_count: *delivery_count,
-                    ..fresh(keep(bytes), *enqueued_at, *expires_at, Rest::Ready)
+                    ..fresh(record, *enqueued_at, *expires_at, Rest::Ready)
                 };
                 self.insert(SubQueue::DeadLetter, *counter, kept)
             }
@@ -444,6 +460,18 @@ impl Kept {
             self.generation = generation;
             self.delivery_count = delivery_count;
             self.rest = if deferred { Rest::Deferred } else { Rest::Ready };
+        }
+    }
+
+    /// The record that follows from the one it has.
+    fn changed(&self, changed: Changed<'_>, keep: Keeper<'_>) -> Result<Stored, &'static str> {
+        if changed.tail == 0 {
+            return Ok(keep(changed.head));
+        }
+        match changed.record(&self.record) {
+            Ok(Some(record)) => Ok(record.into()),
+            Ok(None) => Err("a change refers to more bytes than the message has"),
+            Err(_) => Err("the message that a change refers to cannot be read back"),
         }
     }
 

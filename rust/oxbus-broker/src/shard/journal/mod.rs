@@ -4,9 +4,11 @@
 //! `event` is what happened, as bytes, and `decode` reads them; `image` is the messages that come of it. Neither knows a clock, a setting or a
 //! store, so recovery, snapshots and tests share them. `writer` puts events into the log of the shard.
 
+mod changed;
 mod consumer;
 mod decode;
 mod event;
+mod fold;
 mod image;
 mod intent;
 mod numbered;
@@ -15,11 +17,13 @@ mod ranges;
 mod tests;
 mod writer;
 
+pub use changed::Changed;
 pub use consumer::{ConsumerRecord, ReservationRecord};
 pub use decode::{Events, NotAnEvent};
 pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
+pub use fold::fold;
 pub use image::{Image, Kept, Misfit, Queues};
 pub use intent::{Intent, Target};
 pub use numbered::Numbered;
 pub use ranges::Ranges;
-pub use writer::{Journal, Order, Pending};
+pub use writer::{Grown, Journal, Order, Pending};

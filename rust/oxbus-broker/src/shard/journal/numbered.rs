@@ -144,6 +144,23 @@ impl<T> Numbered<T> {
         Some(message)
     }
 
+    /// Takes the messages with the numbers from `first` to `last` out. Takes no longer than there are messages.
+    pub fn remove_run(&mut self, first: Counter, last: Counter) {
+        if last.0 - first.0 < RUN as u64 {
+            for counter in first.0..=last.0 {
+                self.remove(Counter(counter));
+            }
+            return;
+        }
+        let from = self.run_of(first).unwrap_or(0);
+        let runs = self.runs.range(from..).take_while(|run| run.first() <= last);
+        let places = runs.flat_map(|run| &run.places).map(|place| place.0);
+        let there: Vec<Counter> = places.filter(|counter| (first..=last).contains(counter)).collect();
+        for counter in there {
+            self.remove(counter);
+        }
+    }
+
     /// The last run that begins at or before a number.
     fn run_of(&self, counter: Counter) -> Option<usize> {
         self.runs.partition_point(|run| run.first() <= counter).checked_sub(1)
@@ -206,6 +223,7 @@ mod tests {
         Insert(u64),
         Remove(u64),
         RemoveFirst,
+        RemoveRun(u64, u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -214,6 +232,7 @@ mod tests {
             1 => (0..3000_u64).prop_map(Step::Insert),
             2 => (0..3000_u64).prop_map(Step::Remove),
             3 => Just(Step::RemoveFirst),
+            1 => (0..3000_u64, 0..600_u64).prop_map(|(first, more)| Step::RemoveRun(first, first + more)),
         ]
     }
 
@@ -236,6 +255,10 @@ mod tests {
                     Step::Remove(counter) => {
                         prop_assert_eq!(numbered.remove(Counter(counter)), map.remove(&Counter(counter)));
                         prop_assert!(!numbered.contains(Counter(counter)));
+                    }
+                    Step::RemoveRun(first, last) => {
+                        numbered.remove_run(Counter(first), Counter(last));
+                        map.retain(|counter, _| !(first..=last).contains(&counter.0));
                     }
                     Step::RemoveFirst => {
                         if let Some((first, time)) = map.pop_first() {

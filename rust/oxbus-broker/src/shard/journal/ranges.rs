@@ -8,6 +8,18 @@ use oxbus_model::varint::{self, Reader};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges(Vec<(u64, u64)>);
 
+impl FromIterator<Counter> for Ranges {
+    /// The runs of numbers in any order.
+    fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> Self {
+        let mut counters: Vec<Counter> = counters.into_iter().collect();
+        if !counters.is_sorted_by(|a, b| a < b) {
+            counters.sort_unstable();
+            counters.dedup();
+        }
+        Self::of(counters.into_iter())
+    }
+}
+
 impl Ranges {
     /// The runs of rising numbers.
     pub fn of(counters: impl Iterator<Item = Counter>) -> Self {

@@ -5,13 +5,14 @@
 //! numbers. Nobody waits for a sync under it; an append may write a full buffer, or make the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use oxbus_model::caps::SNAPSHOT_JOURNAL_BYTES;
+use oxbus_model::caps::JOURNAL_BYTES_MAX;
 use oxbus_model::options::Durability;
 use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
 
+use super::fold::fold;
 use crate::shard::Late;
 
 /// The journal of a shard.
@@ -21,8 +22,21 @@ pub struct Journal {
     durability: Durability,
     /// Bytes of entries since the last snapshot.
     unsaved_bytes: AtomicU64,
-    /// Bytes of the last snapshot; 0 before the first one of this process.
+    /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
+    /// Called when the journal has grown, or the disk is full: a snapshot may be due.
+    grown: OnceLock<Grown>,
+    /// Bytes of entries since the last snapshot at which it is called.
+    grown_at: AtomicU64,
+}
+
+/// What is called when a snapshot may be due. It must not wait.
+pub type Grown = Arc<dyn Fn() + Send + Sync>;
+
+/// Bytes of entries since the last snapshot, of about so many bytes, at which the next one is begun: early enough that the
+/// journal keeps its bound while it is written.
+fn due_at(snapshot_bytes: u64) -> u64 {
+    JOURNAL_BYTES_MAX.max(snapshot_bytes) / 4 * 3
 }
 
 impl std::fmt::Debug for Journal {
@@ -66,13 +80,27 @@ impl Pending {
 }
 
 impl Journal {
-    /// A journal over a log that holds so many bytes which no snapshot covers.
-    pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64) -> Self {
+    /// A journal over a log that holds so many bytes which no snapshot covers, and a snapshot of so many.
+    pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64, snapshot_bytes: u64) -> Self {
         Self {
             log: Mutex::new(log),
             durability,
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
-            snapshot_bytes: AtomicU64::new(0),
+            snapshot_bytes: AtomicU64::new(snapshot_bytes),
+            grown: OnceLock::new(),
+            grown_at: AtomicU64::new(due_at(snapshot_bytes)),
+        }
+    }
+
+    /// Has `grown` called when a snapshot may be due. Once.
+    pub fn on_growth(&self, grown: Grown) {
+        let _ = self.grown.set(grown);
+    }
+
+    #[cold]
+    fn tell_growth(&self) {
+        if let Some(grown) = self.grown.get() {
+            grown();
         }
     }
 
@@ -86,17 +114,27 @@ impl Journal {
         self.unsaved_bytes.load(Ordering::Relaxed)
     }
 
-    /// True when enough was written since the last snapshot for another one: as much as that one has, so that each byte
-    /// is written twice at most; when it `is_old`, a sixteenth.
-    pub fn wants_snapshot(&self, is_old: bool) -> bool {
-        let (unsaved, last) = (self.unsaved_bytes(), self.snapshot_bytes.load(Ordering::Relaxed));
-        unsaved >= last.max(SNAPSHOT_JOURNAL_BYTES) || (is_old && unsaved > last / 16)
+    /// Bytes of the last snapshot.
+    pub fn snapshot_bytes(&self) -> u64 {
+        self.snapshot_bytes.load(Ordering::Relaxed)
+    }
+
+    /// True when enough was written since the last snapshot for one of `snapshot_bytes`: about as much as it has, so that
+    /// each byte is written about twice.
+    pub fn is_due(&self, snapshot_bytes: u64) -> bool {
+        self.unsaved_bytes() >= due_at(snapshot_bytes)
     }
 
     /// Notes that a snapshot of `snapshot_bytes` holds what was written until `unsaved_bytes` was read.
     pub fn saved(&self, unsaved_bytes: u64, snapshot_bytes: u64) {
         self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
         self.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
+        self.grown_at.store(due_at(snapshot_bytes), Ordering::Relaxed);
+    }
+
+    /// True while the disk has no room for entries that add.
+    pub fn is_full(&self) -> bool {
+        self.log().is_full()
     }
 
     /// Bytes on disk.
@@ -148,14 +186,35 @@ impl Order<'_> {
     pub fn append(&self, room: Room, entry: &[u8]) -> Result<Pending, AppendError> {
         let lsn = self.log.next_lsn();
         // Whoever waits asks for its level; until then the entry is in the buffer like any other.
-        let place = self.log.append(lsn, entry, room, Level::Written, None)?;
-        self.journal
-            .unsaved_bytes
-            .fetch_add(entry.len() as u64, Ordering::Relaxed);
+        let place = match self.log.append(lsn, entry, room, Level::Written, None) {
+            Err(AppendError::Full) if room == Room::Frees && self.fold()? => {
+                return self.append(room, entry);
+            }
+            Err(AppendError::Full) => {
+                self.journal.tell_growth();
+                return Err(AppendError::Full);
+            }
+            appended => appended?,
+        };
+        let bytes = entry.len() as u64;
+        let unsaved = self.journal.unsaved_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if unsaved >= self.journal.grown_at.load(Ordering::Relaxed) {
+            self.journal.grown_at.store(u64::MAX, Ordering::Relaxed);
+            self.journal.tell_growth();
+        }
         Ok(Pending {
             log: Arc::clone(&self.log),
             lsn,
             place,
+        })
+    }
+
+    /// Makes room on a full disk for entries that drain; false when there is none to be made.
+    #[cold]
+    fn fold(&self) -> Result<bool, AppendError> {
+        self.log.fold(&mut |entries| {
+            // They were written by this code, and checked when they were read.
+            fold(entries).expect("entries of the journal are events")
         })
     }
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When a partition writes a snapshot: its journal has reached its bound, a minute is over, or the disk is full.
+//!
+//! The bound is what the messages take, so that each byte is written about twice; what they take is counted only when the
+//! last snapshot no longer tells. On a full disk a snapshot is worth its room as soon as it fits and frees more than it
+//! takes; a small one may borrow a file of the drain reserve.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_model::caps::SNAPSHOT_INTERVAL_MS;
+use oxbus_store::file::FileLog;
+use oxbus_store::shard_log::ShardLog;
+
+use super::upkeep::Kept;
+use crate::clock::Alarm;
+use crate::shard::Shard;
+use crate::shard::journal::Journal;
+
+/// Bytes that a snapshot on a full disk has to free: enough for the next segment.
+const GAIN_BYTES_MIN: u64 = 256 << 10;
+/// Between two tries at a snapshot that cannot be written.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// When the next snapshot of a partition is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compaction {
+    /// However little there is to save.
+    due: Alarm,
+    /// Bytes of entries since the last snapshot when messages were counted last.
+    counted_at: u64,
+    /// No sooner than this: the last try failed.
+    retry: Option<Alarm>,
+}
+
+/// An alarm after the longest time between snapshots.
+pub(super) fn next_save() -> Alarm {
+    Alarm::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
+}
+
+fn is_over(alarm: Alarm) -> bool {
+    alarm.remaining() == Some(Duration::ZERO)
+}
+
+impl Compaction {
+    pub(super) fn new() -> Self {
+        Self {
+            due: next_save(),
+            counted_at: 0,
+            retry: None,
+        }
+    }
+
+    /// Writes a snapshot of a healthy partition, if one is due.
+    pub(super) fn look(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, kept: &dyn Kept) {
+        if self.retry.is_some_and(|retry| !is_over(retry)) {
+            return;
+        }
+        let is_full = log.is_full();
+        let saved = if is_full {
+            self.make_room(shard, journal, log, kept)
+        } else if self.is_due(shard, journal, kept) {
+            Some(kept.save(shard))
+        } else {
+            None
+        };
+        match saved {
+            None => {}
+            Some(true) => *self = Self::new(),
+            Some(false) => self.retry = Some(Alarm::after(Some(RETRY_AFTER))),
+        }
+        if is_full && saved == Some(true) {
+            // Sends work again at once, not at the next look.
+            let _ = log.prepare();
+        }
+    }
+
+    fn is_due(&mut self, shard: &Arc<Shard>, journal: &Journal, kept: &dyn Kept) -> bool {
+        let (unsaved, last) = (journal.unsaved_bytes(), journal.snapshot_bytes());
+        if journal.is_due(last) || (is_over(self.due) && unsaved > last / 16) {
+            return true;
+        }
+        // The messages may have become fewer since the last snapshot.
+        journal.is_due(0) && self.has_grown(unsaved) && journal.is_due(kept.snapshot_bytes(shard))
+    }
+
+    /// Counting takes time with many messages: only when an eighth more was written.
+    fn has_grown(&mut self, unsaved: u64) -> bool {
+        let has_grown = unsaved > self.counted_at + self.counted_at / 8;
+        if has_grown {
+            self.counted_at = unsaved;
+        }
+        has_grown
+    }
+
+    /// Writes a snapshot on a full disk if that makes room; `None` when it would not, or has none itself.
+    fn make_room(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, kept: &dyn Kept) -> Option<bool> {
+        let unsaved = journal.unsaved_bytes();
+        if unsaved == self.counted_at {
+            return None;
+        }
+        let bytes = kept.snapshot_bytes(shard);
+        let free = log.free_bytes().unwrap_or(0);
+        if log.replaceable_bytes() < bytes + GAIN_BYTES_MIN {
+            self.counted_at = unsaved;
+            return None;
+        }
+        if bytes > free {
+            if bytes > log.lends_bytes() {
+                // Others may make room: looked at again soon.
+                return None;
+            }
+            log.lend_reserve().ok()?;
+        }
+        self.counted_at = unsaved;
+        let saved = kept.save(shard);
+        if !saved {
+            let _ = log.prepare();
+        }
+        Some(saved)
+    }
+}
+
+/// Writes a snapshot of a partition that was just opened when its files take much more than its messages: each open begins
+/// a segment, and none of them may ever reach the bound.
+pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, kept: &dyn Kept) {
+    if log.replaceable_bytes() > 2 * kept.snapshot_bytes(shard) + GAIN_BYTES_MIN {
+        // Without room for it the files stay: they hold everything.
+        kept.save(shard);
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sum of entries: one entry that has the same effect and less to say.
+//!
+//! Messages that are gone are named as runs of numbers, and what else the entries say about them is left out. Of the holds
+//! of a message the newest one counts. What moves or changes a message stays as it is, in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use oxbus_model::Counter;
+use oxbus_model::name::SubQueue;
+
+use super::consumer::ConsumerRecord;
+use super::decode::{Events, NotAnEvent};
+use super::event::{EntityId, Event, HandedOut};
+use super::ranges::Ranges;
+
+type Place = (EntityId, SubQueue);
+
+/// What entries say, taken apart.
+#[derive(Default)]
+struct Sum<'a> {
+    /// Messages that are gone.
+    gone: BTreeMap<Place, Vec<Counter>>,
+    /// The newest hold of a message, or what it left.
+    held: BTreeMap<Place, BTreeMap<Counter, HandedOut>>,
+    /// What consumers have.
+    consumers: BTreeMap<(Place, &'a str), Arc<ConsumerRecord>>,
+    /// The states of sessions, by the position of the last event about one.
+    states: BTreeMap<(EntityId, &'a str), usize>,
+    /// The others, in order.
+    others: Vec<(EntityId, Event<'a>)>,
+}
+
+/// One entry that has the effect of `entries`.
+pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, NotAnEvent> {
+    let mut sum = Sum::default();
+    for entry in entries {
+        for found in Events::of(entry) {
+            let (entity, event) = found?;
+            sum.add(entity, event);
+        }
+    }
+    Ok(sum.encode())
+}
+
+impl<'a> Sum<'a> {
+    fn add(&mut self, entity: EntityId, event: Event<'a>) {
+        match event {
+            Event::Remove {
+                sub_queue,
+                ref counters,
+            } => {
+                let gone = self.gone.entry((entity, sub_queue)).or_default();
+                gone.extend(counters.counters());
+            }
+            Event::HandOut { sub_queue, messages } => {
+                for message in messages {
+                    self.hold((entity, sub_queue), message);
+                }
+            }
+            Event::Return {
+                sub_queue,
+                counter,
+                generation,
+                delivery_count,
+                deferred,
+                record,
+            } => {
+                let left = HandedOut {
+                    counter,
+                    generation,
+                    count_after: delivery_count,
+                    deferred,
+                };
+                self.hold((entity, sub_queue), left);
+                if record.is_some() {
+                    self.others.push((entity, event));
+                }
+            }
+            Event::Consumer {
+                sub_queue,
+                name,
+                record,
+            } => {
+                self.consumers.insert(((entity, sub_queue), name), record);
+            }
+            Event::SessionState { id, .. } => {
+                self.states.insert((entity, id), self.others.len());
+                self.others.push((entity, event));
+            }
+            other => self.others.push((entity, other)),
+        }
+    }
+
+    /// Notes a hold, or what it left, unless a newer one is known.
+    fn hold(&mut self, place: Place, message: HandedOut) {
+        let held = self.held.entry(place).or_default();
+        let known = held.get(&message.counter).map_or(0, |known| known.generation);
+        if message.generation >= known {
+            held.insert(message.counter, message);
+        }
+    }
+
+    fn encode(mut self) -> Vec<u8> {
+        for (entity, event) in &self.others {
+            if let Event::DeadLetter { counter, .. } = event {
+                self.gone.entry((*entity, SubQueue::Main)).or_default().push(*counter);
+            }
+        }
+        for counters in self.gone.values_mut() {
+            counters.sort_unstable();
+            counters.dedup();
+        }
+        let gone = &self.gone;
+        let is_gone = |entity: EntityId, sub_queue, counter: &Counter| {
+            let gone = gone.get(&(entity, sub_queue));
+            gone.is_some_and(|gone| gone.binary_search(counter).is_ok())
+        };
+        let mut out = Vec::new();
+        for (position, (entity, event)) in self.others.iter().enumerate() {
+            let is_said = match event {
+                // The newest one says all.
+                Event::SessionState { id, .. } => self.states.get(&(*entity, *id)) == Some(&position),
+                // A dead letter brings its record with it.
+                Event::Return { sub_queue, counter, .. } => !is_gone(*entity, *sub_queue, counter),
+                Event::DeadLetter { counter, .. } => !is_gone(*entity, SubQueue::DeadLetter, counter),
+                _ => true,
+            };
+            if is_said {
+                event.encode(*entity, &mut out);
+            }
+        }
+        for ((entity, sub_queue), mut held) in self.held {
+            held.retain(|counter, _| !is_gone(entity, sub_queue, counter));
+            let messages: Vec<HandedOut> = held.into_values().collect();
+            if !messages.is_empty() {
+                Event::HandOut { sub_queue, messages }.encode(entity, &mut out);
+            }
+        }
+        for (((entity, sub_queue), name), record) in self.consumers {
+            let event = Event::Consumer {
+                sub_queue,
+                name,
+                record,
+            };
+            event.encode(entity, &mut out);
+        }
+        for ((entity, sub_queue), counters) in self.gone {
+            let counters = Ranges::from_iter(counters);
+            Event::Remove { sub_queue, counters }.encode(entity, &mut out);
+        }
+        out
+    }
+}
