@@ -243,7 +243,7 @@ impl Cell {
                 enqueued_at: now,
                 expires_at: message.expires_at,
                 delivery_count: 0,
-                record: Changed::whole(message.record.in_memory().expect("what comes in is in memory")),
+                record: Changed::Whole(message.record.in_memory().expect("what comes in is in memory")),
             };
             event.encode(out.cells[*to].entity, entry);
         }

@@ -239,7 +239,7 @@ impl Cell {
         // room for that.
         let leaves_memory = self.shard.memory.is_tight() && !journal.is_full();
         let record = if leaves_memory {
-            Changed::whole(record)
+            Changed::Whole(record)
         } else {
             Changed::of(record, message.record.in_memory())
         };

@@ -12,7 +12,7 @@ use oxbus_model::{Counter, Error, ErrorKind, Result};
 use oxbus_store::extent::Place;
 use oxbus_store::{NeighbourReader, NewMessage, Record, Stored};
 
-use super::journal::{Event, Events, Pending};
+use super::journal::{Changed, Event, Events, Pending};
 use super::{Cell, CellState, Fault, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
@@ -33,7 +33,10 @@ pub(super) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
             | Event::FanOut { bytes, .. } => {
                 places.push(at(bytes));
             }
-            Event::DeadLetter { record, .. } if record.tail == 0 => places.push(at(record.head)),
+            Event::DeadLetter {
+                record: Changed::Whole(record),
+                ..
+            } => places.push(at(record)),
             _ => {}
         }
     }

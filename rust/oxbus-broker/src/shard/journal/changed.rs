@@ -1,45 +1,171 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The record of a message whose properties changed, as the journal keeps it: without the body, which stays as it was.
+//! The record of a message whose application properties changed, as the journal keeps it: without the rest, which stays.
 //!
-//! A message that is dead-lettered gets a reason, and one that is abandoned may get other properties; neither changes the
-//! body. So the event names how many bytes at the end of the record before it stay, and holds those that come first. What
-//! a dead-lettering writes then does not grow with the body, which also lets a full disk be drained.
+//! A message that is dead-lettered gets a reason, and one that is abandoned may get other properties. The event then holds
+//! these properties and names how many bytes before and behind them stay. So it does not grow with the message, and a full
+//! disk can be drained.
+//!
+//! Holds always
+//! - what stays is the same in every version of the record, so an event that stands before an older one fits as well.
+
+use std::io;
 
 use oxbus_model::message::Fields;
+use oxbus_model::varint::{self, Reader};
 use oxbus_store::{Record, Stored};
 
-/// Fewer bytes are written again.
-const TAIL_MIN: usize = 64;
+use super::event::push_record;
+
+/// The first bytes of a record: its kind, and which fields it has.
+const FRONT: usize = 3;
+/// A change that lets fewer bytes stay is written as a whole record.
+const STAYS_MIN: usize = 16;
+const WHOLE: u8 = 0;
+const EDITED: u8 = 1;
 
 /// A record that follows from the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Changed<'a> {
-    /// Its first bytes.
-    pub head: &'a [u8],
-    /// How many bytes follow: the last ones of the record before.
-    pub tail: usize,
+pub enum Changed<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// What is new, and how much stays.
+    Edited {
+        /// Its first bytes.
+        front: [u8; FRONT],
+        /// Bytes after the first ones that stay.
+        keep: usize,
+        /// The bytes that follow.
+        middle: &'a [u8],
+        /// Bytes at the end that stay.
+        tail: usize,
+    },
 }
 
 impl<'a> Changed<'a> {
-    /// A record that shares nothing with the one before, or has none before it.
-    pub fn whole(record: &'a [u8]) -> Self {
-        Self { head: record, tail: 0 }
+    /// The record `now` of a message that was `before`.
+    pub fn of(now: &'a [u8], before: Option<&Record>) -> Self {
+        before
+            .and_then(|before| Self::edited(now, before))
+            .unwrap_or(Self::Whole(now))
     }
 
-    /// The record `now` of a message that has been `before` in every version: without the body, if they share it.
-    pub fn of(now: &'a [u8], before: Option<&Record>) -> Self {
-        let body = Fields::decode(now).map_or(0, |fields| fields.body.bytes().len());
-        let (head, tail) = now.split_at(now.len() - body);
-        match before {
-            Some(before) if body >= TAIL_MIN && before.ends_with(tail) => Self { head, tail: body },
-            _ => Self::whole(now),
+    fn edited(now: &'a [u8], before: &[u8]) -> Option<Self> {
+        let fields = Fields::decode(now).ok()?;
+        let properties = fields.application_properties?.as_bytes();
+        let end = properties.as_ptr().addr() - now.as_ptr().addr() + properties.len();
+        let mut length = Vec::new();
+        varint::push(&mut length, properties.len() as u64);
+        let start = end - properties.len() - length.len();
+        let (front, rest) = now.split_first_chunk::<FRONT>()?;
+        let (keep, tail) = (&rest[..start - FRONT], &now[end..]);
+        let stays = before.get(FRONT..)?.starts_with(keep) && before.ends_with(tail);
+        let fits = before.len() >= FRONT + keep.len() + tail.len() && keep.len() + tail.len() >= STAYS_MIN;
+        (stays && fits).then_some(Self::Edited {
+            front: *front,
+            keep: keep.len(),
+            middle: &now[start..end],
+            tail: tail.len(),
+        })
+    }
+
+    pub(super) fn encode(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Whole(record) => {
+                out.push(WHOLE);
+                push_record(out, record);
+            }
+            Self::Edited {
+                front,
+                keep,
+                middle,
+                tail,
+            } => {
+                out.push(EDITED);
+                out.extend_from_slice(&front);
+                varint::push(out, keep as u64);
+                varint::push(out, tail as u64);
+                varint::push_bytes(out, middle);
+            }
         }
     }
 
-    /// The record, when the one before is this; `None` when no writer wrote that, and an error when it cannot be read.
-    pub(super) fn record(&self, before: &Stored) -> std::io::Result<Option<Record>> {
+    /// Reads it; `record` reads a record. `None` when no writer wrote that.
+    pub(super) fn decode(
+        from: &mut Reader<'a>,
+        record: impl FnOnce(&mut Reader<'a>) -> Option<&'a [u8]>,
+    ) -> Option<Self> {
+        match from.take(1)?[0] {
+            WHOLE => record(from).map(Self::Whole),
+            EDITED => Some(Self::Edited {
+                front: from.take(FRONT as u64)?.try_into().ok()?,
+                keep: usize::try_from(from.varint()?).ok()?,
+                tail: usize::try_from(from.varint()?).ok()?,
+                middle: from.bytes()?,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The record that follows from the one before; `None` when that is too short.
+    pub(super) fn apply(self, before: &Stored) -> io::Result<Option<Record>> {
+        let (front, keep, middle, tail) = match self {
+            Self::Whole(record) => return Ok(Some(Record::from_slice(record))),
+            Self::Edited {
+                front,
+                keep,
+                middle,
+                tail,
+            } => (front, keep, middle, tail),
+        };
         let before = before.load()?;
-        let tail = before.len().checked_sub(self.tail).map(|start| &before[start..]);
-        Ok(tail.map(|tail| Record::from_slice(&[self.head, tail].concat())))
+        let stays = keep.checked_add(tail).and_then(|stays| stays.checked_add(FRONT));
+        if stays.is_none_or(|stays| before.len() < stays) {
+            return Ok(None);
+        }
+        let kept = &before[FRONT..FRONT + keep];
+        let tail = &before[before.len() - tail..];
+        Ok(Some(Record::from_slice(&[&front, kept, middle, tail].concat())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::message::{Body, MessageId, PropertiesBuilder, Value};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::{encode, with_dead_letter};
+
+    fn message(subject: Option<&str>, property: Option<&str>, body: &[u8]) -> Record {
+        let properties = property.map(|text| PropertiesBuilder::merge(None, &[("k", Value::Text(text))]));
+        encode(&Fields {
+            message_id: Some(MessageId::Given("an id")),
+            subject,
+            application_properties: properties.as_ref().map(PropertiesBuilder::properties),
+            body: Body::Data(body),
+            ..Fields::default()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_dead_letter_follows_from_any_version_of_its_message(
+            subject in prop::option::of(".{0,20}"), first in prop::option::of(".{0,20}"), second in ".{0,20}",
+            body in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let before = message(subject.as_deref(), first.as_deref(), &body);
+            let between = message(subject.as_deref(), Some(&second), &body);
+            let now = with_dead_letter(&between, Some("why"), None, &[]).expect("a message");
+            let changed = Changed::of(&now, Some(&between));
+            let mut entry = Vec::new();
+            changed.encode(&mut entry);
+            prop_assert_eq!(Changed::decode(&mut Reader(&entry), |_| None).or(Some(changed)), Some(changed));
+            for before in [before, between] {
+                let found = changed.apply(&before.into()).expect("in memory").expect("long enough");
+                prop_assert_eq!(&found[..], &now[..]);
+            }
+            let grows_with_the_body = matches!(changed, Changed::Whole(_)) && body.len() > STAYS_MIN;
+            prop_assert!(!grows_with_the_body);
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
 use super::intent::Intent;
+use super::packed::Packed;
 use super::ranges::Ranges;
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
@@ -91,7 +92,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             generation: small(from)?,
             delivery_count: small(from)?,
             deferred: flag(from)?,
-            record: if flag(from)? { Some(changed(from)?) } else { None },
+            record: if flag(from)? { Some(Changed::decode(from, record)?) } else { None },
         },
         6 => Event::Remove {
             sub_queue: sub_queue(from)?,
@@ -102,7 +103,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             enqueued_at: time(from)?,
             expires_at: time(from)?,
             delivery_count: small(from)?,
-            record: changed(from)?,
+            record: Changed::decode(from, record)?,
         },
         8 => Event::Keep {
             sub_queue: sub_queue(from)?,
@@ -143,6 +144,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             sink: from.text()?,
             intent: Intent::take(from)?,
         },
+        17 => Event::Packed(Packed::take(from)?),
         _ => return None,
     };
     Some((entity, event))
@@ -189,12 +191,6 @@ fn record<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
     let bytes = from.bytes()?;
     from.take(CHECK_BYTES as u64)?;
     Some(bytes)
-}
-
-fn changed<'a>(from: &mut Reader<'a>) -> Option<Changed<'a>> {
-    let tail = usize::try_from(from.varint()?).ok()?;
-    let head = record(from)?;
-    Some(Changed { head, tail })
 }
 
 fn byte(from: &mut Reader<'_>) -> Option<u8> {

@@ -24,10 +24,9 @@
 //! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
 //! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint bytes of a piece,
 //!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition, varint pieces
-//! changed record = varint tail, bytes: they stand before the last `tail` bytes of the record that the message has
+//! 17 Packed     varint bytes of the events in it, u8 0, bytes: events as an LZ4 block
+//! changed record = u8 0, bytes; or u8 1, 3 bytes, varint keep, varint tail, varint length and bytes (`changed`)
 //! ```
-//!
-//! A record that changed shares its body with the one before, so an entry that drains holds no body.
 //!
 //! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
 //! CRC-32C in little-endian order, so that one message can be read back alone.
@@ -42,6 +41,7 @@ use oxbus_store::extent::check_of;
 use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::intent::Intent;
+use super::packed::Packed;
 use super::ranges::Ranges;
 
 /// Names one life of an entity: its number is never given to another.
@@ -241,6 +241,8 @@ pub enum Event<'a> {
         /// What it is from now on.
         intent: Intent,
     },
+    /// Other events, in less room. Of no entity.
+    Packed(Packed<'a>),
 }
 
 /// A message where it was forwarded from.
@@ -296,7 +298,7 @@ fn push_all(out: &mut Vec<u8>, values: &[u64]) {
     }
 }
 
-fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
     varint::push_bytes(out, bytes);
     out.extend_from_slice(&check_of(bytes));
 }
@@ -346,11 +348,6 @@ fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[HandedOut
         push_all(out, &[message.counter.0, generation, count_after]);
         out.push(message.deferred.into());
     }
-}
-
-fn push_changed(out: &mut Vec<u8>, record: Changed<'_>) {
-    varint::push(out, record.tail as u64);
-    push_record(out, record.head);
 }
 
 fn push_arrived(out: &mut Vec<u8>, is_over: bool, origins: &[Origin]) {
@@ -424,7 +421,7 @@ impl Event<'_> {
                 out.push((*deferred).into());
                 out.push(record.is_some().into());
                 if let Some(record) = record {
-                    push_changed(out, *record);
+                    record.encode(out);
                 }
             }
             Self::Remove { sub_queue, counters } => {
@@ -439,7 +436,7 @@ impl Event<'_> {
                 record,
             } => {
                 push_all(out, &[counter.0, enqueued_at.0, expires_at.0, (*delivery_count).into()]);
-                push_changed(out, *record);
+                record.encode(out);
             }
             Self::Keep {
                 sub_queue,
@@ -469,6 +466,7 @@ impl Event<'_> {
                 record,
             } => push_consumer(out, *sub_queue, name, record),
             Self::Intent { sink, intent } => intent.push(sink, out),
+            Self::Packed(packed) => packed.push(out),
             Self::FanOut {
                 enqueued_at,
                 bytes,
@@ -495,6 +493,7 @@ impl Event<'_> {
             Self::Attached { .. } => 14,
             Self::Consumer { .. } => 15,
             Self::Intent { .. } => 16,
+            Self::Packed(_) => 17,
         }
     }
 }

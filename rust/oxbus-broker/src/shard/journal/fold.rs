@@ -13,6 +13,7 @@ use oxbus_model::name::SubQueue;
 use super::consumer::ConsumerRecord;
 use super::decode::{Events, NotAnEvent};
 use super::event::{EntityId, Event, HandedOut};
+use super::packed::{Packed, packed};
 use super::ranges::Ranges;
 
 type Place = (EntityId, SubQueue);
@@ -34,14 +35,33 @@ struct Sum<'a> {
 
 /// One entry that has the effect of `entries`.
 pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, NotAnEvent> {
+    let entries = entries.iter().map(|entry| unpacked(entry));
+    let entries = entries.collect::<Result<Vec<Vec<u8>>, NotAnEvent>>()?;
     let mut sum = Sum::default();
-    for entry in entries {
+    for entry in &entries {
         for found in Events::of(entry) {
             let (entity, event) = found?;
             sum.add(entity, event);
         }
     }
-    Ok(sum.encode())
+    let pack = |packed: Packed<'_>| {
+        let mut out = Vec::new();
+        Event::Packed(packed).encode(EntityId(0), &mut out);
+        out
+    };
+    Ok(packed(sum.encode(), pack))
+}
+
+/// An entry without packed events.
+fn unpacked(entry: &[u8]) -> Result<Vec<u8>, NotAnEvent> {
+    let mut out = Vec::with_capacity(entry.len());
+    for found in Events::of(entry) {
+        match found? {
+            (_, Event::Packed(packed)) => out.extend(packed.unpack().ok_or(NotAnEvent)?),
+            (entity, event) => event.encode(entity, &mut out),
+        }
+    }
+    Ok(out)
 }
 
 impl<'a> Sum<'a> {

@@ -27,10 +27,12 @@ use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
 use super::changed::Changed;
+use super::decode::{Events, NotAnEvent};
 use super::consumer::ConsumerRecord;
 use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
 use super::intent::Intent;
 use super::numbered::Numbered;
+use super::packed::Packed;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -266,11 +268,11 @@ impl Queues {
                 record,
             } => {
                 check(*counter)?;
-                let record = match self.main.remove(*counter) {
-                    Some(before) => before.changed(*record, keep).map_err(|wrong| (*counter, wrong))?,
-                    None if record.tail == 0 => keep(record.head),
+                let record = match (self.main.remove(*counter), record) {
+                    (Some(before), record) => before.changed(*record, keep).map_err(|wrong| (*counter, wrong))?,
+                    (None, Changed::Whole(record)) => keep(record),
                     // It happened before: the message is a dead letter already, or gone.
-                    None => {
+                    (None, Changed::Edited { .. }) => {
                         self.next = self.next.max(counter.next());
                         return Ok(());
                     }
@@ -356,8 +358,25 @@ impl Image {
             self.sinks.insert((*sink).to_owned(), intent.clone());
             return Ok(());
         }
+        if let Event::Packed(packed) = event {
+            return self.unpack(*packed);
+        }
         let queues = self.entities.entry(entity).or_default();
         queues.apply(event, keep).map_err(|wrong| misfit(entity, wrong))
+    }
+
+    /// Lets packed events happen. Their messages are kept in memory: they stand nowhere by themselves.
+    fn unpack(&mut self, packed: Packed<'_>) -> Result<(), Misfit> {
+        let wrong = |_| misfit(EntityId(0), (Counter(0), "packed events are damaged"));
+        let events = packed.unpack().ok_or(NotAnEvent).map_err(wrong)?;
+        for found in Events::of(&events) {
+            let (entity, event) = found.map_err(wrong)?;
+            if matches!(event, Event::Packed(_)) {
+                return Err(wrong(NotAnEvent));
+            }
+            self.apply(entity, &event)?;
+        }
+        Ok(())
     }
 
     fn fan_out(
@@ -465,10 +484,10 @@ impl Kept {
 
     /// The record that follows from the one it has.
     fn changed(&self, changed: Changed<'_>, keep: Keeper<'_>) -> Result<Stored, &'static str> {
-        if changed.tail == 0 {
-            return Ok(keep(changed.head));
+        if let Changed::Whole(record) = changed {
+            return Ok(keep(record));
         }
-        match changed.record(&self.record) {
+        match changed.apply(&self.record) {
             Ok(Some(record)) => Ok(record.into()),
             Ok(None) => Err("a change refers to more bytes than the message has"),
             Err(_) => Err("the message that a change refers to cannot be read back"),

@@ -12,6 +12,7 @@ mod fold;
 mod image;
 mod intent;
 mod numbered;
+mod packed;
 mod ranges;
 #[cfg(test)]
 mod tests;
@@ -25,5 +26,6 @@ pub use fold::fold;
 pub use image::{Image, Kept, Misfit, Queues};
 pub use intent::{Intent, Target};
 pub use numbered::Numbered;
+pub use packed::Packed;
 pub use ranges::Ranges;
 pub use writer::{Grown, Journal, Order, Pending};

@@ -14,6 +14,16 @@ const ENTITY: EntityId = EntityId(7);
 /// Bytes at the end of each message that never change.
 const BODY: usize = 4;
 
+/// A record with other first bytes.
+fn edited(front: &[u8]) -> Changed<'_> {
+    Changed::Edited {
+        front: front.try_into().expect("three bytes"),
+        keep: 0,
+        middle: &[],
+        tail: BODY,
+    }
+}
+
 fn round_trip(event: &Event<'_>) {
     let mut bytes = Vec::new();
     event.encode(ENTITY, &mut bytes);
@@ -122,11 +132,11 @@ proptest! {
             Event::HandOut { sub_queue, messages: vec![handed_out.clone(), handed_out] },
             Event::Return {
                 sub_queue, counter, generation, delivery_count, deferred: flag,
-                record: flag.then_some(Changed { head: &bytes, tail: small[2] as usize }),
+                record: flag.then_some(Changed::Whole(&bytes)),
             },
             Event::DeadLetter {
                 counter, enqueued_at, expires_at, delivery_count,
-                record: Changed { head: &bytes, tail: small[1] as usize },
+                record: Changed::Edited { front: [1, 2, 3], keep: small[0] as usize, middle: &bytes, tail: small[1] as usize },
             },
             Event::Keep {
                 sub_queue, counter, enqueued_at, expires_at, delivery_count, generation, record_generation, rest,
@@ -361,10 +371,7 @@ impl Model {
                     enqueued_at: Timestamp(5),
                     expires_at: Timestamp::NEVER,
                     delivery_count,
-                    record: Changed {
-                        head: &bytes,
-                        tail: BODY,
-                    },
+                    record: edited(&bytes),
                 });
             }
             Step::Reopen => {}
@@ -395,7 +402,7 @@ impl Model {
             generation,
             delivery_count,
             deferred,
-            record: new.as_deref().map(|head| Changed { head, tail: BODY }),
+            record: new.as_deref().map(edited),
         });
     }
 
@@ -661,7 +668,12 @@ fn a_change_of_more_bytes_than_there_are_is_told() {
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,
         delivery_count: 1,
-        record: Changed { head: b"x", tail: 5 },
+        record: Changed::Edited {
+            front: [0; 3],
+            keep: 1,
+            middle: b"x",
+            tail: 1,
+        },
     };
     assert!(image.apply(ENTITY, &dead).is_err());
 }

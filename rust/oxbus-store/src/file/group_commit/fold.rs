@@ -30,6 +30,10 @@ impl GroupCommit {
         summarize: &mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>,
     ) -> io::Result<bool> {
         self.write_pending(writer, Level::Synced);
+        match self.ensure_reserve(writer) {
+            Err(error) if error.kind() != io::ErrorKind::StorageFull => return Err(error),
+            _ => {}
+        }
         if guard(&self.buffer).failure.is_some() || writer.reserve.is_empty() {
             return Ok(false);
         }
@@ -56,8 +60,9 @@ impl GroupCommit {
         frame::push_entry(&mut frame, &summarize(&entries));
         let room = writer.reserve[0].bytes();
         if HEADER_BYTES as u64 + frame.len() as u64 > room / 4 * 3 {
-            guard(&self.buffer).may_fold = false;
-            return Ok(false);
+            // The last file is used as it is; then only more room helps.
+            let had_gain = std::mem::replace(&mut guard(&self.buffer).may_fold, false);
+            return Ok(had_gain);
         }
         let resumes = first.resumes.unwrap_or(Resumes {
             segment: kept.last().map_or(0, |before| before.header.segment),

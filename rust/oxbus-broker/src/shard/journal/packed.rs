@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Events in less room: what a fold leaves of dead letters says much the same of each.
+
+use oxbus_model::varint::{self, Reader};
+
+/// More bytes of events in one are nobody's writing: memory is not set aside for somebody's word.
+const LEN_MAX: u64 = 64 << 20;
+const LZ4: u8 = 0;
+
+/// Events as an LZ4 block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packed<'a> {
+    len: usize,
+    block: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    pub(super) fn push(self, out: &mut Vec<u8>) {
+        varint::push(out, self.len as u64);
+        out.push(LZ4);
+        varint::push_bytes(out, self.block);
+    }
+
+    pub(super) fn take(from: &mut Reader<'a>) -> Option<Self> {
+        let len = from.varint().filter(|len| *len <= LEN_MAX)?;
+        if from.take(1)? != [LZ4] {
+            return None;
+        }
+        let block = from.bytes()?;
+        // No block says more than that.
+        (len <= block.len() as u64 * 256).then_some(Self {
+            len: len as usize,
+            block,
+        })
+    }
+
+    /// The events; `None` when no writer wrote that.
+    pub fn unpack(self) -> Option<Vec<u8>> {
+        let events = lz4_flex::block::decompress(self.block, self.len).ok()?;
+        (events.len() == self.len).then_some(events)
+    }
+}
+
+/// Packs events, if that takes less room, and shows the result to `show`.
+pub(super) fn packed(events: Vec<u8>, show: impl FnOnce(Packed<'_>) -> Vec<u8>) -> Vec<u8> {
+    if events.len() as u64 > LEN_MAX {
+        return events;
+    }
+    let block = lz4_flex::block::compress(&events);
+    let packed = show(Packed {
+        len: events.len(),
+        block: &block,
+    });
+    if packed.len() < events.len() { packed } else { events }
+}
