@@ -336,7 +336,9 @@ impl Disk for FaultDisk {
 
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
         let state = self.state();
-        Ok(state.capacity_bytes.map_or(u64::MAX, |max| max.saturating_sub(state.bytes())))
+        Ok(state
+            .capacity_bytes
+            .map_or(u64::MAX, |max| max.saturating_sub(state.bytes())))
     }
 }
 

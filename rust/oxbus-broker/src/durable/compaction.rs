@@ -56,22 +56,16 @@ impl Compaction {
         if self.retry.is_some_and(|retry| !is_over(retry)) {
             return;
         }
-        let is_full = log.is_full();
-        let saved = if is_full {
+        let saved = if log.is_full() {
             self.make_room(shard, journal, log, kept)
         } else if self.is_due(shard, journal, kept) {
             Some(kept.save(shard))
         } else {
             None
         };
-        match saved {
-            None => {}
-            Some(true) => *self = Self::new(),
-            Some(false) => self.retry = Some(Alarm::after(Some(RETRY_AFTER))),
-        }
-        if is_full && saved == Some(true) {
-            // Sends work again at once, not at the next look.
-            let _ = log.prepare();
+        if let Some(saved) = saved {
+            *self = Self::new();
+            self.retry = (!saved).then(|| Alarm::after(Some(RETRY_AFTER)));
         }
     }
 
@@ -100,24 +94,21 @@ impl Compaction {
             return None;
         }
         let bytes = kept.snapshot_bytes(shard);
-        let free = log.free_bytes().unwrap_or(0);
         if log.replaceable_bytes() < bytes + GAIN_BYTES_MIN {
             self.counted_at = unsaved;
             return None;
         }
-        if bytes > free {
-            if bytes > log.lends_bytes() {
-                // Others may make room: looked at again soon.
-                return None;
-            }
-            log.lend_reserve().ok()?;
+        if bytes <= log.lends_bytes() {
+            return Some(log.with_lent_reserve(|| kept.save(shard)));
         }
-        self.counted_at = unsaved;
-        let saved = kept.save(shard);
-        if !saved {
+        // Others may make room: looked at again soon.
+        let fits = bytes <= log.free_bytes().unwrap_or(0);
+        fits.then(|| {
+            let saved = kept.save(shard);
+            // Sends work again at once, not at the next look.
             let _ = log.prepare();
-        }
-        Some(saved)
+            saved
+        })
     }
 }
 

@@ -92,7 +92,14 @@ impl Upkeep {
         };
         upkeep.spawn("oxbus-upkeep", true, &find, Watch::new(), Watch::look, look_at_all)?;
         // Its looks are its clock: nobody makes it look sooner.
-        upkeep.spawn("oxbus-watch", false, &find, Silence::default(), Silence::look, |_, _| {})?;
+        upkeep.spawn(
+            "oxbus-watch",
+            false,
+            &find,
+            Silence::default(),
+            Silence::look,
+            |_, _| {},
+        )?;
         Ok(upkeep)
     }
 

@@ -247,7 +247,9 @@ impl Inner {
     /// A partition without messages has nothing to drain.
     fn give_up_reserves(&self, stores: &Stores) {
         for shard in &*self.shards {
-            let Some(store) = stores.shard(shard.id().0) else { continue };
+            let Some(store) = stores.shard(shard.id().0) else {
+                continue;
+            };
             if self.cells_of(shard).iter().all(|cell| cell.cell().is_empty()) {
                 // What stays of it is used, or removed, by the next owner.
                 let _ = store.log().give_up_reserve();

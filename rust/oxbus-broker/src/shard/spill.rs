@@ -28,9 +28,7 @@ pub(super) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
     for (_, event) in Events::of(entry).flatten() {
         match event {
             Event::Append { messages, .. } => places.extend(messages.iter().map(|message| at(message.bytes))),
-            Event::Schedule { bytes, .. }
-            | Event::Activate { bytes, .. }
-            | Event::FanOut { bytes, .. } => {
+            Event::Schedule { bytes, .. } | Event::Activate { bytes, .. } | Event::FanOut { bytes, .. } => {
                 places.push(at(bytes));
             }
             Event::DeadLetter {

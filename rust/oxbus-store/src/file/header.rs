@@ -212,7 +212,10 @@ impl Header {
 
 /// Reads what a page says of a segment that drains. Pages without it have zeros there.
 fn read_drain(page: &[u8]) -> Result<(bool, Option<Resumes>), HeaderError> {
-    let Some(part) = page.get(DRAINS_AT..DRAIN_END).filter(|part| part.iter().any(|byte| *byte != 0)) else {
+    let Some(part) = page
+        .get(DRAINS_AT..DRAIN_END)
+        .filter(|part| part.iter().any(|byte| *byte != 0))
+    else {
         return Ok((false, None));
     };
     let (fields, check) = part.split_at(DRAIN_CRC_AT - DRAINS_AT);

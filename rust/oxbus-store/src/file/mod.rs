@@ -314,11 +314,19 @@ impl FileLog {
         self.commits.options.segment_bytes_min / 2
     }
 
-    /// Gives up a file of the drain reserve, so that a small snapshot has room that makes more room. [`FileLog::prepare`]
-    /// makes the file again.
-    pub fn lend_reserve(&self) -> io::Result<()> {
-        self.commits
-            .with_writer(|writer| self.commits.give_up_reserve_file(writer))
+    /// Runs `work`, which writes a small snapshot, while one file of the drain reserve gives it room. Then the file is made
+    /// again.
+    pub fn with_lent_reserve<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.commits.lent.store(true, Ordering::Release);
+        // One that cannot be removed lends nothing: then `work` finds no room.
+        let _ = self
+            .commits
+            .with_writer(|writer| self.commits.give_up_reserve_file(writer));
+        let done = work();
+        self.commits.lent.store(false, Ordering::Release);
+        // Without room for it the disk is full, which is known.
+        let _ = self.prepare();
+        done
     }
 
     /// Removes the drain reserve of a log that holds no message; the next entry that adds makes it again.

@@ -185,7 +185,9 @@ pub(super) fn replay(
 ) -> Result<Recovered, OpenError> {
     let mut replayed = Replayed::default();
     let mut ends = Vec::with_capacity(segments.len());
-    let (first, crc_before) = segments.first().map_or((from, 0), |segment| segment.header.continues(None));
+    let (first, crc_before) = segments
+        .first()
+        .map_or((from, 0), |segment| segment.header.continues(None));
     if first > from {
         return Err(OpenError::Damaged {
             path: segment::path_of(dir, segments[0].header.segment),

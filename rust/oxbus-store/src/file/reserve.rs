@@ -36,7 +36,7 @@ pub(super) fn found(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Vec<S
 impl GroupCommit {
     /// Makes the files of the reserve that are missing. A log that ended touches no file.
     pub(super) fn ensure_reserve(&self, writer: &mut Writer) -> io::Result<()> {
-        if guard(&self.buffer).failure.is_some() {
+        if guard(&self.buffer).failure.is_some() || self.lent.load(Ordering::Acquire) {
             return Ok(());
         }
         while let Some(name) = missing(writer) {
@@ -84,8 +84,7 @@ impl GroupCommit {
 
     /// Removes the file of a segment that nobody needs any more.
     pub(super) fn remove_segment(&self, segment: &Segment) -> io::Result<()> {
-        self.disk
-            .remove(&segment::path_of(&self.dir, segment.header.segment))?;
+        self.disk.remove(&segment::path_of(&self.dir, segment.header.segment))?;
         self.disk_bytes.fetch_sub(segment.bytes, Ordering::Relaxed);
         Ok(())
     }

@@ -21,7 +21,7 @@ impl GroupCommit {
     /// Fills the drain reserve and makes the spare file if there is none. A log that ended touches no file: another may go
     /// on in its place.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
-        if guard(&self.buffer).failure.is_some() {
+        if guard(&self.buffer).failure.is_some() || self.lent.load(Ordering::Acquire) {
             return Ok(());
         }
         self.ensure_reserve(writer)?;
@@ -81,18 +81,24 @@ impl GroupCommit {
         buffer.spare = Some(extent);
     }
 
-    /// Makes a new file. On a full disk a recycled one that is long enough will do, and others give their room up.
-    fn make_file(&self, writer: &mut Writer, wanted: u64, needed: u64) -> io::Result<Spare> {
-        let made = self.try_make_file(writer, wanted);
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && !writer.recycled.is_empty() => {
-                if let Some(spare) = Self::take_recycled(writer, needed) {
-                    return Ok(spare);
-                }
-                self.remove_recycled(writer, |_| true);
-                self.try_make_file(writer, wanted)
+    /// Makes a new file. On a full disk a recycled one that is long enough will do, or a shorter one.
+    fn make_file(&self, writer: &mut Writer, mut wanted: u64, needed: u64) -> io::Result<Spare> {
+        loop {
+            let made = self.try_make_file(writer, wanted);
+            match &made {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                _ => return made,
             }
-            made => made,
+            if let Some(spare) = Self::take_recycled(writer, needed) {
+                return Ok(spare);
+            }
+            let shortest = needed.max(self.options.segment_bytes_min);
+            if wanted == shortest && writer.recycled.is_empty() {
+                return made;
+            }
+            // The others give their room up.
+            self.remove_recycled(writer, |_| true);
+            wanted = (wanted / 2).max(shortest);
         }
     }
 
@@ -140,7 +146,11 @@ impl GroupCommit {
         {
             // Should the new name be lost with the power, the old one is below every segment that the snapshot needs.
             let oldest = writer.finished.remove(0);
-            if is_usual(oldest.bytes) && writer.recycled.len() < RECYCLED_MAX && !self.is_full() && oldest.extent.is_sole() {
+            if is_usual(oldest.bytes)
+                && writer.recycled.len() < RECYCLED_MAX
+                && !self.is_full()
+                && oldest.extent.is_sole()
+            {
                 let spare = Spare::recycle(&*self.disk, &self.dir, &oldest, None)?;
                 writer.recycled.push(spare);
             } else {

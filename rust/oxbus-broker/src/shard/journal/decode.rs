@@ -92,7 +92,11 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             generation: small(from)?,
             delivery_count: small(from)?,
             deferred: flag(from)?,
-            record: if flag(from)? { Some(Changed::decode(from, record)?) } else { None },
+            record: if flag(from)? {
+                Some(Changed::decode(from, record)?)
+            } else {
+                None
+            },
         },
         6 => Event::Remove {
             sub_queue: sub_queue(from)?,

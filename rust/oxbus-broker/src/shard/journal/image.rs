@@ -27,8 +27,8 @@ use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
 use super::changed::Changed;
-use super::decode::{Events, NotAnEvent};
 use super::consumer::ConsumerRecord;
+use super::decode::{Events, NotAnEvent};
 use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
 use super::intent::Intent;
 use super::numbered::Numbered;

@@ -79,12 +79,7 @@ impl GroupCommit {
     }
 
     /// What an entry of so many bytes needs first; the bytes that it takes, and the file that it begins if it begins one.
-    fn check_room(
-        &self,
-        buffer: &Buffer,
-        entry_bytes: usize,
-        room: Room,
-    ) -> Result<(u64, Option<Follows>), Refused> {
+    fn check_room(&self, buffer: &Buffer, entry_bytes: usize, room: Room) -> Result<(u64, Option<Follows>), Refused> {
         let adds = room == Room::Adds;
         if adds && self.is_full() {
             return Err(Refused::For(AppendError::Full));

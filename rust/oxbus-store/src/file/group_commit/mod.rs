@@ -139,6 +139,8 @@ pub(super) struct GroupCommit {
     synced: AtomicU64,
     /// The spare file could not be made: the disk is full.
     pub(super) full: AtomicBool,
+    /// A file of the drain reserve gives its room to a snapshot.
+    pub(super) lent: AtomicBool,
     pub(super) disk_bytes: AtomicU64,
 }
 
@@ -234,6 +236,7 @@ impl GroupCommit {
             written: AtomicU64::new(start.last.0),
             synced: AtomicU64::new(start.last.0),
             full: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
             disk_bytes: AtomicU64::new(disk_bytes),
         }
     }
@@ -334,7 +337,10 @@ impl GroupCommit {
         level: Level,
     ) -> io::Result<()> {
         let segment = writer.current.as_mut().expect("a promise begins the first segment");
-        assert!(writer.position + frame.len() as u64 <= segment.bytes, "the frame has its place");
+        assert!(
+            writer.position + frame.len() as u64 <= segment.bytes,
+            "the frame has its place"
+        );
         let synced = self.reached(Level::Synced);
         let crc = frame::seal(frame, entries, first, synced, writer.last_crc, segment.header.salt);
         segment.file.write_all_at(frame, writer.position)?;
