@@ -160,7 +160,7 @@ impl Cell {
         for (counter, kept) in queues.dead_letters.into_messages() {
             let generation = kept.generation;
             let phase = match kept.rest {
-                Rest::Deferred => Phase::Deferred,
+                Rest::Deferred | Rest::Fetched => Phase::Deferred,
                 Rest::Ready | Rest::Scheduled { .. } => Phase::Ready,
             };
             state
@@ -170,12 +170,13 @@ impl Cell {
         let mut exhausted = Vec::new();
         let restored = queues.main.into_messages().filter_map(|(counter, kept)| {
             let phase = match kept.rest {
-                Rest::Ready if kept.delivery_count >= max_delivery_count => {
+                // One that rests deferred stays, however often it was fetched: only a delivery that ends buries it.
+                Rest::Ready | Rest::Fetched if kept.delivery_count >= max_delivery_count => {
                     exhausted.push(kept.into_removed(counter));
                     return None;
                 }
                 Rest::Ready => Phase::Ready,
-                Rest::Deferred => Phase::Deferred,
+                Rest::Deferred | Rest::Fetched => Phase::Deferred,
                 Rest::Scheduled { due } => {
                     state.schedule.add(due, counter);
                     Phase::Scheduled

@@ -9,7 +9,9 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
 use super::consumer::ConsumerRecord;
-use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
+use super::event::{
+    APPEND, Appended, DEFERRED, EntityId, Event, FETCHED, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED,
+};
 use super::intent::Intent;
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
@@ -113,6 +115,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             rest: match byte(from)? {
                 READY => Rest::Ready,
                 DEFERRED => Rest::Deferred,
+                FETCHED => Rest::Fetched,
                 SCHEDULED => Rest::Scheduled { due: time(from)? },
                 _ => return None,
             },
