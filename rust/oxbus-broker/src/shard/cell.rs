@@ -340,6 +340,22 @@ impl Cell {
     #[inline]
     fn end_expired(&self, sub_queue: SubQueue, expired: Vec<oxbus_store::Removed>, bury_expired: bool) -> usize {
         if expired.is_empty() {
+    /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
+    /// while they wait. Returns how many were buried.
+    pub fn end_deferred(&self, sub_queue: SubQueue, counters: &[Counter], now: Timestamp, bury_expired: bool) -> usize {
+        let mut expired = Vec::new();
+        self.store(sub_queue).take_expired(counters, now, &mut expired);
+        if expired.is_empty() {
+            return 0;
+        }
+        let buried = self.end_expired(sub_queue, expired, bury_expired);
+        if let Some(noted) = self.noted_so_far() {
+            // Waited for: nobody looks by himself after a crash. A failure takes the shard out of service.
+            let _ = self.wait_written(&noted);
+        }
+        buried
+    }
+
             return 0;
         }
         if bury_expired {
