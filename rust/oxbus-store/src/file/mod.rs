@@ -57,6 +57,8 @@ pub struct FileLog {
     commits: Arc<GroupCommit>,
     /// The last entry that the newest snapshot covers.
     covered: AtomicU64,
+    /// Bytes of that snapshot.
+    snapshot_bytes: AtomicU64,
 }
 
 /// How to open a log.
@@ -128,7 +130,7 @@ impl FileLog {
             last: Lsn::NONE,
             first_segment: 1,
         };
-        snapshot::put(disk, dir, covers, chunks)
+        snapshot::put(disk, dir, covers, chunks).map(drop)
     }
 
     /// True for a file that a log has before its first entry.
@@ -162,7 +164,9 @@ impl FileLog {
         let id = options.id;
         disk.create_dir(dir)?;
         let (mut covered, mut epoch, mut first_segment) = (Lsn::NONE, 0, 1);
-        if let Some(header) = snapshot::show_newest(&*disk, dir, id, replay)? {
+        let mut snapshot_bytes = 0;
+        if let Some((header, bytes)) = snapshot::show_newest(&*disk, dir, id, replay)? {
+            snapshot_bytes = bytes;
             (covered, epoch, first_segment) = (header.lsn, header.epoch, header.segment);
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
@@ -201,6 +205,7 @@ impl FileLog {
             id,
             epoch,
             covered: AtomicU64::new(covered.0),
+            snapshot_bytes: AtomicU64::new(snapshot_bytes),
         };
         log.remove_leftovers(covered, first_segment)?;
         Ok(Opened {
@@ -234,7 +239,7 @@ impl FileLog {
             last,
             first_segment,
         };
-        snapshot::put(&*disk, &dir, covers, chunks)?;
+        let snapshot_bytes = snapshot::put(&*disk, &dir, covers, chunks)?;
         let start = Start {
             last,
             last_crc: 0,
@@ -249,6 +254,7 @@ impl FileLog {
             id,
             epoch,
             covered: AtomicU64::new(last.0),
+            snapshot_bytes: AtomicU64::new(snapshot_bytes),
         };
         log.remove_leftovers(last, first_segment)?;
         Ok(log)
@@ -404,7 +410,8 @@ impl ShardLog for FileLog {
             last: at,
             first_segment: self.commits.with_writer(|writer| writer.first_needed(at.next())),
         };
-        snapshot::put(&*self.disk, &self.dir, covers, chunks)?;
+        let bytes = snapshot::put(&*self.disk, &self.dir, covers, chunks)?;
+        self.snapshot_bytes.store(bytes, Ordering::Relaxed);
         self.covered.store(at.0, Ordering::Release);
         Ok(())
     }
@@ -415,7 +422,7 @@ impl ShardLog for FileLog {
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.commits.disk_bytes()
+        self.commits.disk_bytes() + self.snapshot_bytes.load(Ordering::Relaxed)
     }
 }
 

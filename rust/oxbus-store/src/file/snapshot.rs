@@ -54,8 +54,8 @@ pub(super) struct Covers {
     pub(super) first_segment: u64,
 }
 
-/// Writes a snapshot and removes older ones.
-pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_>) -> io::Result<()> {
+/// Writes a snapshot and removes older ones. Its bytes.
+pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_>) -> io::Result<u64> {
     let at = covers.last;
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
@@ -106,7 +106,8 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_
     move_all(&mut moving);
     disk.rename(&temporary, &path_of(dir, at))?;
     disk.sync_dir(dir)?;
-    remove_before(disk, dir, at)
+    remove_before(disk, dir, at)?;
+    Ok(position + CHUNK_HEADER_BYTES as u64)
 }
 
 /// Reads messages from the snapshot from now on. It is synced that far, and stays open whatever becomes of its name.
@@ -129,13 +130,13 @@ pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Res
     Ok(())
 }
 
-/// Shows the newest snapshot, part by part; its header. Who got parts and then an error forgets them.
+/// Shows the newest snapshot, part by part; its header and its bytes. Who got parts and then an error forgets them.
 pub(super) fn show_newest(
     disk: &dyn Disk,
     dir: &Path,
     id: ShardId,
     replay: &mut dyn Replay,
-) -> Result<Option<Header>, OpenError> {
+) -> Result<Option<(Header, u64)>, OpenError> {
     let Some(lsn) = all(disk, dir)?.pop() else {
         return Ok(None);
     };
@@ -159,8 +160,9 @@ pub(super) fn show_newest(
     let extent = Extent::new(Arc::clone(&file))?;
     let mut read = |buffer: &mut [u8], position| file.read_full_at(buffer, position);
     let mut show = |position, part: &[u8]| replay.snapshot(lsn, part, Some(&extent.at(position)));
-    match parts(&mut read, file.len()?, header.salt, &mut show)? {
-        Ok(()) => Ok(Some(header)),
+    let bytes = file.len()?;
+    match parts(&mut read, bytes, header.salt, &mut show)? {
+        Ok(()) => Ok(Some((header, bytes))),
         Err(damage) => Err(damaged(damage)),
     }
 }
