@@ -15,6 +15,7 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Identity, Moment, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
 
+use super::activation::Turn;
 use super::journal::{EntityId, Origin, Queues, Rest};
 use super::promise::Promise;
 use super::reserved::Consumers;
@@ -112,6 +113,8 @@ pub struct Cell {
     pub(super) main: CellStore,
     dead_letters: DeadLetters,
     pub(super) next_due: AtomicU64,
+    /// Who activates what is due.
+    pub(super) activation: Turn,
     /// How far the journal knows that numbers may go.
     pub(super) promise: Promise,
     /// The identities of what came in, when copies are to be dropped.
@@ -209,6 +212,7 @@ impl Cell {
                 no,
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
+            activation: Turn::default(),
             promise: Promise::default(),
             history: extras.history,
             sessions: extras.sessions,
@@ -336,10 +340,6 @@ impl Cell {
         self.end_expired(sub_queue, expired, bury_expired)
     }
 
-    /// Drops messages whose time is over, or buries them. Returns how many were buried.
-    #[inline]
-    fn end_expired(&self, sub_queue: SubQueue, expired: Vec<oxbus_store::Removed>, bury_expired: bool) -> usize {
-        if expired.is_empty() {
     /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
     /// while they wait. Returns how many were buried.
     pub fn end_deferred(&self, sub_queue: SubQueue, counters: &[Counter], now: Timestamp, bury_expired: bool) -> usize {
@@ -356,6 +356,10 @@ impl Cell {
         buried
     }
 
+    /// Drops messages whose time is over, or buries them. Returns how many were buried.
+    #[inline]
+    fn end_expired(&self, sub_queue: SubQueue, expired: Vec<oxbus_store::Removed>, bury_expired: bool) -> usize {
+        if expired.is_empty() {
             return 0;
         }
         if bury_expired {
@@ -410,28 +414,6 @@ impl Cell {
         let mut found = Vec::new();
         self.main.peek(counter, 1, &mut found);
         found.pop().filter(|message| message.counter == counter)
-    }
-
-    /// True when messages wait for their time.
-    #[inline]
-    pub fn has_schedule(&self) -> bool {
-        self.next_due.load(Ordering::Acquire) != Timestamp::NEVER.0
-    }
-
-    /// Messages that wait for their time.
-    pub fn count_scheduled(&self) -> usize {
-        let count = |state: &mut CellState| state.schedule.count();
-        if self.has_schedule() {
-            self.shard.with(self.no, count)
-        } else {
-            0
-        }
-    }
-
-    /// True when a scheduled message is due.
-    #[inline]
-    pub fn has_due(&self, now: Timestamp) -> bool {
-        self.next_due.load(Ordering::SeqCst) <= now.0
     }
 }
 
