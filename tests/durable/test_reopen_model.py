@@ -178,7 +178,6 @@ class DurableQueueMachine(RuleBasedStateMachine):
             record.place = "gone"
         elif verb == "defer":
             record.place = "deferred"
-            self.release(record, charged=False)
         else:
             record.place, record.reason = "dead", None
 

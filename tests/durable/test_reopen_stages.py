@@ -196,3 +196,24 @@ def test_deferred_message_does_not_expire_meanwhile(queue: Bus, clock: ManualClo
     clock.advance(3600)
     queue.open()
     assert [message.state for message in queue.peek()] == [ServiceBusMessageState.DEFERRED]
+
+
+@pytest.mark.parametrize("buried", [True, False], ids=["dead-letter", "drop"])
+def test_deferred_message_that_was_found_expired_stays_gone(
+    bus: Bus, clock: ManualClock, way: str, partitioned: bool, buried: bool
+) -> None:
+    """A fetch that misses it drops it or dead-letters it for good (B-253, B-255, R-17, R-20)."""
+    bus.admin.create_queue("q", enable_partitioning=partitioned, dead_lettering_on_message_expiration=buried)
+    bus.send("x", time_to_live=timedelta(minutes=1))
+    message = bus.take_one()
+    bus.receiver().defer_message(message)
+    bus.stop(way)
+    clock.advance(3600)
+    bus.open()
+    for _ in range(2):
+        with pytest.raises(MessageNotFoundError):
+            bus.receiver().receive_deferred_messages(message.sequence_number)
+        assert bus.peek() == []
+        assert [dead.dead_letter_reason for dead in bus.peek("q", "deadletter")] == ["TTLExpiredException"] * buried
+        assert bus.runtime().total_message_count == int(buried)
+        bus.reopen(way)

@@ -190,3 +190,28 @@ def test_disk_that_turns_out_to_hang(stalling_bus: Bus, in_background: Callable[
     assert max(found.values()) == 1
     bus.reopen("close")
     assert Counter(bodies(bus.peek())) == found
+
+
+def test_sender_leaves_what_is_due_behind(
+    stalling_bus: Bus, clock: ManualClock, in_background: Callable[..., Any]
+) -> None:
+    """What is due is activated on a disk that hangs: a send behind it can leave, or go elsewhere (B-235, R-24)."""
+    bus = stalling_bus
+    with bus.sender() as sender:
+        due = ServiceBusMessage("due", partition_key=KEYS[BAD])
+        sender.schedule_messages(due, clock.now() + timedelta(minutes=1))
+        clock.advance(61)
+        inject_fault(bus.namespace, BAD, "stall")
+        looking = in_background(bus.runtime)
+        left = ServiceBusMessage("left", partition_key=KEYS[BAD])
+        for _ in range(2):
+            with pytest.raises((OperationTimeoutError, PartitionUnavailableError)):
+                sender.send_messages(left, timeout=SOON)
+        for number in range(MESSAGES):
+            bus.send(f"{number}")
+        mend(bus)
+        looking.result()
+        bus.send("after", partition_key=KEYS[BAD])
+    numbers = {str(message): message.sequence_number for message in bus.peek() if message.partition_id == BAD}
+    assert sorted(numbers, key=lambda text: numbers[text]) == ["before", "due", "after"]
+    assert Counter(bodies(bus.peek())) == Counter(["before", "due", "after", *map(str, range(MESSAGES))])

@@ -352,7 +352,10 @@ class QueueMachine(RuleBasedStateMachine):
                 self.receivers[0].receive_deferred_messages(number)
             return multiple()
         if record.expires_at is not None and record.expires_at <= self.model.now:
-            return multiple()  # B-255 and B-278 against reliability (g) 3: left open
+            with pytest.raises(MessageNotFoundError):
+                self.receivers[0].receive_deferred_messages(number)
+            self.model.remove_overdue(number)  # B-255: found missing
+            return multiple()
         (message,) = self.receivers[0].receive_deferred_messages(number)
         record.count += 1
         assert message.delivery_count == record.count

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oxbus._found import CATALOG
 from oxbus.cli import _values
 from oxbus.cli._outcomes import DONE
 from oxbus.cli._output import print_json
@@ -32,7 +33,7 @@ def add_init(parser: ArgumentParser) -> None:
 
 def _init(options: Options) -> int:
     place = directory(options.directory)
-    was_there = (place / "catalog").exists()
+    was_there = (place / CATALOG).exists()
     with open_directory(place, partitions=options.partitions, config=options.config, **rules(options)) as bus:
         partitions = bus.namespace.partitions
         entities = bus.namespace.statistics()

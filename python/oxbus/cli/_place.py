@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from oxbus._client import ServiceBusClient
+from oxbus._found import CATALOG, has_messages
 from oxbus._oxbus import Namespace
 from oxbus._read_progress import ReadProgress, show_reading
 from oxbus.cli._outcomes import CommandError, UsageError
@@ -92,8 +93,8 @@ def open_place(options: Options, **how: Any) -> Bus:
         CommandError: There is none.
     """
     place = directory(options.data)
-    # The catalog is written last when a namespace is made (docs/format.md).
-    if not (place / "catalog").exists():
+    # One that has lost its catalog is opened, and the error says what to do.
+    if not (place / CATALOG).exists() and not has_messages(place):
         raise CommandError(f"there is no namespace in `{place}`: name another directory, or make one with `oxbus init`")
     return open_directory(place, **how, **rules(options))
 

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import oxbus
+from oxbus._found import CATALOG, has_messages
 from oxbus._oxbus import _shards_of
 from oxbus.exceptions import NamespaceInUseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_CATALOG = "catalog"
-"""The file that every namespace has (docs/format.md)."""
 
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -54,10 +52,14 @@ def check_namespace(path: str) -> None:
     """Refuse a directory that is no namespace.
 
     Raises:
-        FileNotFoundError: It is none; tasks make none.
+        FileNotFoundError: It is none, or has lost its catalog; tasks make none.
     """
-    if not Path(path, _CATALOG).exists():
-        raise FileNotFoundError(f"the directory is no namespace; create it with oxbus.Namespace first: `{path}`")
+    if Path(path, CATALOG).exists():
+        return
+    if has_messages(Path(path)):
+        advice = f"restore it from a copy, or copy the messages out by `oxbus salvage {path}`"
+        raise FileNotFoundError(f"the catalog of the namespace is missing; {advice}: `{path}`")
+    raise FileNotFoundError(f"the directory is no namespace; create it with oxbus.Namespace first: `{path}`")
 
 
 def shards_of(path: str, entity_path: str) -> tuple[int, ...]:

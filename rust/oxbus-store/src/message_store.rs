@@ -308,6 +308,10 @@ pub trait MessageStore: Send + Sync {
         out: &mut Vec<Claimed>,
     ) -> Result<(), Counter>;
 
+    /// Takes those of the given messages out that are deferred, that nobody holds and whose time is over at `now`: into
+    /// `expired`.
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>);
+
     /// Ends the locks that are over: back to ready (or deferred), one delivery charged, except that a deferred
     /// message was charged at its fetch. Those whose deliveries are used up leave into `exhausted`.
     /// Returns how many became ready.

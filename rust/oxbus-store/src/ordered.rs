@@ -321,6 +321,21 @@ impl OrderedStore {
         }
     }
 
+    /// See [`MessageStore::take_expired`](crate::MessageStore::take_expired).
+    pub fn take_expired(&mut self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+        expired.extend(
+            counters
+                .iter()
+                .filter_map(|counter| self.take_one_expired(*counter, now)),
+        );
+    }
+
+    /// Takes one message out that is deferred, that nobody holds and whose time is over.
+    pub(crate) fn take_one_expired(&mut self, counter: Counter, now: Timestamp) -> Option<Removed> {
+        let entry = self.entries.get(&counter.0)?;
+        (entry.phase == Phase::Deferred && entry.expires_at <= now).then(|| self.leave(counter.0))
+    }
+
     /// See [`MessageStore::expire`](crate::MessageStore::expire).
     pub fn expire(&mut self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
         let mut ready = 0;

@@ -69,6 +69,10 @@ enum Step {
         stray: bool,
         hold: How,
     },
+    TakeExpired {
+        from: usize,
+        n: usize,
+    },
     Expire {
         max: u32,
     },
@@ -343,6 +347,7 @@ impl World {
                 }
             }
             Step::LockDeferred { from, n, stray, hold } => self.lock_deferred(from, n, stray, hold),
+            Step::TakeExpired { from, n } => self.take_expired(from, n),
             Step::Expire { max } => self.expire(max),
             Step::Advance { ms } => self.advance(ms),
             Step::LongSleep { hours } => {
@@ -501,6 +506,19 @@ impl World {
         }
     }
 
+    /// Asks for some messages of all phases, and for numbers that no message has.
+    fn take_expired(&mut self, from: usize, n: usize) {
+        let counters: Vec<u64> = (from..from + n).map(|counter| counter as u64).collect();
+        let expected = self.model.take_expired(&counters, self.now);
+        let expected: Vec<_> = expected.iter().map(plain_model).collect();
+        let counters: Vec<_> = counters.into_iter().map(Counter).collect();
+        for store in &self.stores {
+            let mut expired = Vec::new();
+            store.take_expired(&counters, self.now, &mut expired);
+            assert_eq!(expired.iter().map(plain).collect::<Vec<_>>(), expected);
+        }
+    }
+
     fn expire(&mut self, max: u32) {
         let (ready, gone) = self.model.expire(self.ticks, max);
         for store in &self.stores {
@@ -617,6 +635,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any_at.clone(), 0..300_000_u64).prop_map(|(at, ms)| Step::Rekey { at, ms }),
         4 => (any_at, 0..12_usize, prop::bool::weighted(0.2), how())
             .prop_map(|(from, n, stray, hold)| Step::LockDeferred { from, n, stray, hold }),
+        2 => (0..800_usize, 0..60_usize).prop_map(|(from, n)| Step::TakeExpired { from, n }),
         3 => (1..6_u32).prop_map(|max| Step::Expire { max }),
         4 => (0..90_000_u64).prop_map(|ms| Step::Advance { ms }),
         1 => Just(Step::Advance { ms: 5 * HOUR_MS }),

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetching deferred messages by number (B-276 … B-287).
+//! Fetching deferred messages by number (B-276 … B-287). One whose time is over stays until somebody asks for it, and is
+//! dropped or dead-lettered then (B-255).
 
 use oxbus_model::caps::DEFERRED_TAKE_MAX;
+use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
+use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber, Timestamp};
 use oxbus_store::Hold;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::shard::Cell;
+use crate::shard::{Cell, Ended};
 
 impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
@@ -65,16 +67,27 @@ impl Receiver {
         self.queue.tick(moment);
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
         if self.session.is_some() {
-            for &number in numbers {
-                if !self.has_in_session(cell, number.counter())? {
-                    return Err(not_found(number));
+            let mut own = Vec::with_capacity(counters.len());
+            let mut other = None;
+            for &counter in &counters {
+                if self.has_in_session(cell, counter)? {
+                    own.push(counter);
+                } else {
+                    other = other.or(Some(counter));
                 }
+            }
+            if let Some(other) = other {
+                self.end_found_expired(index, cell, &own, moment.now);
+                return Err(not_found(SequenceNumber::new(first.partition(), other)));
             }
         }
         let mut claims = Vec::with_capacity(counters.len());
         cell.store(self.sub_queue)
             .lock_deferred(&counters, hold, moment.now, moment.ticks, &mut claims)
-            .map_err(|counter| not_found(SequenceNumber::new(first.partition(), counter)))?;
+            .map_err(|counter| {
+                self.end_found_expired(index, cell, &counters, moment.now);
+                not_found(SequenceNumber::new(first.partition(), counter))
+            })?;
         let deliver = |claimed: oxbus_store::Claimed| {
             let locked_until = Self::locked_until(claimed.deadline, moment.now, moment.ticks);
             Delivery {
@@ -100,6 +113,13 @@ impl Receiver {
             }
         }
         Ok(deliveries)
+    }
+
+    /// Drops or dead-letters those of the messages asked for whose time is over: nobody else ever looks.
+    #[cold]
+    fn end_found_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp) {
+        let buried = cell.end_deferred(self.sub_queue, counters, now, self.queue.buries_expired());
+        self.queue.announce(index, Ended::of(SubQueue::DeadLetter, buried));
     }
 
     /// True when the session has a message of that number.

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! `salvage` copies what is intact out of a damaged one.
-//! `open` puts it together; `upkeep` writes snapshots and heals shards while it is open, and `watch` sees whether disks answer.
+//! `found` says what a directory is, and `open` puts it together; `upkeep` writes snapshots and heals shards while it is open, and `watch` sees whether disks answer.
 
 mod compaction;
 mod contents;
+mod found;
 mod open;
 mod salvage;
 mod store;

@@ -17,13 +17,14 @@ use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::extent::Place;
 use oxbus_store::file::{
-    Catalog, FileLog, FileLogOptions, Flusher, HeaderError, OpenError, OwnError, Owner, Replay, Replayed, ShardId,
+    Catalog, FileLog, FileLogOptions, Flusher, OpenError, OwnError, Owner, Replay, Replayed, ShardId,
 };
 use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
 use oxbus_store::{Record, Stored};
 
 use super::contents::FencedEntry;
+use super::found::find;
 use super::{Contents, Recovery, ShardStore, Stores};
 use crate::clock::{SystemClock, random_bytes};
 use crate::memory::Memory;
@@ -178,56 +179,6 @@ fn owned_mask(owned: Option<u64>, partitions: u16) -> Result<u64> {
 /// The directory of a shard.
 pub(crate) fn shard_dir(dir: &Path, partition: u16) -> PathBuf {
     dir.join(format!("shard-{partition:02}"))
-}
-
-/// The catalog in a directory; `None` when the directory is missing or empty.
-fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
-    let names = match disk.list(dir) {
-        Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(not_a_namespace(dir, "it is a file"));
-        }
-        Err(error) => return Err(storage(dir, "read", &error)),
-    };
-    match Catalog::read(disk, dir) {
-        Ok(Some(catalog)) => Ok(Some(catalog)),
-        Ok(None) if names.iter().all(|name| is_cut_short(disk, dir, name)) => Ok(None),
-        Ok(None) => Err(not_a_namespace(dir, "it has other files and no catalog")),
-        Err(OpenError::Io(error)) => Err(storage(&Catalog::path(dir), "read", &error)),
-        Err(OpenError::Header { path, error }) => Err(match error {
-            HeaderError::Newer { version } => {
-                let detail = format!(
-                    "the namespace was written by a newer version of oxbus; open it with that one: format={version} `{}`",
-                    path.display()
-                );
-                Error::new(ErrorKind::InvalidOperation, detail)
-            }
-            HeaderError::Foreign => not_a_namespace(dir, "its catalog is a file of something else"),
-            HeaderError::Damaged | HeaderError::Misplaced => {
-                let detail = format!("the catalog is damaged; restore it from a copy: `{}`", path.display());
-                Error::new(ErrorKind::Corrupt, detail)
-            }
-        }),
-        Err(error @ OpenError::Damaged { .. }) => Err(Error::new(ErrorKind::Corrupt, error.to_string())),
-    }
-}
-
-/// True for what creating a namespace makes before its catalog: files of a shard without messages.
-fn is_cut_short(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
-    if !name.starts_with("shard-") {
-        return name == "owner" || name == "catalog.tmp";
-    }
-    let first = |name: &String| FileLog::is_first_file(name) || name == "owner";
-    disk.list(&dir.join(name)).is_ok_and(|names| names.iter().all(first))
-}
-
-fn not_a_namespace(dir: &Path, why: &str) -> Error {
-    let detail = format!(
-        "the path is not a namespace: {why}; give an empty directory or one that does not exist: `{}`",
-        dir.display()
-    );
-    Error::new(ErrorKind::InvalidOperation, detail)
 }
 
 pub(crate) fn storage(path: &Path, what: &str, error: &io::Error) -> Error {

@@ -13,6 +13,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, Salvaged, ShardId, salvage as salvage_log};
 
+use super::found::partition_of;
 use super::open::{Replaying, own, shard_dir, storage};
 use super::{Contents, EntityEntry, EntityRole};
 use crate::bulk_load::WaitingLoads;
@@ -125,9 +126,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
 /// Partitions of the namespace, by its directories.
 fn partitions_of(from: &Path) -> Result<u16> {
     let names = ReadOnlyDisk.list(from).map_err(|error| storage(from, "read", &error))?;
-    let numbers = names
-        .iter()
-        .filter_map(|name| name.strip_prefix("shard-")?.parse().ok());
+    let numbers = names.iter().filter_map(|name| partition_of(name));
     let by_directory = numbers.max().map_or(0, |last: u16| last + 1);
     let catalog = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
     let contents = catalog.and_then(|catalog| Contents::decode(&catalog.content).ok());

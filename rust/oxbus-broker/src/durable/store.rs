@@ -146,7 +146,7 @@ impl Stores {
         held.1.identity_key(held.0.store)
     }
 
-    /// Bytes of all journals on disk.
+    /// Bytes of all journals and snapshots on disk.
     pub fn disk_bytes(&self) -> u64 {
         let open = self.shards.iter().flatten();
         open.map(|shard| shard.log().disk_bytes()).sum()

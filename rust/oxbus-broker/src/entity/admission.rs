@@ -27,9 +27,11 @@ impl Queue {
         self.check_alive()?;
         let shard = self.shard(index);
         shard.health().check_send(shard.id())?;
-        // There was room when it was decided.
-        let _ = self.make_room(index, bytes);
-        Ok(())
+        match self.make_room(index, bytes) {
+            Err(error) if error.kind() == ErrorKind::Timeout => Err(error),
+            // There was room when it was decided.
+            _ => Ok(()),
+        }
     }
 
     /// Refuses messages of so many bytes that could not come in now. Those in memory count towards its limit already.
@@ -56,6 +58,8 @@ impl Queue {
             let moment = clock.moment();
             let now = moment.now.max(clock.now());
             self.tick(Moment { now, ..moment });
+            // Also when somebody else activates it.
+            cell.wait_activated()?;
         }
         if let Some(max) = self.size_bytes_max() {
             let bytes = bytes as u64;

@@ -28,6 +28,7 @@ pub(crate) struct Departure<'a> {
 }
 
 /// Who is told of what came.
+#[derive(Default)]
 pub(crate) struct Notices<'a> {
     /// An entity, the index of its cell, its new messages and those of its dead-letter queue.
     targets: Vec<(&'a Queue, usize, usize, usize)>,
@@ -174,7 +175,28 @@ impl<'a> Departure<'a> {
     }
 }
 
-impl Notices<'_> {
+impl<'a> Notices<'a> {
+    /// Adds what came later, of which others are told, or the same.
+    pub(crate) fn join(&mut self, later: Self) {
+        for (position, target) in later.targets.into_iter().enumerate() {
+            let (entity, index, active, failed) = target;
+            let is_it = |it: &(&'a Queue, usize, usize, usize)| std::ptr::eq(it.0, entity) && it.1 == index;
+            // Mostly it stands at the same place.
+            let at = match self.targets.get(position) {
+                Some(it) if is_it(it) => Some(position),
+                _ => self.targets.iter().position(is_it),
+            };
+            match at {
+                Some(at) => {
+                    self.targets[at].2 += active;
+                    self.targets[at].3 += failed;
+                }
+                None => self.targets.push(target),
+            }
+        }
+        self.waiting.extend(later.waiting);
+    }
+
     /// Tells who waits: the messages are there.
     pub(crate) fn announce(self) {
         for (entity, index, active, failed) in self.targets {

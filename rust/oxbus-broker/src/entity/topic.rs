@@ -9,7 +9,8 @@ use oxbus_model::{Counter, Result, Timestamp};
 use oxbus_store::{MessageStore, NewMessage};
 
 use super::Queue;
-use super::departure::Departure;
+use super::departure::{Departure, Notices};
+use super::role::Subscribers;
 use crate::filter::{Copied, Selected, Subject};
 use crate::record::encode;
 use crate::shard::{Admission, Arrival, Cell, Refusal};
@@ -141,41 +142,40 @@ impl Queue {
         if !cell.has_due(now) {
             return;
         }
-        let due = cell.take_due(now);
-        for (position, &(due_at, counter)) in due.iter().enumerate() {
-            if self.activate(index, cell, due_at, counter).is_err() {
-                // The shard is out of service or full: they come due again afterwards.
-                cell.due_again(&due[position..]);
-                return;
-            }
-        }
-    }
-
-    fn activate(
-        &self,
-        index: usize,
-        cell: &Cell,
-        due_at: Timestamp,
-        counter: Counter,
-    ) -> std::result::Result<(), Refusal> {
-        let Some((record, lives)) = cell.scheduled(counter)? else {
-            return Ok(());
-        };
-        let expires_at = lives.map_or(Timestamp::NEVER, |ms| due_at.plus_ms(ms));
-        let number = cell.take_numbers(1);
         let subscribers = self.subscribers();
-        let mut departure = Departure::new(due_at);
-        departure.out.due = Some(counter);
-        let (shown, durability) = (Self::sequence_number(index, number), Durability::Os);
-        let sent = match departure.add_to_all(&subscribers, index, &record, expires_at, shown) {
-            Ok(()) => {
-                let (out, notices) = departure.finish();
-                cell.fan_out(out, due_at, durability, None).map(|()| notices)
+        let mut notices = Notices::default();
+        cell.each_due(now, |due_at, counter| {
+            if let Some(one) = activate(&subscribers, (index, cell), due_at, counter)? {
+                notices.join(one);
             }
-            Err(error) => Err(error.into()),
-        };
-        cell.give_up_numbers(number, 1);
-        sent?.announce();
-        Ok(())
+            Ok(())
+        });
+        notices.announce();
     }
+}
+
+/// Activates one message of a topic; `None` when it was cancelled.
+fn activate<'a>(
+    subscribers: &'a Subscribers,
+    (index, cell): (usize, &Cell),
+    due_at: Timestamp,
+    counter: Counter,
+) -> std::result::Result<Option<Notices<'a>>, Refusal> {
+    let Some((record, lives)) = cell.scheduled(counter)? else {
+        return Ok(None);
+    };
+    let expires_at = lives.map_or(Timestamp::NEVER, |ms| due_at.plus_ms(ms));
+    let number = cell.take_numbers(1);
+    let mut departure = Departure::new(due_at);
+    departure.out.due = Some(counter);
+    let (shown, durability) = (Queue::sequence_number(index, number), Durability::Os);
+    let sent = match departure.add_to_all(subscribers, index, &record, expires_at, shown) {
+        Ok(()) => {
+            let (out, notices) = departure.finish();
+            cell.fan_out(out, due_at, durability, None).map(|()| notices)
+        }
+        Err(error) => Err(error.into()),
+    };
+    cell.give_up_numbers(number, 1);
+    sent.map(Some)
 }

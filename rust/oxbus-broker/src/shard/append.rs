@@ -11,7 +11,7 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, Timestamp};
 use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Failure, Lsn, Room};
-use oxbus_store::{MessageStore, NewMessage, NumberedStore, Phase};
+use oxbus_store::{MessageStore, NewMessage, NumberedStore};
 
 use super::health::InFlight;
 use super::journal::{Event, Journal, Pending, push_append};
@@ -65,8 +65,8 @@ impl From<Refusal> for Error {
 }
 
 /// Reserved numbers on their way.
-struct Reserved {
-    first: Counter,
+pub(super) struct Reserved {
+    pub(super) first: Counter,
     count: usize,
     pending: Pending,
     /// The entry, when its messages are to stay on disk.
@@ -75,16 +75,16 @@ struct Reserved {
 
 impl Reserved {
     /// Where its messages stand, when they are to stay there.
-    fn places(&self) -> Option<Vec<Place>> {
+    pub(super) fn places(&self) -> Option<Vec<Place>> {
         Some(places(self.entry.as_ref()?, self.pending.place.as_ref()?))
     }
 }
 
 /// Bytes of an event, at most, beside those of its message: for a buffer that need not grow.
-const MESSAGE_BYTES: usize = 64;
+pub(super) const MESSAGE_BYTES: usize = 64;
 
 /// The bytes of a message that comes in.
-fn bytes_of(message: &NewMessage) -> &[u8] {
+pub(super) fn bytes_of(message: &NewMessage) -> &[u8] {
     message.record.in_memory().expect("what comes in is in memory")
 }
 
@@ -206,7 +206,7 @@ impl Cell {
     }
 
     /// Reserves numbers and appends what `push` says about them, in about so many `bytes`, in one step.
-    fn reserve(
+    pub(super) fn reserve(
         &self,
         journal: &Journal,
         count: usize,
@@ -237,7 +237,7 @@ impl Cell {
     }
 
     /// Waits for the journal; gives the numbers up when it fails.
-    fn commit(&self, reserved: &Reserved, durability: Durability) -> Result<(), Refusal> {
+    pub(super) fn commit(&self, reserved: &Reserved, durability: Durability) -> Result<(), Refusal> {
         let durability = if reserved.entry.is_some() {
             Durability::Fsync
         } else {
@@ -279,66 +279,5 @@ impl Cell {
             late: is_late.then(|| pending.late()),
             ..self.refusal(error)
         }
-    }
-
-    /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
-    /// the time to live counts from there (B-235, B-243), however late somebody looks. Returns how many are active.
-    pub(super) fn activate_due(&self, now: Timestamp) -> usize {
-        let due = self.take_due(now);
-        let mut activated = 0;
-        for (position, &(due_at, counter)) in due.iter().enumerate() {
-            match self.activate(due_at, counter) {
-                Ok(true) => activated += 1,
-                Ok(false) => {}
-                Err(_) => {
-                    // The shard is out of service or full: they come due again afterwards.
-                    self.due_again(&due[position..]);
-                    break;
-                }
-            }
-        }
-        activated
-    }
-
-    /// Activates one message; false when it was cancelled.
-    fn activate(&self, due: Timestamp, counter: Counter) -> Result<bool, Refusal> {
-        let Some(scheduled) = self.peek_one(counter).filter(|it| it.phase == Phase::Scheduled) else {
-            return Ok(false);
-        };
-        let expires_at = if scheduled.expires_at == Timestamp::NEVER {
-            Timestamp::NEVER
-        } else {
-            due.plus_ms(scheduled.expires_at.0.saturating_sub(scheduled.enqueued_at.0))
-        };
-        let mut message = NewMessage {
-            record: self.load(&scheduled.record)?.into(),
-            expires_at,
-        };
-        let Some(journal) = self.shard.journal() else {
-            if self.main.take_scheduled(counter).is_none() {
-                return Ok(false);
-            }
-            self.main.append_one(message, due);
-            return Ok(true);
-        };
-        let bytes = message.record.len() + MESSAGE_BYTES;
-        let reserved = self.reserve(journal, 1, bytes, |becomes, entry| {
-            Event::Activate {
-                counter,
-                becomes,
-                enqueued_at: due,
-                expires_at,
-                bytes: bytes_of(&message),
-            }
-            .encode(self.entity, entry);
-        })?;
-        self.commit(&reserved, Durability::Os)?;
-        if let Some(places) = reserved.places() {
-            leave_on_disk(std::iter::once(&mut message), places);
-        }
-        // Out of its old place first: a snapshot that sees the new number settled does not see the old one.
-        self.main.take_scheduled(counter);
-        self.main.publish(reserved.first, &mut vec![message], due);
-        Ok(true)
     }
 }

@@ -15,6 +15,7 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Identity, Moment, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
 
+use super::activation::Turn;
 use super::journal::{EntityId, Origin, Queues, Rest};
 use super::promise::Promise;
 use super::reserved::Consumers;
@@ -112,6 +113,8 @@ pub struct Cell {
     pub(super) main: CellStore,
     dead_letters: DeadLetters,
     pub(super) next_due: AtomicU64,
+    /// Who activates what is due.
+    pub(super) activation: Turn,
     /// How far the journal knows that numbers may go.
     pub(super) promise: Promise,
     /// The identities of what came in, when copies are to be dropped.
@@ -160,7 +163,7 @@ impl Cell {
         for (counter, kept) in queues.dead_letters.into_messages() {
             let generation = kept.generation;
             let phase = match kept.rest {
-                Rest::Deferred => Phase::Deferred,
+                Rest::Deferred | Rest::Fetched => Phase::Deferred,
                 Rest::Ready | Rest::Scheduled { .. } => Phase::Ready,
             };
             state
@@ -170,12 +173,13 @@ impl Cell {
         let mut exhausted = Vec::new();
         let restored = queues.main.into_messages().filter_map(|(counter, kept)| {
             let phase = match kept.rest {
-                Rest::Ready if kept.delivery_count >= max_delivery_count => {
+                // One that rests deferred stays, however often it was fetched: only a delivery that ends buries it.
+                Rest::Ready | Rest::Fetched if kept.delivery_count >= max_delivery_count => {
                     exhausted.push(kept.into_removed(counter));
                     return None;
                 }
                 Rest::Ready => Phase::Ready,
-                Rest::Deferred => Phase::Deferred,
+                Rest::Deferred | Rest::Fetched => Phase::Deferred,
                 Rest::Scheduled { due } => {
                     state.schedule.add(due, counter);
                     Phase::Scheduled
@@ -208,6 +212,7 @@ impl Cell {
                 no,
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
+            activation: Turn::default(),
             promise: Promise::default(),
             history: extras.history,
             sessions: extras.sessions,
@@ -351,6 +356,22 @@ impl Cell {
         self.end_expired(sub_queue, expired, bury_expired)
     }
 
+    /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
+    /// while they wait. Returns how many were buried.
+    pub fn end_deferred(&self, sub_queue: SubQueue, counters: &[Counter], now: Timestamp, bury_expired: bool) -> usize {
+        let mut expired = Vec::new();
+        self.store(sub_queue).take_expired(counters, now, &mut expired);
+        if expired.is_empty() {
+            return 0;
+        }
+        let buried = self.end_expired(sub_queue, expired, bury_expired);
+        if let Some(noted) = self.noted_so_far() {
+            // Waited for: nobody looks by himself after a crash. A failure takes the shard out of service.
+            let _ = self.wait_written(&noted);
+        }
+        buried
+    }
+
     /// Drops messages whose time is over, or buries them. Returns how many were buried.
     #[inline]
     fn end_expired(&self, sub_queue: SubQueue, expired: Vec<oxbus_store::Removed>, bury_expired: bool) -> usize {
@@ -409,28 +430,6 @@ impl Cell {
         let mut found = Vec::new();
         self.main.peek(counter, 1, &mut found);
         found.pop().filter(|message| message.counter == counter)
-    }
-
-    /// True when messages wait for their time.
-    #[inline]
-    pub fn has_schedule(&self) -> bool {
-        self.next_due.load(Ordering::Acquire) != Timestamp::NEVER.0
-    }
-
-    /// Messages that wait for their time.
-    pub fn count_scheduled(&self) -> usize {
-        let count = |state: &mut CellState| state.schedule.count();
-        if self.has_schedule() {
-            self.shard.with(self.no, count)
-        } else {
-            0
-        }
-    }
-
-    /// True when a scheduled message is due.
-    #[inline]
-    pub fn has_due(&self, now: Timestamp) -> bool {
-        self.next_due.load(Ordering::SeqCst) <= now.0
     }
 }
 

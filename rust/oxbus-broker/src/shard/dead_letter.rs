@@ -107,6 +107,8 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.lock_deferred(counters, hold, Timestamp(0), ticks, out))
     }
 
+    fn take_expired(&self, _: &[Counter], _: Timestamp, _: &mut Vec<Removed>) {}
+
     fn expire(&self, ticks: Ticks, _: u32, exhausted: &mut Vec<Removed>) -> usize {
         self.with(|store| store.expire(ticks, u32::MAX, exhausted))
     }

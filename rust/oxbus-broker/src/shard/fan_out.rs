@@ -11,7 +11,7 @@
 use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Error, Timestamp};
+use oxbus_model::{Counter, Timestamp};
 use oxbus_store::extent::Place;
 use oxbus_store::shard_log::Room;
 use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, Removed, Stored};
@@ -303,39 +303,6 @@ impl Cell {
                 cell.next_due.fetch_min(due.0, Ordering::SeqCst);
             });
         }
-    }
-
-    /// The scheduled messages that are due, out of the schedule: when each was, and which. What cannot be activated goes
-    /// back with [`Cell::due_again`].
-    pub fn take_due(&self, now: Timestamp) -> Vec<(Timestamp, Counter)> {
-        self.shard.with(self.no, |state| {
-            let due = std::iter::from_fn(|| state.schedule.pop_due(now)).collect();
-            self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
-            due
-        })
-    }
-
-    /// They come due again: the shard is out of service or full.
-    pub fn due_again(&self, due: &[(Timestamp, Counter)]) {
-        self.shard.with(self.no, |state| {
-            for &(due_at, counter) in due {
-                state.schedule.add(due_at, counter);
-            }
-            self.next_due.store(state.schedule.next_due().0, Ordering::SeqCst);
-        });
-    }
-
-    /// The record of a scheduled message, and for how long it lives once it is active; `None` when it was cancelled.
-    pub fn scheduled(&self, counter: Counter) -> Result<Option<(Record, Option<u64>)>, Error> {
-        let Some(found) = self
-            .peek_one(counter)
-            .filter(|it| it.phase == oxbus_store::Phase::Scheduled)
-        else {
-            return Ok(None);
-        };
-        let lives =
-            (found.expires_at != Timestamp::NEVER).then(|| found.expires_at.0.saturating_sub(found.enqueued_at.0));
-        Ok(Some((self.load(&found.record)?, lives)))
     }
 }
 

@@ -13,6 +13,7 @@
 //! - an event is journaled after its effect is in the stores, except that messages come in the other way round: number,
 //!   event, commit, then the store. So a snapshot that waits for reserved numbers knows every event before it.
 
+mod activation;
 mod append;
 mod arrived;
 mod attempts;

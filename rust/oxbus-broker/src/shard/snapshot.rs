@@ -280,7 +280,8 @@ fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mu
     let record = message.record.load()?;
     let rest = match message.phase {
         Phase::Ready | Phase::Cached | Phase::Locked => Rest::Ready,
-        Phase::Deferred | Phase::DeferredLocked => Rest::Deferred,
+        Phase::Deferred => Rest::Deferred,
+        Phase::DeferredLocked => Rest::Fetched,
         Phase::Scheduled => Rest::Scheduled {
             due: super::cell::due_of(message),
         },

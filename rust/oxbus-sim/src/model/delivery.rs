@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use oxbus_model::name::SubQueue;
 
-use super::arrival::EXHAUSTED;
+use super::arrival::{EXHAUSTED, EXPIRED};
 use super::entity::Entity;
 use super::message::{Hold, NEVER, Place};
 use super::{ErrorKind, Refusals, World};
@@ -245,6 +245,28 @@ impl World {
             refusals.push(ErrorKind::MessageNotFound);
         }
         refusals
+    }
+
+    /// Notes that a fetch found not all of its messages: those of them that have expired leave now (B-255).
+    pub fn missed(&mut self, (entity, sub_queue): StreamAt, numbers: &[u64], session: Option<&str>) {
+        if sub_queue == SubQueue::DeadLetter {
+            return;
+        }
+        let now = self.now;
+        for number in numbers {
+            let it = &mut self.entities[entity];
+            let is_over = it.main.messages.get(number).is_some_and(|message| {
+                let is_of_session = session.is_none_or(|session| message.content.session.as_deref() == Some(session));
+                let is_free = message.place == Place::Deferred && message.hold.is_none();
+                is_free && message.expires_at <= now && is_of_session
+            });
+            if is_over && it.settings.dead_lettering_on_message_expiration {
+                self.bury(entity, *number, EXPIRED);
+            } else if is_over {
+                it.main.messages.remove(number);
+            }
+        }
+        self.forward_all();
     }
 
     /// Notes deferred messages that were fetched: each a delivery (B-281).

@@ -67,8 +67,9 @@ impl World {
     pub fn reopened(&mut self, is_clean: bool) {
         for entity in self.living() {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+                // A lock ends with its process as if it lapsed.
                 for number in self.held(entity, sub_queue, |_| true) {
-                    self.lose_hold(entity, sub_queue, number);
+                    self.give_back((entity, sub_queue), number, true);
                 }
             }
             let partitions = i64::from(self.partitions);
@@ -80,17 +81,6 @@ impl World {
             }
         }
         self.forward_all();
-    }
-
-    /// A lock ends with its process, and that delivery counts; one that was fetched by number was counted (B-281).
-    fn lose_hold(&mut self, entity: usize, sub_queue: SubQueue, number: u64) {
-        let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
-        let message = messages.get_mut(&number).expect("just found");
-        if message.place == Place::Deferred {
-            message.hold = None;
-        } else {
-            self.give_back((entity, sub_queue), number, true);
-        }
     }
 
     /// True for entities that messages can be received from.

@@ -201,6 +201,10 @@ impl Bus {
         }
         let result = receiver.receive_deferred(&sequence_numbers(&numbers));
         let Some(deliveries) = judged("fetch", &refusals, result) else {
+            if refusals.iter().all(|kind| *kind == ErrorKind::MessageNotFound) {
+                let session = session.as_ref().map(|(session, _)| session.as_str());
+                self.world.missed(at, &numbers, session);
+            }
             return;
         };
         let got: Vec<Delivered> = deliveries.iter().map(delivered).collect();

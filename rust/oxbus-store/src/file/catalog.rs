@@ -116,7 +116,11 @@ impl Catalog {
         };
         let version = u16::from_le_bytes([header[8], header[9]]);
         if version > VERSION {
-            return Err(HeaderError::Newer { version });
+            return Err(if was_ours(header, content, version) {
+                HeaderError::Damaged
+            } else {
+                HeaderError::Newer { version }
+            });
         }
         let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
         if version == 0 || u32_at(40) as usize != content.len() || crc_of(header, content) != u32_at(CRC_AT) {
@@ -132,6 +136,14 @@ impl Catalog {
             content: content.to_vec(),
         })
     }
+}
+
+/// True when one bit of the version is wrong, and nothing else: no newer version has the checksum that ours would have.
+fn was_ours(header: &[u8], content: &[u8], version: u16) -> bool {
+    let mut as_ours = header.to_vec();
+    as_ours[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    let crc = u32::from_le_bytes(header[CRC_AT..HEADER_BYTES].try_into().expect("four bytes"));
+    (version ^ VERSION).is_power_of_two() && crc_of(&as_ours, content) == crc
 }
 
 fn crc_of(header: &[u8], content: &[u8]) -> u32 {
@@ -216,7 +228,12 @@ mod tests {
         for bit in 0..whole.len() * 8 {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(Catalog::decode(&damaged).is_err(), "bit {bit}");
+            let expected = if bit < MAGIC.len() * 8 {
+                HeaderError::Foreign
+            } else {
+                HeaderError::Damaged
+            };
+            assert_eq!(Catalog::decode(&damaged), Err(expected), "bit {bit}");
         }
         for len in 0..whole.len() {
             assert!(Catalog::decode(&whole[..len]).is_err(), "{len} bytes");

@@ -486,7 +486,7 @@ impl ShardLog for FileLog {
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.commits.disk_bytes()
+        self.commits.disk_bytes() + self.snapshot_bytes.load(Ordering::Relaxed)
     }
 }
 

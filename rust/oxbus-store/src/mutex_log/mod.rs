@@ -262,6 +262,19 @@ impl MessageStore for MutexLog {
         Ok(())
     }
 
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+        let mut state = lock(&self.0);
+        for counter in counters {
+            let is_over = state.place(*counter).is_some_and(|(number, offset)| {
+                let entry = state.block(number).and_then(|block| block.entry(offset));
+                entry.is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at <= now)
+            });
+            if is_over {
+                expired.push(state.leave(*counter));
+            }
+        }
+    }
+
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
         let mut state = lock(&self.0);
         if state.earliest > ticks {

@@ -4,6 +4,8 @@
 //! First every slot goes from deferred to busy, which nobody else can do to it meanwhile. When one refuses, the others
 //! go back as they were: no charge, no new generation, nothing to undo. When all are ours, they are locked or taken.
 //!
+//! One that is found expired leaves by a step of its own: one compare-and-swap, as every exit.
+//!
 //! Source: B-278 (all or nothing), B-281 (the fetch is charged), B-255 (an expired message is not found).
 
 use oxbus_model::{Counter, Ticks, Timestamp};
@@ -11,7 +13,7 @@ use oxbus_model::{Counter, Ticks, Timestamp};
 use super::epoch;
 use super::segment::Segment;
 use super::slot::{self, BUSY, DEAD, DEFERRED, DEFERRED_LOCKED, MOVED, Slot, State};
-use super::{Claimed, Hold, LockKey, SlotLog};
+use super::{Claimed, Hold, LockKey, Removed, SlotLog};
 use crate::Stored;
 use crate::ordered::OrderedStore;
 use crate::sync::MutexGuard;
@@ -107,6 +109,25 @@ impl SlotLog {
             self.count_gone(segment, 1, &guard);
         }
         Ok(())
+    }
+
+    pub(super) fn take_expired_deferred(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+        let guard = epoch::pin();
+        for &counter in counters {
+            if let Some((segment, slot, _)) = self.find(counter, &guard) {
+                let state = slot.state();
+                let is_over = state.phase() == DEFERRED && slot.expires_at() <= now;
+                if is_over && slot.advance(state, state.into_phase(DEAD)) {
+                    expired.push(self.leave(segment, slot, counter, state, &guard));
+                    continue;
+                }
+                // Looked at again: it may have moved meanwhile.
+                if slot.state().phase() != MOVED {
+                    continue;
+                }
+            }
+            expired.extend(self.stragglers.take_expired(counter, now));
+        }
     }
 }
 

@@ -218,6 +218,10 @@ impl MessageStore for SlotLog {
         self.fetch_deferred(counters, hold, now, ticks, out)
     }
 
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+        self.take_expired_deferred(counters, now, expired);
+    }
+
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
         self.expire_locks(ticks, max_delivery_count, exhausted)
     }

@@ -10,7 +10,7 @@
 //!   and looks, finds it unless it left;
 //! - `len` is raised before the first slot is seen as moved: who sees no segment and `len` 0 knows that the message is gone.
 
-use oxbus_model::{Counter, Ticks};
+use oxbus_model::{Counter, Ticks, Timestamp};
 
 use super::segment::Segment;
 use super::slot::{DEFERRED, MOVED, SCHEDULED};
@@ -109,6 +109,10 @@ impl Stragglers {
 
     pub(super) fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
         self.change(|map| map.take_scheduled(counter)).flatten()
+    }
+
+    pub(super) fn take_expired(&self, counter: Counter, now: Timestamp) -> Option<Removed> {
+        self.change(|map| map.take_one_expired(counter, now)).flatten()
     }
 
     pub(super) fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {

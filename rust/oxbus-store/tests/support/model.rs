@@ -269,6 +269,16 @@ impl Model {
         Ok(locked)
     }
 
+    pub(crate) fn take_expired(&mut self, counters: &[u64], now: Timestamp) -> Vec<Message> {
+        let take = |counter: &u64| {
+            let at = self.position(*counter)?;
+            let message = &self.messages[at];
+            let is_over = message.phase == Phase::Deferred && message.expires_at <= now;
+            is_over.then(|| self.messages.remove(at))
+        };
+        counters.iter().filter_map(take).collect()
+    }
+
     pub(crate) fn expire(&mut self, ticks: Ticks, max: u32) -> (usize, Vec<Message>) {
         let (mut ready, mut exhausted) = (0, Vec::new());
         let mut at = 0;

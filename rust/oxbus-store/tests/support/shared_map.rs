@@ -113,6 +113,9 @@ impl MessageStore for SharedMap {
     ) -> Result<(), Counter> {
         self.lock().0.lock_deferred(counters, hold, now, ticks, out)
     }
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+        self.lock().0.take_expired(counters, now, expired);
+    }
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
         self.lock().0.expire(ticks, max_delivery_count, exhausted)
     }

@@ -10,7 +10,9 @@ use oxbus_store::extent::CHECK_BYTES;
 
 use super::changed::Changed;
 use super::consumer::ConsumerRecord;
-use super::event::{APPEND, Appended, DEFERRED, EntityId, Event, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED};
+use super::event::{
+    APPEND, Appended, DEFERRED, EntityId, Event, FETCHED, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED,
+};
 use super::intent::Intent;
 use super::packed::Packed;
 use super::ranges::Ranges;
@@ -120,6 +122,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             rest: match byte(from)? {
                 READY => Rest::Ready,
                 DEFERRED => Rest::Deferred,
+                FETCHED => Rest::Fetched,
                 SCHEDULED => Rest::Scheduled { due: time(from)? },
                 _ => return None,
             },

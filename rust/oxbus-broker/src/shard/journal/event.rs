@@ -77,6 +77,8 @@ pub enum Rest {
     Ready,
     /// It waits to be fetched by number.
     Deferred,
+    /// The same, and it was out when this was written: a delivery that ends with the process.
+    Fetched,
     /// It waits for its time.
     Scheduled {
         /// That time.
@@ -291,6 +293,7 @@ pub(super) const APPEND: u8 = 1;
 pub(super) const READY: u8 = 0;
 pub(super) const DEFERRED: u8 = 1;
 pub(super) const SCHEDULED: u8 = 2;
+pub(super) const FETCHED: u8 = 3;
 
 fn push_all(out: &mut Vec<u8>, values: &[u64]) {
     for value in values {
@@ -307,6 +310,7 @@ fn push_rest(out: &mut Vec<u8>, rest: Rest) {
     match rest {
         Rest::Ready => out.push(READY),
         Rest::Deferred => out.push(DEFERRED),
+        Rest::Fetched => out.push(FETCHED),
         Rest::Scheduled { due } => {
             out.push(SCHEDULED);
             varint::push(out, due.0);

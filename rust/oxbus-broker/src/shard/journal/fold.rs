@@ -23,8 +23,8 @@ type Place = (EntityId, SubQueue);
 struct Sum<'a> {
     /// Messages that are gone.
     gone: BTreeMap<Place, Vec<Counter>>,
-    /// The newest hold of a message, or what it left.
-    held: BTreeMap<Place, BTreeMap<Counter, HandedOut>>,
+    /// The newest hold of each message, and whether it is over.
+    held: BTreeMap<Place, BTreeMap<Counter, (HandedOut, bool)>>,
     /// What consumers have.
     consumers: BTreeMap<(Place, &'a str), Arc<ConsumerRecord>>,
     /// The states of sessions, by the position of the last event about one.
@@ -76,7 +76,7 @@ impl<'a> Sum<'a> {
             }
             Event::HandOut { sub_queue, messages } => {
                 for message in messages {
-                    self.hold((entity, sub_queue), message);
+                    self.hold((entity, sub_queue), message, false);
                 }
             }
             Event::Return {
@@ -93,7 +93,7 @@ impl<'a> Sum<'a> {
                     count_after: delivery_count,
                     deferred,
                 };
-                self.hold((entity, sub_queue), left);
+                self.hold((entity, sub_queue), left, true);
                 if record.is_some() {
                     self.others.push((entity, event));
                 }
@@ -113,12 +113,12 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Notes a hold, or what it left, unless a newer one is known.
-    fn hold(&mut self, place: Place, message: HandedOut) {
+    /// Notes a hold, or its end, unless a newer one is known.
+    fn hold(&mut self, place: Place, message: HandedOut, is_over: bool) {
         let held = self.held.entry(place).or_default();
-        let known = held.get(&message.counter).map_or(0, |known| known.generation);
+        let known = held.get(&message.counter).map_or(0, |(known, _)| known.generation);
         if message.generation >= known {
-            held.insert(message.counter, message);
+            held.insert(message.counter, (message, is_over));
         }
     }
 
@@ -153,7 +153,19 @@ impl<'a> Sum<'a> {
         }
         for ((entity, sub_queue), mut held) in self.held {
             held.retain(|counter, _| !is_gone(entity, sub_queue, counter));
-            let messages: Vec<HandedOut> = held.into_values().collect();
+            let (over, held): (Vec<_>, Vec<_>) = held.into_values().partition(|(_, is_over)| *is_over);
+            for (left, _) in over {
+                let event = Event::Return {
+                    sub_queue,
+                    counter: left.counter,
+                    generation: left.generation,
+                    delivery_count: left.count_after,
+                    deferred: left.deferred,
+                    record: None,
+                };
+                event.encode(entity, &mut out);
+            }
+            let messages: Vec<HandedOut> = held.into_iter().map(|(message, _)| message).collect();
             if !messages.is_empty() {
                 Event::HandOut { sub_queue, messages }.encode(entity, &mut out);
             }

@@ -11,7 +11,8 @@
 //! comes in again with the first of its events and goes with the last, which comes after the snapshot too.
 //!
 //! A message that is out under a lock when the journal ends comes back with the count its hand-out named: whoever had
-//! it is gone, and that delivery counts.
+//! it is gone, and that delivery counts. One that was fetched by number stays apart from those that rest: its
+//! deliveries may be used up now.
 //!
 //! Holds always
 //! - a number is in the queue or in the dead-letter queue, never in both;
@@ -182,7 +183,8 @@ impl Queues {
         for message in messages {
             // It may be gone already: its end may stand before its hand-out.
             if let Some(kept) = self.of(sub_queue).get_mut(message.counter) {
-                kept.hold(message.generation, message.count_after, message.deferred);
+                let rest = if message.deferred { Rest::Fetched } else { Rest::Ready };
+                kept.hold(message.generation, message.count_after, rest);
             }
         }
     }
@@ -248,7 +250,8 @@ impl Queues {
                 record,
             } => {
                 if let Some(kept) = self.of(*sub_queue).get_mut(*counter) {
-                    kept.hold(*generation, *delivery_count, *deferred);
+                    let rest = if *deferred { Rest::Deferred } else { Rest::Ready };
+                    kept.hold(*generation, *delivery_count, rest);
                     let record = record.map(|changed| kept.changed(changed, keep)).transpose();
                     kept.store(*generation, record.map_err(|wrong| (*counter, wrong))?);
                 }
@@ -474,11 +477,11 @@ fn misfit(entity: EntityId, (counter, detail): Wrong) -> Misfit {
 
 impl Kept {
     /// Notes a hold or its end, unless a newer one is known.
-    fn hold(&mut self, generation: u32, delivery_count: u32, deferred: bool) {
+    fn hold(&mut self, generation: u32, delivery_count: u32, rest: Rest) {
         if generation >= self.generation {
             self.generation = generation;
             self.delivery_count = delivery_count;
-            self.rest = if deferred { Rest::Deferred } else { Rest::Ready };
+            self.rest = rest;
         }
     }
 

@@ -101,6 +101,7 @@ fn rests() -> impl Strategy<Value = Rest> {
     prop_oneof![
         Just(Rest::Ready),
         Just(Rest::Deferred),
+        Just(Rest::Fetched),
         any::<u64>().prop_map(|due| Rest::Scheduled { due: Timestamp(due) }),
     ]
 }
@@ -411,13 +412,17 @@ impl Model {
         message.out = true;
         message.generation += 1;
         message.delivery_count += 1;
+        let deferred = message.rest == Rest::Deferred;
+        if deferred {
+            message.rest = Rest::Fetched;
+        }
         Event::HandOut {
             sub_queue: message.sub_queue(),
             messages: vec![HandedOut {
                 counter: Counter(message.number),
                 generation: message.generation,
                 count_after: message.delivery_count,
-                deferred: message.rest == Rest::Deferred,
+                deferred,
             }],
         }
     }

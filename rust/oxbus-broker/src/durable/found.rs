@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a directory is: a namespace, empty, damaged, or something else.
+//!
+//! A person may delete a directory that is said to be no namespace. So one with partitions is never called so: its catalog is
+//! damaged or missing, and its messages may be whole.
+
+use std::io;
+use std::path::Path;
+
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::disk::Disk;
+use oxbus_store::file::{Catalog, FileLog, HeaderError, OpenError};
+
+use super::open::storage;
+
+/// The partition whose directory has that name.
+pub(super) fn partition_of(name: &str) -> Option<u16> {
+    name.strip_prefix("shard-")?.parse().ok()
+}
+
+/// The catalog in a directory; `None` when the directory is missing or empty.
+pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(not_a_namespace(dir, "it is a file"));
+        }
+        Err(error) => return Err(storage(dir, "read", &error)),
+    };
+    match Catalog::read(disk, dir) {
+        Ok(Some(catalog)) => Ok(Some(catalog)),
+        Ok(None) if names.iter().all(|name| is_cut_short(disk, dir, name)) => Ok(None),
+        Ok(None) if has_shards(&names) => Err(without_catalog(dir, "is missing")),
+        Ok(None) => Err(not_a_namespace(dir, "it has other files and no catalog")),
+        Err(OpenError::Io(error)) => Err(storage(&Catalog::path(dir), "read", &error)),
+        Err(OpenError::Header { path, error }) => Err(match error {
+            HeaderError::Newer { version } => {
+                let detail = format!(
+                    "the namespace was written by a newer version of oxbus; open it with that one: format={version} `{}`",
+                    path.display()
+                );
+                Error::new(ErrorKind::InvalidOperation, detail)
+            }
+            HeaderError::Foreign if !has_shards(&names) => {
+                not_a_namespace(dir, "its catalog is a file of something else")
+            }
+            HeaderError::Foreign | HeaderError::Damaged | HeaderError::Misplaced => without_catalog(dir, "is damaged"),
+        }),
+        Err(error @ OpenError::Damaged { .. }) => Err(Error::new(ErrorKind::Corrupt, error.to_string())),
+    }
+}
+
+/// True for what creating a namespace makes before its catalog: files of a shard without messages.
+fn is_cut_short(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
+    if !name.starts_with("shard-") {
+        return name == "owner" || name == "catalog.tmp";
+    }
+    let first = |name: &String| FileLog::is_first_file(name) || name == "owner";
+    disk.list(&dir.join(name)).is_ok_and(|names| names.iter().all(first))
+}
+
+/// True when partitions are there, which only a namespace has.
+fn has_shards(names: &[String]) -> bool {
+    names.iter().any(|name| partition_of(name).is_some())
+}
+
+/// A namespace whose catalog cannot be read: its messages are there.
+fn without_catalog(dir: &Path, what: &str) -> Error {
+    let detail = format!(
+        "the catalog of the namespace {what}, and its messages may be whole; keep the directory, and restore the catalog from a \
+         copy, or copy the messages into a new namespace by `oxbus salvage {}`: `{}`",
+        dir.display(),
+        Catalog::path(dir).display()
+    );
+    Error::new(ErrorKind::Corrupt, detail)
+}
+
+fn not_a_namespace(dir: &Path, why: &str) -> Error {
+    let detail = format!(
+        "the path is not a namespace: {why}; give an empty directory or one that does not exist: `{}`",
+        dir.display()
+    );
+    Error::new(ErrorKind::InvalidOperation, detail)
+}

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A deferred message whose time is over: it stays until somebody asks for it, and leaves when it is found missing.
+
+It stayed for ever: a fetch by number said "not found", and the message went on in counts and peeks
+(B-255, R-17, R-20).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from oxbus import ServiceBusMessage, ServiceBusReceiveMode, ServiceBusSubQueue
+from oxbus.exceptions import MessageNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxbus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+    from oxbus.management import ServiceBusAdministrationClient
+    from oxbus.testing import ManualClock
+
+TEN_SECONDS = timedelta(seconds=10)
+DEAD = ServiceBusSubQueue.DEAD_LETTER
+
+fate = pytest.mark.parametrize("buried", [True, False], ids=["dead-letter", "drop"])
+
+
+def assert_reason(message: ServiceBusReceivedMessage) -> None:
+    """It says why it is a dead letter, in the service's words."""
+    assert message.dead_letter_reason == "TTLExpiredException"
+    assert message.dead_letter_error_description == "The message expired and was dead lettered."
+
+
+@fate
+@pytest.mark.parametrize("mode", ServiceBusReceiveMode, ids=lambda mode: mode.value)
+def test_it_leaves_when_it_is_found_missing(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    make_queue: Callable[..., str],
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    peek_all: Callable[..., list[ServiceBusReceivedMessage]],
+    mode: ServiceBusReceiveMode,
+    buried: bool,
+) -> None:
+    """Nobody purges it before; a fetch drops it, or dead-letters it as the queue says (B-253, B-255, B-278)."""
+    name = make_queue(dead_lettering_on_message_expiration=buried)
+    with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
+        sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
+        message = receive_one(receiver)
+        receiver.defer_message(message)
+        clock.advance(11)
+        assert receiver.receive_messages(max_wait_time=0) == []
+        assert [it.sequence_number for it in peek_all(client, name)] == [message.sequence_number]
+        assert admin.get_queue_runtime_properties(name).deferred_message_count == 1
+    with client.get_queue_receiver(name, receive_mode=mode) as fetcher:
+        for _ in range(2):
+            with pytest.raises(MessageNotFoundError):
+                fetcher.receive_deferred_messages(message.sequence_number)
+    assert peek_all(client, name) == []
+    counts = admin.get_queue_runtime_properties(name)
+    assert (counts.active_message_count, counts.deferred_message_count) == (0, 0)
+    assert (counts.total_message_count, counts.dead_letter_message_count) == (int(buried), int(buried))
+    if buried:
+        with client.get_queue_receiver(name, sub_queue=DEAD) as dead_letters:
+            dead = receive_one(dead_letters)
+            assert dead.sequence_number == message.sequence_number
+            assert_reason(dead)
+    else:
+        assert counts.size_in_bytes == 0
+
+
+def test_all_of_a_list_leave_and_the_others_stay(
+    client: ServiceBusClient,
+    make_queue: Callable[..., str],
+    clock: ManualClock,
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+    peek_all: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """A list that has expired ones brings nothing; those leave, and the rest can be fetched (B-255, B-278)."""
+    name = make_queue()
+    lives = [None, 10, 1000, 10, 10]
+    with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
+        for number, life in enumerate(lives):
+            time_to_live = None if life is None else timedelta(seconds=life)
+            sender.send_messages(ServiceBusMessage(str(number), partition_key="k", time_to_live=time_to_live))
+        messages = drain(receiver)
+        receiver.defer_messages(messages)
+        numbers = [message.sequence_number for message in messages]
+        clock.advance(11)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages(numbers[:4])
+        assert [str(message) for message in peek_all(client, name)] == ["0", "2", "4"]
+        assert [str(message) for message in receiver.receive_deferred_messages([numbers[0], numbers[2]])] == ["0", "2"]
+
+
+def test_a_lock_protects_it(
+    client: ServiceBusClient,
+    make_queue: Callable[..., str],
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+) -> None:
+    """One that was fetched in time is not found and stays with its receiver, who completes it (B-173, B-252)."""
+    name = make_queue(dead_lettering_on_message_expiration=True)
+    with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
+        sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
+        message = receive_one(receiver)
+        receiver.defer_message(message)
+        (fetched,) = receiver.receive_deferred_messages(message.sequence_number)
+        clock.advance(11)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages(message.sequence_number)
+        receiver.complete_message(fetched)
+        with client.get_queue_receiver(name, sub_queue=DEAD) as dead_letters:
+            assert dead_letters.receive_messages(max_wait_time=0) == []
+
+
+def test_dead_letters_do_not_expire(
+    client: ServiceBusClient,
+    make_queue: Callable[..., str],
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+) -> None:
+    """A deferred dead letter is fetched however late (B-254, B-287)."""
+    name = make_queue()
+    with (
+        client.get_queue_sender(name) as sender,
+        client.get_queue_receiver(name) as receiver,
+        client.get_queue_receiver(name, sub_queue=DEAD) as dead_letters,
+    ):
+        sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
+        receiver.dead_letter_message(receive_one(receiver))
+        dead = receive_one(dead_letters)
+        dead_letters.defer_message(dead)
+        clock.advance(11)
+        with pytest.raises(MessageNotFoundError):
+            dead_letters.receive_deferred_messages(dead.sequence_number + 1)
+        assert len(dead_letters.receive_deferred_messages(dead.sequence_number)) == 1
+
+
+@fate
+def test_in_a_session(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    make_queue: Callable[..., str],
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    buried: bool,
+) -> None:
+    """The holder of its session finds it missing; the holder of another one finds nothing out (B-255, B-278)."""
+    name = make_queue("sessions", requires_session=True, dead_lettering_on_message_expiration=buried)
+    with client.get_queue_sender(name) as sender:
+        sender.send_messages(ServiceBusMessage(b"x", session_id="a", time_to_live=TEN_SECONDS))
+    with (
+        client.get_queue_receiver(name, session_id="a") as holder,
+        client.get_queue_receiver(name, session_id="b") as other,
+    ):
+        message = receive_one(holder)
+        holder.defer_message(message)
+        clock.advance(11)
+        with pytest.raises(MessageNotFoundError):
+            other.receive_deferred_messages(message.sequence_number)
+        assert admin.get_queue_runtime_properties(name).deferred_message_count == 1
+        for numbers in ([message.sequence_number, message.sequence_number + 1], [message.sequence_number]):
+            with pytest.raises(MessageNotFoundError):
+                holder.receive_deferred_messages(numbers)
+            counts = admin.get_queue_runtime_properties(name)
+            assert (counts.deferred_message_count, counts.dead_letter_message_count) == (0, int(buried))
+    if buried:
+        with client.get_queue_receiver(name, sub_queue=DEAD) as dead_letters:
+            assert_reason(receive_one(dead_letters))
+
+
+@fate
+def test_in_a_subscription(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    partitioned: bool,
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    buried: bool,
+) -> None:
+    """A subscription does as it says itself (B-253, B-255)."""
+    admin.create_topic("topic", enable_partitioning=partitioned)
+    admin.create_subscription("topic", "s", dead_lettering_on_message_expiration=buried)
+    with client.get_topic_sender("topic") as sender:
+        sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
+    with client.get_subscription_receiver("topic", "s") as receiver:
+        message = receive_one(receiver)
+        receiver.defer_message(message)
+        clock.advance(11)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages(message.sequence_number)
+    counts = admin.get_subscription_runtime_properties("topic", "s")
+    assert (counts.active_message_count, counts.dead_letter_message_count) == (0, int(buried))
+
+
+def test_who_waits_for_dead_letters_is_woken(
+    client: ServiceBusClient,
+    make_queue: Callable[..., str],
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+    in_background: Callable[..., Any],
+) -> None:
+    """The dead letter comes to a receiver that waits for one already (B-133)."""
+    name = make_queue(dead_lettering_on_message_expiration=True)
+    with (
+        client.get_queue_sender(name) as sender,
+        client.get_queue_receiver(name) as receiver,
+        client.get_queue_receiver(name, sub_queue=DEAD) as dead_letters,
+    ):
+        sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
+        message = receive_one(receiver)
+        receiver.defer_message(message)
+        clock.advance(11)
+        waiting = in_background(dead_letters.receive_messages, max_wait_time=60)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages(message.sequence_number)
+        (dead,) = waiting.result()
+        assert_reason(dead)
+
+
+def test_a_dead_letter_is_forwarded(
+    client: ServiceBusClient,
+    make_queue: Callable[..., str],
+    clock: ManualClock,
+    receive_one: Callable[..., ServiceBusReceivedMessage],
+) -> None:
+    """Where dead letters are forwarded, it is one of them (B-269)."""
+    target = make_queue("target")
+    name = make_queue("source", dead_lettering_on_message_expiration=True, forward_dead_lettered_messages_to=target)
+    with (
+        client.get_queue_sender(name) as sender,
+        client.get_queue_receiver(name) as receiver,
+        client.get_queue_receiver(target) as of_target,
+    ):
+        sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
+        message = receive_one(receiver)
+        receiver.defer_message(message)
+        clock.advance(11)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages(message.sequence_number)
+        assert_reason(receive_one(of_target))
+
+
+def test_a_few_stay_and_the_rest_of_a_long_row_leave(
+    client: ServiceBusClient,
+    admin: ServiceBusAdministrationClient,
+    plain_queue: str,
+    clock: ManualClock,
+    drain: Callable[..., list[ServiceBusReceivedMessage]],
+) -> None:
+    """The same for messages that outlived those around them: their store keeps those elsewhere (B-255)."""
+    receiver: ServiceBusReceiver
+    with client.get_queue_sender(plain_queue) as sender, client.get_queue_receiver(plain_queue) as receiver:
+        sender.send_messages([ServiceBusMessage(str(n), time_to_live=TEN_SECONDS) for n in range(1000)])
+        messages = drain(receiver)
+        few, most = messages[::100], [message for n, message in enumerate(messages) if n % 100]
+        receiver.defer_messages(few)
+        receiver.complete_messages(most)
+        clock.advance(11)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages([message.sequence_number for message in few[:5]])
+    assert admin.get_queue_runtime_properties(plain_queue).total_message_count == 5
