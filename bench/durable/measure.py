@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cases.bus import BATCH, bodies_of
+from bodies import bodies_of
+from cases.bus import BATCH
 from peers.contract import Level
 
 from durable import disk
