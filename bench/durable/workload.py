@@ -13,7 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bodies import bodies_of
+from bodies import bodies_of, read_bytes
 from cases.bus import BATCH
 from cases.case import expect
 
@@ -65,7 +65,7 @@ def one_thread(queue: BenchQueue, bodies: list[bytes], size: int, *, keep: bool 
 def both_sides(queue: BenchQueue, bodies: list[bytes], size: int, sides: int = 2) -> float:
     """Send in `sides` threads and drain in as many; return the seconds until the last message was acknowledged."""
     queue.detach()  # what was handed to this thread ahead would be missing
-    drain = _Drain(queue, len(bodies), size)
+    drain = _Drain(queue, len(bodies), size, len(bodies[0]))
     work = [(queue.attach, partial(queue.send_all, bodies[side::sides], size)) for side in range(sides)]
     started = _together([*work, *[(queue.attach_receiver, drain.run)] * sides], drain.stop)
     check(queue, bodies, drain.received)
@@ -82,17 +82,18 @@ def check(queue: BenchQueue, bodies: list[bytes], received: list[bytes]) -> None
 class _Drain:
     """Receivers in several threads that end when they have everything together."""
 
-    def __init__(self, queue: BenchQueue, wanted: int, size: int) -> None:
+    def __init__(self, queue: BenchQueue, wanted: int, size: int, body_bytes: int) -> None:
         self.received: list[bytes] = []
         self.ended = 0.0
         self.stop = threading.Event()
         self._queue = queue
         self._wanted = wanted
         self._size = size
+        self._body_bytes = body_bytes
         self._mutex = threading.Lock()
 
     def run(self) -> None:
-        """Receive and acknowledge; one thread's share."""
+        """Receive, read and acknowledge; one thread's share."""
         last = time.perf_counter()
         while len(self.received) < self._wanted and not self.stop.is_set():
             deliveries = self._queue.receive(self._size, WAIT_SECONDS)
@@ -100,6 +101,8 @@ class _Drain:
                 idle = time.perf_counter() - last
                 expect("something to receive while messages are left", idle < IDLE_SECONDS, wanted=True)
                 continue
+            for _, body in deliveries:
+                read_bytes(body, self._body_bytes)
             self._queue.acknowledge([token for token, _ in deliveries])
             last = time.perf_counter()
             with self._mutex:
