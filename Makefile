@@ -185,7 +185,7 @@ bench-durable: setup dev ## Measure queues on disk in one run: ours, four peers,
 	$(BIN)/python bench/report.py
 
 .PHONY: bench-report
-bench-report: setup ## Draw tables and plots of docs/performance.md from the newest results
+bench-report: setup ## Draw tables and plots of README.md and docs/performance.md from the newest results
 	$(BIN)/python bench/report.py
 
 .PHONY: bench-commits

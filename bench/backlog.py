@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rates while a queue holds ten thousand to ten million messages; each measurement in a fresh process.
 
-The backlog stays about as large as it was: as many are sent as are taken, a thousand at a time.
+The backlog stays about as large as it was: as many are sent as are taken and read, a thousand at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bodies import END, read_column, read_message, read_taken, read_tuple
 from targets import CEILING, OURS, PEEKLOCK
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def rates(contender: str, backlog: int) -> dict[str, float]:
     return found
 
 
+def _body(number: int) -> bytes:
+    return number.to_bytes(BODY_BYTES - 1, "big") + END
+
+
 def _ours(backlog: int) -> dict[str, float]:
     import numpy as np  # noqa: PLC0415 -- one contender's packages per process
     import pyarrow as pa  # noqa: PLC0415
@@ -79,13 +84,14 @@ def _ours(backlog: int) -> dict[str, float]:
     for start in range(0, backlog, CHUNK):
         rows = min(CHUNK, backlog - start)
         block = np.zeros((rows, BODY_BYTES), np.uint8)
+        block[:, -1] = END[0]
         block[:, :8] = np.arange(start, start + rows, dtype=">u8").view(np.uint8).reshape(rows, 8)
         offsets = np.arange(0, (rows + 1) * BODY_BYTES, BODY_BYTES, dtype=np.int32)
         column = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(block)])
         bus.sender.send_arrow(pa.record_batch({"body": column}))
     send, receive = bus.sender.send_messages, bus.receiver.receive_messages
     complete, complete_many = bus.receiver.complete_message, bus.receiver.complete_messages
-    body = b"x" * BODY_BYTES
+    body = _body(0)
     columns = pa.record_batch({"body": pa.array([body] * STEP, pa.binary())})
     watch = Watch()
     for _ in range(SAMPLE // STEP):
@@ -95,6 +101,7 @@ def _ours(backlog: int) -> dict[str, float]:
         with watch("receive + complete single"):
             for _ in range(STEP):
                 (message,) = receive(max_wait_time=0)
+                read_message(message, BODY_BYTES)
                 complete(message)
         with watch("send by 100"):
             for _ in range(STEP // 100):
@@ -103,6 +110,8 @@ def _ours(backlog: int) -> dict[str, float]:
             left = STEP
             while left:
                 messages = receive(min(100, left), max_wait_time=0)
+                for message in messages:
+                    read_message(message, BODY_BYTES)
                 complete_many(messages)
                 left -= len(messages)
         with watch("Arrow in"):
@@ -111,6 +120,7 @@ def _ours(backlog: int) -> dict[str, float]:
             left = STEP
             while left:
                 table = pa.table(bus.receiver.receive_arrow(left, max_wait_time=0))
+                read_column(table["body"], BODY_BYTES)
                 bus.receiver.settle_arrow(table, "complete")
                 left -= table.num_rows
     expect("messages left", bus.left(), backlog)
@@ -124,8 +134,8 @@ def _peeklock(backlog: int) -> dict[str, float]:
 
     queue = PeekLockQueue()
     for start in range(0, backlog, 100):
-        queue.send_many([Message(number.to_bytes(BODY_BYTES, "big")) for number in range(start, start + 100)])
-    body = b"x" * BODY_BYTES
+        queue.send_many([Message(_body(number)) for number in range(start, start + 100)])
+    body = _body(0)
     watch = Watch()
     for _ in range(SAMPLE // STEP):
         with watch("send single"):
@@ -133,13 +143,18 @@ def _peeklock(backlog: int) -> dict[str, float]:
                 queue.send(Message(body))
         with watch("receive + complete single"):
             for _ in range(STEP):
-                queue.complete(queue.receive()[0][0])
+                (one,) = queue.receive()
+                read_taken(one, BODY_BYTES)
+                queue.complete(one[0])
         with watch("send by 100"):
             for _ in range(STEP // 100):
                 queue.send_many([Message(body) for _ in range(100)])
         with watch("receive + complete by 100"):
             for _ in range(STEP // 100):
-                queue.complete_many([token for token, _ in queue.receive(100)])
+                taken = queue.receive(100)
+                for one in taken:
+                    read_taken(one, BODY_BYTES)
+                queue.complete_many([token for token, _ in taken])
     expect("messages left", len(queue), backlog)
     return watch.rates()
 
@@ -150,8 +165,8 @@ def _ceiling(backlog: int) -> dict[str, float]:
 
     queue = ceiling.queue()
     for start in range(0, backlog, 100):
-        queue.send_many([number.to_bytes(BODY_BYTES, "big") for number in range(start, start + 100)])
-    bodies = [b"x" * BODY_BYTES] * 100
+        queue.send_many([_body(number) for number in range(start, start + 100)])
+    bodies = [_body(0)] * 100
     watch = Watch()
     for _ in range(SAMPLE // STEP):
         with watch("send single"):
@@ -159,13 +174,18 @@ def _ceiling(backlog: int) -> dict[str, float]:
                 queue.send(bodies[0])
         with watch("receive + complete single"):
             for _ in range(STEP):
-                queue.complete(queue.receive(1)[0])
+                (message,) = queue.receive(1)
+                read_tuple(message, BODY_BYTES)
+                queue.complete(message)
         with watch("send by 100"):
             for _ in range(STEP // 100):
                 queue.send_many(bodies)
         with watch("receive + complete by 100"):
             for _ in range(STEP // 100):
-                queue.complete_many(queue.receive(100))
+                messages = queue.receive(100)
+                for message in messages:
+                    read_tuple(message, BODY_BYTES)
+                queue.complete_many(messages)
     expect("messages left", len(queue), backlog)
     return watch.rates()
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the newest results into docs/performance.md, between its markers, and into docs/performance/ as PNG and SVG.
+"""Draws the newest results into README.md and docs/performance.md, between their markers, and into docs/performance/.
 
     python bench/report.py
 
-Each table and plot comes from one run, the newest that measured all of it; each names its file.
+Each table and plot comes from one run, the newest that measured all of it; those of docs/performance.md name its file.
+A part that no run has measured says so: nothing of an older way to measure stays.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reporting import amqp_table, network_table, plots, tables
+from reporting import amqp_table, network_table, plots, readme_tables, tables
 from reporting.loaded import newest_with
 from reporting.style import FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from reporting.loaded import Run
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
+NOT_MEASURED = ["No run that reads every body has measured this yet: `make bench` and its kin do."]
+PLACE = re.compile(r"(<!-- report: (?P<name>\S+) -->\n).*?(<!-- end of report -->)", re.DOTALL)
 CAPTIONS = {
     "threads": "Rates by threads",
     "batch": "Rates by messages per call",
@@ -45,7 +51,9 @@ def main() -> int:
             continue
         parts[name] = [run.about(), "", _image(draw(run))]
     if run := newest_with("memory", "send_receive_complete/100B/", "partition_ids/", "send_arrow/"):
-        parts["cases"] = tables.cases(run)
+        parts |= {"cases": tables.cases(run), "speed": readme_tables.in_memory(run)}
+    else:
+        missing.append("the cases in memory")
     for level, prefix in (("memory", "send_receive_complete/1KiB/memory_"), ("fsync", "send/1KiB/fsync_")):
         run = newest_with("peers", prefix)
         if run is None:
@@ -54,13 +62,13 @@ def main() -> int:
             parts |= _peers(level, run)
     parts |= _amqp(missing)
     if run := newest_with("durable", "send/"):
-        parts["durable"] = tables.durable(run)
-    page = PAGE.read_text(encoding="utf-8")
-    for name, lines in parts.items():
-        page = _fill(page, name, lines)
-    PAGE.write_text(page, encoding="utf-8")
+        parts |= {"durable": tables.durable(run), "speed-on-disk": readme_tables.on_disk(run)}
+    else:
+        missing.append("queues on disk")
+    fill(PAGES, parts)
     files = sorted(FOLDER.glob("*.png"))
-    print(f"wrote docs/performance.md and {len(files)} plots, {sum(file.stat().st_size for file in files) // 1024} KiB")
+    size = sum(file.stat().st_size for file in files) // 1024
+    print(f"wrote {', '.join(page.name for page in PAGES)} and {len(files)} plots, {size} KiB")
     for name in missing:
         print(f"no result yet for {name}: see bench/README.md")
     return 0
@@ -106,12 +114,19 @@ def _image(name: str) -> str:
     return f"[![{CAPTIONS[name]}](performance/{name}.png)](performance/{name}.svg)"
 
 
-def _fill(page: str, name: str, lines: list[str]) -> str:
-    """Replace what stands between the markers of a part."""
-    pattern = re.compile(rf"(<!-- report: {re.escape(name)} -->\n).*?(<!-- end of report -->)", re.DOTALL)
-    if not pattern.search(page):
-        raise SystemExit(f"docs/performance.md has no place for `{name}`: add <!-- report: {name} -->, then its end")
-    return pattern.sub(lambda found: found[1] + "\n".join(["", *lines, "", ""]) + found[2], page)
+def fill(pages: Iterable[Path], parts: dict[str, list[str]]) -> None:
+    """Replace what stands between the markers of each part; a part without a place ends the program."""
+    left = set(parts)
+
+    def part(found: re.Match[str]) -> str:
+        left.discard(found["name"])
+        return found[1] + "\n".join(["", *parts.get(found["name"], NOT_MEASURED), "", ""]) + found[3]
+
+    for page in pages:
+        page.write_text(PLACE.sub(part, page.read_text(encoding="utf-8")), encoding="utf-8")
+    if left:
+        names = ", ".join(sorted(left))
+        raise SystemExit(f"no page has a place for {names}: add <!-- report: NAME -->, then <!-- end of report -->")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns in, columns out: no Python object per message."""
+"""Columns in, columns out: no Python object per message. The column of bodies is read where rows are received."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import ceiling
 import pyarrow as pa
+from bodies import bodies_of, read_column
 from targets import CEILING
 
-from cases.bus import Bus, bodies_of, open_bus
+from cases.bus import Bus, open_bus
 from cases.case import Case, expect
 from cases.peer_queues import ceiling_by_hundred
 
@@ -48,9 +49,10 @@ def _send(state: tuple[Bus, pa.RecordBatch]) -> None:
         bus.sender.send_arrow(batch)
 
 
-def _receive(bus: Bus) -> list[pa.Table]:
+def _receive(bus: Bus, body_bytes: int) -> list[pa.Table]:
     tables = []
     while (table := pa.table(bus.receiver.receive_arrow(ROWS, max_wait_time=0))).num_rows:
+        read_column(table["body"], body_bytes)
         tables.append(table)
     return tables
 
@@ -60,9 +62,10 @@ def _settle(locked: Locked) -> None:
         locked.bus.receiver.settle_arrow(table, "complete")
 
 
-def _receive_and_settle(bus: Bus) -> int:
+def _receive_and_settle(bus: Bus, body_bytes: int) -> int:
     count = 0
     while (table := pa.table(bus.receiver.receive_arrow(ROWS, max_wait_time=0))).num_rows:
+        read_column(table["body"], body_bytes)
         bus.receiver.settle_arrow(table, "complete")
         count += table.num_rows
     return count
@@ -74,9 +77,9 @@ def _filled(batch: pa.RecordBatch) -> Bus:
     return bus
 
 
-def _locked(batch: pa.RecordBatch) -> Locked:
-    bus = _filled(batch)
-    return Locked(bus, _receive(bus))
+def _locked(size: int) -> Locked:
+    bus = _filled(keyless_batch(size))
+    return Locked(bus, _receive(bus, size))
 
 
 def _check_sent(state: tuple[Bus, pa.RecordBatch], _answer: None) -> None:
@@ -117,20 +120,25 @@ def _ceiling_send(state: tuple[Any, pa.Array]) -> None:
         queue.send_columns(offsets.address, data.address, len(columns))
 
 
-def _ceiling_receive(queue: Any) -> list[tuple[Any, Any, pa.Array]]:
+def _column(rows: int, offsets: bytes, data: bytes) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _ceiling_receive(queue: Any, body_bytes: int) -> list[tuple[Any, Any, pa.Array]]:
     taken = []
     while (answer := queue.receive_columns(ROWS))[0]:
         rows, numbers, tokens, offsets, data = answer
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        taken.append((numbers, tokens, pa.Array.from_buffers(pa.binary(), rows, buffers)))
+        column = _column(rows, offsets, data)
+        read_column(column, body_bytes)
+        taken.append((numbers, tokens, column))
     return taken
 
 
-def _ceiling_receive_and_settle(queue: Any) -> int:
+def _ceiling_receive_and_settle(queue: Any, body_bytes: int) -> int:
     count = 0
     while (answer := queue.receive_columns(ROWS))[0]:
         rows, numbers, tokens, offsets, data = answer
-        pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        read_column(_column(rows, offsets, data), body_bytes)
         queue.complete_columns(numbers, tokens)
         count += rows
     return count
@@ -163,7 +171,7 @@ def _ceiling_cases(size: int, payload: str) -> list[Case]:
 
     def locked() -> tuple[Any, list[Any]]:
         queue = filled()
-        return queue, _ceiling_receive(queue)
+        return queue, _ceiling_receive(queue, size)
 
     def check_sent(state: tuple[Any, Any], _answer: None) -> None:
         expect("messages in the ceiling", len(state[0]), ROWS * BATCHES)
@@ -179,9 +187,9 @@ def _ceiling_cases(size: int, payload: str) -> list[Case]:
     return [
         case("send_arrow", empty, _ceiling_send, check_sent),
         case("send_arrow_keyed", empty, _ceiling_send, check_sent),
-        case("receive_arrow", filled, _ceiling_receive, _ceiling_check_received),
+        case("receive_arrow", filled, partial(_ceiling_receive, body_bytes=size), _ceiling_check_received),
         case("settle_arrow", locked, _ceiling_settle, check_settled),
-        case("receive_settle_arrow", filled, _ceiling_receive_and_settle, check_drained),
+        case("receive_settle_arrow", filled, partial(_ceiling_receive_and_settle, body_bytes=size), check_drained),
         *ceiling_by_hundred(f"send_arrow/{payload}/arrow_{ROWS}", bodies, sends=True),
         *ceiling_by_hundred(f"receive_settle_arrow/{payload}/arrow_{ROWS}", bodies, sends=False),
     ]
@@ -203,13 +211,12 @@ def _cases_of(size: int, payload: str) -> list[Case]:
     def close_locked(locked: Locked) -> None:
         locked.bus.close()
 
+    receive, drain = partial(_receive, body_bytes=size), partial(_receive_and_settle, body_bytes=size)
     return [
         case("send_arrow", lambda: (open_bus(), keyless_batch(size)), _send, _check_sent, close_first),
         case("send_arrow_keyed", lambda: (open_bus(), keyed_batch(size)), _send, _check_sent, close_first),
-        case("receive_arrow", lambda: _filled(keyless_batch(size)), _receive, _check_received, Bus.close),
-        case("settle_arrow", lambda: _locked(keyless_batch(size)), _settle, _check_settled, close_locked),
-        case(
-            "receive_settle_arrow", lambda: _filled(keyless_batch(size)), _receive_and_settle, _check_drained, Bus.close
-        ),
+        case("receive_arrow", lambda: _filled(keyless_batch(size)), receive, _check_received, Bus.close),
+        case("settle_arrow", lambda: _locked(size), _settle, _check_settled, close_locked),
+        case("receive_settle_arrow", lambda: _filled(keyless_batch(size)), drain, _check_drained, Bus.close),
         *_ceiling_cases(size, payload),
     ]

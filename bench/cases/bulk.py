@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bulk plane over loopback: columns in and out of another thread's server, in one process."""
+"""The bulk plane over loopback: columns in and out of another thread's server, in one process; bodies are read."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from functools import cache
 
 import pyarrow as pa
+from bodies import bodies_of, read_column
 from oxbus.bulk import BulkClient, BulkServer
 
-from cases.bus import QUEUE, Bus, bodies_of, open_bus
+from cases.bus import QUEUE, Bus, open_bus
 from cases.case import Case, expect
 
 ROWS = 16_384
+BODY_BYTES = 1024
 BATCHES = 4
 
 
 @cache
-def batch(size: int) -> pa.RecordBatch:
+def batch() -> pa.RecordBatch:
     """Rows that are spread over the partitions."""
-    return pa.record_batch({"body": pa.array(bodies_of(size, ROWS), pa.binary())})
+    return pa.record_batch({"body": pa.array(bodies_of(BODY_BYTES, ROWS), pa.binary())})
 
 
 @dataclass
@@ -38,16 +40,16 @@ class Served:
         self.bus.close()
 
 
-def _serve(size: int) -> Served:
+def _serve() -> Served:
     bus = open_bus()
     server = bus.namespace.serve_bulk()
     client = BulkClient(server.connection_string)
     client.describe(QUEUE)
-    return Served(bus, server, client, batch(size))
+    return Served(bus, server, client, batch())
 
 
-def _filled(size: int) -> Served:
-    served = _serve(size)
+def _filled() -> Served:
+    served = _serve()
     for _ in range(BATCHES):
         served.bus.sender.send_arrow(served.rows)
     return served
@@ -60,14 +62,16 @@ def _send(served: Served) -> None:
 
 def _receive(served: Served) -> list[pa.Table]:
     tables = []
-    while len(table := served.client.receive(QUEUE, max_message_count=ROWS)):
-        tables.append(pa.table(table))
+    while len(table := pa.table(served.client.receive(QUEUE, max_message_count=ROWS))):
+        read_column(table["body"], BODY_BYTES)
+        tables.append(table)
     return tables
 
 
 def _settle(served: Served) -> int:
     count = 0
     while len(table := served.client.receive(QUEUE, max_message_count=ROWS)):
+        read_column(pa.table(table)["body"], BODY_BYTES)
         served.client.settle(QUEUE, table, "complete")
         count += len(table)
     return count
@@ -79,6 +83,7 @@ def _browse(served: Served) -> int:
         number: int | None = 0
         while number is not None:
             page, number = served.client.peek(QUEUE, partition, number)
+            read_column(pa.table(page)["body"], BODY_BYTES)
             count += len(page)
     return count
 
@@ -105,11 +110,11 @@ def _check_browsed(served: Served, count: int) -> None:
 
 def cases() -> list[Case]:
     """Sending, receiving, receiving with settling, and browsing, of rows of 1 KiB."""
-    size, shape, count = 1024, f"1KiB/loopback_{ROWS}", ROWS * BATCHES
+    shape, count = f"1KiB/loopback_{ROWS}", ROWS * BATCHES
     close = Served.close
     return [
-        Case(f"bulk_send/{shape}", "oxbus", count, lambda: _serve(size), _send, _check_sent, close),
-        Case(f"bulk_receive/{shape}", "oxbus", count, lambda: _filled(size), _receive, _check_received, close),
-        Case(f"bulk_receive_settle/{shape}", "oxbus", count, lambda: _filled(size), _settle, _check_drained, close),
-        Case(f"bulk_peek/{shape}", "oxbus", count, lambda: _filled(size), _browse, _check_browsed, close),
+        Case(f"bulk_send/{shape}", "oxbus", count, _serve, _send, _check_sent, close),
+        Case(f"bulk_receive/{shape}", "oxbus", count, _filled, _receive, _check_received, close),
+        Case(f"bulk_receive_settle/{shape}", "oxbus", count, _filled, _settle, _check_drained, close),
+        Case(f"bulk_peek/{shape}", "oxbus", count, _filled, _browse, _check_browsed, close),
     ]

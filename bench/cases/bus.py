@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fresh namespace in memory with one partitioned queue, and what goes into it."""
+"""A fresh namespace in memory with one partitioned queue, what goes into it, and how it comes out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import oxbus
+from bodies import read_message
 from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
 
@@ -25,6 +26,11 @@ class Bus:
     admin: ServiceBusAdministrationClient
     bodies: list[bytes]
     prepared: Any = None
+
+    @property
+    def body_bytes(self) -> int:
+        """How long each body is."""
+        return len(self.bodies[0])
 
     def left(self) -> int:
         """Messages in the queue, locked ones included."""
@@ -46,11 +52,6 @@ def open_bus(bodies: list[bytes] | None = None, *, partitioned: bool = True, **o
     return Bus(namespace, client, sender, receiver, admin, bodies or [])
 
 
-def bodies_of(size: int, count: int) -> list[bytes]:
-    """Distinct bodies of `size` bytes."""
-    return [number.to_bytes(8, "big") * (size // 8) + b"." * (size % 8) for number in range(count)]
-
-
 def fill(bus: Bus) -> Bus:
     """Send all bodies, by the hundred."""
     for start in range(0, len(bus.bodies), BATCH):
@@ -61,3 +62,28 @@ def fill(bus: Bus) -> Bus:
 def hundreds(messages: list[Any]) -> list[list[Any]]:
     """Slices of a hundred."""
     return [messages[start : start + BATCH] for start in range(0, len(messages), BATCH)]
+
+
+def drain(receiver: oxbus.ServiceBusReceiver, at_once: int, body_bytes: int, *, read: bool = True) -> int:
+    """Receive, read and complete what is there, up to `at_once` messages with a call; return how many came."""
+    receive, complete, complete_many, count = (
+        receiver.receive_messages,
+        receiver.complete_message,
+        receiver.complete_messages,
+        0,
+    )
+    if at_once == 1:
+        while messages := receive(max_wait_time=0):
+            (message,) = messages
+            if read:
+                read_message(message, body_bytes)
+            complete(message)
+            count += 1
+        return count
+    while messages := receive(at_once, max_wait_time=0):
+        if read:
+            for message in messages:
+                read_message(message, body_bytes)
+        complete_many(messages)
+        count += len(messages)
+    return count

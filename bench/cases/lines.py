@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contenders of the sweeps: each sends parts and takes messages the quickest way it has, from any thread.
 
-A part is what one call sends; making it ready is not timed, making message objects is.
+A part is what one call sends; making it ready is not timed, making message objects and reading bodies is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import ceiling
 import pyarrow as pa
+from bodies import read_column, read_message, read_taken, read_tuple
 from oxbus import ServiceBusMessage
 from peers.peeklock import Message, PeekLockQueue
 from targets import ARROW, CEILING, OURS, PEEKLOCK
@@ -33,8 +34,8 @@ class Ends(Protocol):
     def send(self, part: Any) -> None:
         """Send a part."""
 
-    def take(self, count: int, size: int) -> None:
-        """Receive and complete `count` messages, up to `size` at once."""
+    def take(self, count: int, size: int, body_bytes: int) -> None:
+        """Receive, read and complete `count` messages of so many bytes, up to `size` at once."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,20 @@ class _Lists:
         else:
             self._send([ServiceBusMessage(body) for body in part])
 
-    def take(self, count: int, size: int) -> None:
+    def take(self, count: int, size: int, body_bytes: int) -> None:
         receive, left = self._receive, count
         if size == 1:
             complete = self._complete
             while left:
                 for message in receive(max_wait_time=WAIT_SECONDS):
+                    read_message(message, body_bytes)
                     complete(message)
                     left -= 1
             return
         while left:
             messages = receive(min(size, left), max_wait_time=WAIT_SECONDS)
+            for message in messages:
+                read_message(message, body_bytes)
             self._complete_many(messages)
             left -= len(messages)
 
@@ -101,11 +105,12 @@ class _Columns:
     def send(self, part: Any) -> None:
         self._send(part)
 
-    def take(self, count: int, size: int) -> None:
+    def take(self, count: int, size: int, body_bytes: int) -> None:
         left = count
         while left:
             table = pa.table(self._receive(min(size, left), max_wait_time=WAIT_SECONDS))
             if table.num_rows:
+                read_column(table["body"], body_bytes)
                 self._settle(table, "complete")
                 left -= table.num_rows
 
@@ -125,10 +130,12 @@ class _Ceiling:
         else:
             self._queue.send_many(part)
 
-    def take(self, count: int, size: int) -> None:
+    def take(self, count: int, size: int, body_bytes: int) -> None:
         queue, left = self._queue, count
         while left:
             messages = queue.receive(min(size, left))
+            for message in messages:
+                read_tuple(message, body_bytes)
             if not messages:
                 time.sleep(0)  # it cannot wait
             elif size == 1:
@@ -151,14 +158,15 @@ class _CeilingColumns:
         _, offsets, data = part.buffers()
         self._queue.send_columns(offsets.address, data.address, len(part))
 
-    def take(self, count: int, size: int) -> None:
+    def take(self, count: int, size: int, body_bytes: int) -> None:
         queue, left = self._queue, count
         while left:
             rows, numbers, tokens, offsets, data = queue.receive_columns(min(size, left))
             if not rows:
                 time.sleep(0)
                 continue
-            pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+            read_column(pa.Array.from_buffers(pa.binary(), rows, buffers), body_bytes)
             queue.complete_columns(numbers, tokens)
             left -= rows
 
@@ -178,10 +186,12 @@ class _PeekLock:
         else:
             self._queue.send_many([Message(body) for body in part])
 
-    def take(self, count: int, size: int) -> None:
+    def take(self, count: int, size: int, body_bytes: int) -> None:
         queue, left = self._queue, count
         while left:
             taken = queue.receive(min(size, left), WAIT_SECONDS)
+            for one in taken:
+                read_taken(one, body_bytes)
             if size == 1 and taken:
                 queue.complete(taken[0][0])
             else:

@@ -1,32 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages through a queue in memory, one at a time and by the hundred.
+"""Messages through a queue in memory: sent, received, their bodies read, completed; one by one and in lists.
 
-Single: all messages are sent, then each is received and completed before the next one is taken.
+All messages are sent; then each list, or each message, is received, read and completed before the next one is taken.
 Every contender makes its message objects inside the timed part unless the shape says `made_before`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from bodies import UNREAD, bodies_of
 from oxbus import ServiceBusMessage
 from targets import DROPS_DUPLICATES
 
 from cases import peer_queues
-from cases.bus import BATCH, Bus, bodies_of, fill, hundreds, open_bus
+from cases.bus import BATCH, Bus, drain, fill, hundreds, open_bus
 from cases.case import Case, expect
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def _send_single(bus: Bus) -> None:
-    send = bus.sender.send_messages
-    for body in bus.bodies:
-        send(ServiceBusMessage(body))
+BYTES_MAX = 20_480_000
+"""Bodies of a round take no more, so that large ones do not take longer than small ones."""
 
 
-def _send_by_hundred(bus: Bus) -> None:
+@dataclass(frozen=True)
+class Shape:
+    """How many messages go with a call, and how large they are."""
+
+    name: str
+    body_bytes: int
+    at_once: int
+
+
+SHAPES = (
+    Shape("100B/single", 100, 1),
+    Shape("100B/batch_100", 100, 100),
+    Shape("1KiB/single", 1024, 1),
+    Shape("1KiB/batch_100", 1024, 100),
+    Shape("1KiB/batch_1000", 1024, 1000),
+    Shape("10KiB/batch_100", 10_240, 100),
+)
+DRAINED = "receive_complete/100B/batch_100"
+
+
+def _send(bus: Bus, at_once: int) -> None:
     send, bodies = bus.sender.send_messages, bus.bodies
-    for start in range(0, len(bodies), BATCH):
-        send([ServiceBusMessage(body) for body in bodies[start : start + BATCH]])
+    if at_once == 1:
+        for body in bodies:
+            send(ServiceBusMessage(body))
+        return
+    for start in range(0, len(bodies), at_once):
+        send([ServiceBusMessage(body) for body in bodies[start : start + at_once]])
 
 
 def _prepare_hundreds(bus: Bus) -> Bus:
@@ -40,55 +66,27 @@ def _send_made_before(bus: Bus) -> None:
         send(messages)
 
 
-def _drain_single(bus: Bus) -> int:
-    receive, complete, count = bus.receiver.receive_messages, bus.receiver.complete_message, 0
-    while messages := receive(max_wait_time=0):
-        complete(messages[0])
-        count += 1
-    return count
-
-
-def _drain_by_hundred(bus: Bus) -> int:
-    receive, complete, count = bus.receiver.receive_messages, bus.receiver.complete_messages, 0
-    while messages := receive(BATCH, max_wait_time=0):
-        complete(messages)
-        count += len(messages)
-    return count
-
-
-def _cycle_single(bus: Bus) -> int:
-    _send_single(bus)
-    return _drain_single(bus)
-
-
-def _cycle_single_read(bus: Bus) -> int:
-    _send_single(bus)
-    receive, complete, count = bus.receiver.receive_messages, bus.receiver.complete_message, 0
-    while messages := receive(max_wait_time=0):
-        (message,) = messages
-        count += len(b"".join(message.body or ())) > 0
-        complete(message)
-    return count
-
-
-def _cycle_by_hundred(bus: Bus) -> int:
-    _send_by_hundred(bus)
-    return _drain_by_hundred(bus)
-
-
-def _cycle_single_with_ids(bus: Bus) -> int:
-    send = bus.sender.send_messages
-    for number, body in enumerate(bus.bodies):
-        send(ServiceBusMessage(body, message_id=str(number)))
-    return _drain_single(bus)
-
-
-def _cycle_by_hundred_with_ids(bus: Bus) -> int:
+def _send_with_ids(bus: Bus, at_once: int) -> None:
     send, bodies = bus.sender.send_messages, bus.bodies
-    for start in range(0, len(bodies), BATCH):
-        numbered = enumerate(bodies[start : start + BATCH], start)
+    if at_once == 1:
+        for number, body in enumerate(bodies):
+            send(ServiceBusMessage(body, message_id=str(number)))
+        return
+    for start in range(0, len(bodies), at_once):
+        numbered = enumerate(bodies[start : start + at_once], start)
         send([ServiceBusMessage(body, message_id=str(number)) for number, body in numbered])
-    return _drain_by_hundred(bus)
+
+
+def _drain(at_once: int, *, read: bool = True) -> Callable[[Bus], int]:
+    return lambda bus: drain(bus.receiver, at_once, bus.body_bytes, read=read)
+
+
+def _cycle(at_once: int, send: Callable[[Bus, int], None] = _send, *, read: bool = True) -> Callable[[Bus], int]:
+    def run(bus: Bus) -> int:
+        send(bus, at_once)
+        return drain(bus.receiver, at_once, bus.body_bytes, read=read)
+
+    return run
 
 
 def _check_sent(bus: Bus, _answer: None) -> None:
@@ -108,29 +106,43 @@ def _case(bench_id: str, bodies: list[bytes], run: Any, check: Any, ready: Any =
 
 def cases(messages: int = 10_000) -> list[Case]:
     """Sending, draining, and both, for ours and the peers."""
-    found: list[Case] = []
-    for size, payload in ((100, "100B"), (1024, "1KiB")):
-        bodies = bodies_of(size, messages)
-        found += [
-            _case(f"send_receive_complete/{payload}/single", bodies, _cycle_single, _check_drained),
-            _case(f"send_receive_complete/{payload}/batch_100", bodies, _cycle_by_hundred, _check_drained),
-        ]
     bodies = bodies_of(100, messages)
-    for shape, run in (("single", _cycle_single_with_ids), ("batch_100", _cycle_by_hundred_with_ids)):
-        bench_id = f"send_receive_complete/100B/{shape}_with_ids"
+    return [
+        *_cycles(messages),
+        *_with_ids(bodies),
+        _case("send/100B/single", bodies, lambda bus: _send(bus, 1), _check_sent),
+        _case("send/100B/batch_100", bodies, lambda bus: _send(bus, BATCH), _check_sent),
+        _case("send/100B/batch_100_made_before", bodies, _send_made_before, _check_sent, _prepare_hundreds),
+        _case(DRAINED, bodies, _drain(BATCH), _check_drained, fill),
+        _case(f"{DRAINED}{UNREAD}", bodies, _drain(BATCH, read=False), _check_drained, fill),
+        *peer_queues.sends(bodies),
+        *peer_queues.drains(DRAINED, bodies),
+        *peer_queues.drains(f"{DRAINED}{UNREAD}", bodies, read=False),
+    ]
+
+
+def _cycles(messages: int) -> list[Case]:
+    """Each shape with its bodies read, and as a twin of its own without."""
+    found: list[Case] = []
+    for shape in SHAPES:
+        bodies = bodies_of(shape.body_bytes, min(messages, BYTES_MAX // shape.body_bytes))
+        for read, ending in ((True, ""), (False, UNREAD)):
+            bench_id = f"send_receive_complete/{shape.name}{ending}"
+            found.append(_case(bench_id, bodies, _cycle(shape.at_once, read=read), _check_drained))
+            found += peer_queues.cycles(bench_id, bodies, shape.at_once, read=read)
+    return found
+
+
+def _with_ids(bodies: list[bytes]) -> list[Case]:
+    """In a plain queue, and in one that drops duplicates."""
+    found: list[Case] = []
+    for shape, at_once in (("single", 1), ("batch_100", BATCH)):
+        bench_id, run = f"send_receive_complete/100B/{shape}_with_ids", _cycle(at_once, _send_with_ids)
         for contender, drops in (("oxbus", False), (DROPS_DUPLICATES, True)):
 
             def ready(drops: bool = drops) -> Bus:
                 return open_bus(bodies, partitioned=False, requires_duplicate_detection=drops)
 
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check_drained, Bus.close))
-        found += peer_queues.ceiling_cycle(bench_id, bodies, shape)
-    return [
-        *found,
-        _case("send_receive_complete/100B/single_body_read", bodies, _cycle_single_read, _check_drained),
-        _case("send/100B/single", bodies, _send_single, _check_sent),
-        _case("send/100B/batch_100", bodies, _send_by_hundred, _check_sent),
-        _case("send/100B/batch_100_made_before", bodies, _send_made_before, _check_sent, _prepare_hundreds),
-        _case("receive_complete/100B/batch_100", bodies, _drain_by_hundred, _check_drained, fill),
-        *peer_queues.cases(messages),
-    ]
+        found += peer_queues.ceiling_cycle(bench_id, bodies, at_once)
+    return found

@@ -6,12 +6,13 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
+from bodies import bodies_of
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import ManualClock
 from targets import FEW_SCHEDULED
 
-from cases.bus import BATCH, QUEUE, Bus, bodies_of, hundreds
+from cases.bus import BATCH, QUEUE, Bus, drain, hundreds
 from cases.case import Case, expect
 from cases.peer_queues import ceiling_cycle
 
@@ -33,11 +34,7 @@ def _open(bodies: list[bytes]) -> Bus:
 def _schedule_and_drain(bus: Bus) -> int:
     clock = bus.prepared
     start = clock.now()
-    schedule, receive, complete = (
-        bus.sender.schedule_messages,
-        bus.receiver.receive_messages,
-        bus.receiver.complete_messages,
-    )
+    schedule = bus.sender.schedule_messages
     lists = hundreds(bus.bodies)
     for number, bodies in enumerate(lists):
         # Not in the order of their times: 7919 is prime to the number of lists.
@@ -46,9 +43,7 @@ def _schedule_and_drain(bus: Bus) -> int:
     count = 0
     for _ in lists:
         clock.advance(STEP.total_seconds())
-        while messages := receive(BATCH, max_wait_time=0):
-            complete(messages)
-            count += len(messages)
+        count += drain(bus.receiver, BATCH, bus.body_bytes)
     return count
 
 
@@ -72,4 +67,4 @@ def cases(messages: int = 1_000_000) -> list[Case]:
                 Bus.close,
             )
         )
-    return [*found, *ceiling_cycle("schedule_receive/100B/batch_100", bodies_of(100, messages), "batch_100")]
+    return [*found, *ceiling_cycle("schedule_receive/100B/batch_100", bodies_of(100, messages), BATCH)]

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
+from bodies import bodies_of, read_message
 from oxbus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
 from targets import WITH_SESSIONS
 
-from cases.bus import BATCH, QUEUE, Bus, bodies_of, open_bus
+from cases.bus import QUEUE, Bus, drain, open_bus
 from cases.case import Case, expect
 from cases.peer_queues import ceiling_cycle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from oxbus import ServiceBusReceiver
 
 PER_SESSION = 100
 MANY = 100_000
@@ -29,54 +31,30 @@ def _send(bus: Bus, count: int) -> None:
             send(messages if count > 1 else messages[0])
 
 
-def _plain_single(bus: Bus) -> int:
-    _send(bus, 1)
-    receive, complete, count = bus.receiver.receive_messages, bus.receiver.complete_message, 0
-    while messages := receive(max_wait_time=0):
-        complete(messages[0])
-        count += 1
-    return count
+def _plain(bus: Bus, at_once: int) -> int:
+    _send(bus, at_once)
+    return drain(bus.receiver, at_once, bus.body_bytes)
 
 
-def _plain_by_hundred(bus: Bus) -> int:
-    _send(bus, BATCH)
-    receive, complete, count = bus.receiver.receive_messages, bus.receiver.complete_messages, 0
-    while messages := receive(BATCH, max_wait_time=0):
-        complete(messages)
-        count += len(messages)
-    return count
-
-
-def _each_session(bus: Bus, drain: Callable[[Any], int]) -> int:
+def _by_session(bus: Bus, at_once: int) -> int:
+    _send(bus, at_once)
     count = 0
     for _ in range(0, len(bus.bodies), PER_SESSION):
         with bus.client.get_queue_receiver(QUEUE, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0) as receiver:
-            count += drain(receiver)
+            if at_once == 1:
+                count += drain(receiver, 1, bus.body_bytes)
+            else:
+                count += _take_whole(receiver, bus.body_bytes)
     return count
 
 
-def _drain_single(receiver: Any) -> int:
-    receive, complete, count = receiver.receive_messages, receiver.complete_message, 0
-    while messages := receive(max_wait_time=0):
-        complete(messages[0])
-        count += 1
-    return count
-
-
-def _drain_by_hundred(receiver: Any) -> int:
-    messages = receiver.receive_messages(BATCH, max_wait_time=0)
+def _take_whole(receiver: ServiceBusReceiver, body_bytes: int) -> int:
+    """All of a session with one call: a list holds it."""
+    messages = receiver.receive_messages(PER_SESSION, max_wait_time=0)
+    for message in messages:
+        read_message(message, body_bytes)
     receiver.complete_messages(messages)
     return len(messages)
-
-
-def _sessions_single(bus: Bus) -> int:
-    _send(bus, 1)
-    return _each_session(bus, _drain_single)
-
-
-def _sessions_by_hundred(bus: Bus) -> int:
-    _send(bus, BATCH)
-    return _each_session(bus, _drain_by_hundred)
 
 
 def _check(bus: Bus, count: int) -> None:
@@ -109,18 +87,16 @@ def cases(messages: int = 10_000) -> list[Case]:
     """The cycle with and without sessions, and the next session of 100,000."""
     bodies = bodies_of(100, messages)
     found = []
-    for shape, plain, in_sessions in (
-        ("single", _plain_single, _sessions_single),
-        ("batch_100", _plain_by_hundred, _sessions_by_hundred),
-    ):
+    for shape, at_once in (("single", 1), ("batch_100", PER_SESSION)):
         bench_id = f"send_receive_complete/100B/{shape}_with_session_ids"
-        for contender, run, requires in (("oxbus", plain, False), (WITH_SESSIONS, in_sessions, True)):
+        for contender, run, requires in (("oxbus", _plain, False), (WITH_SESSIONS, _by_session, True)):
 
             def ready(requires: bool = requires) -> Bus:
                 return open_bus(bodies, requires_session=requires)
 
-            found.append(Case(bench_id, contender, len(bodies), ready, run, _check, Bus.close))
-        found += ceiling_cycle(bench_id, bodies, shape)
+            run_so = partial(run, at_once=at_once)
+            found.append(Case(bench_id, contender, len(bodies), ready, run_so, _check, Bus.close))
+        found += ceiling_cycle(bench_id, bodies, at_once)
     accept = Case(
         "accept_next/1B/100k_sessions", "oxbus", MANY // 10, _open_many, _accept_many, _check_accepted, Bus.close
     )

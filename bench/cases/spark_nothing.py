@@ -82,7 +82,7 @@ class Nothing(DataSource):
 def _pages(body_bytes: int, rows: int) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
-    bodies = pa.array([bytes(body_bytes)] * _PAGE_ROWS, pa.binary())
+    bodies = pa.array([b"x" * (body_bytes - 1) + b"."] * _PAGE_ROWS, pa.binary())
     page = pa.record_batch({"body": bodies, "partition_key": pa.array(["key"] * _PAGE_ROWS)})
     for first in range(0, rows, _PAGE_ROWS):
         yield page.slice(0, min(_PAGE_ROWS, rows - first))

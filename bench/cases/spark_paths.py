@@ -18,6 +18,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import oxbus
+from bodies import END
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark import BULK_LOAD_SCHEMA, partitions, read_stream, receiver, register, sender
 from oxbus.spark.local import PYTHON_SETTINGS, local_session
@@ -38,6 +39,7 @@ OURS = "oxbus"
 SENT = "oxbus, at least once"
 ROWS = 640_000
 BODY_BYTES = 1024
+FILLER = "x" * (BODY_BYTES - 17) + END.decode()
 PAGE_ROWS = 2048
 BATCH_ROWS = 160_000
 TASKS_OF_READ = 16
@@ -89,7 +91,7 @@ def frame() -> DataFrame:
     """The rows, in two tasks."""
     rows = session().range(0, ROWS, 1, 2)
     return rows.selectExpr(
-        f"cast(concat(lpad(cast(id as string), 16, '0'), '{'x' * (BODY_BYTES - 16)}') as binary) as body",
+        f"cast(concat(lpad(cast(id as string), 16, '0'), '{FILLER}') as binary) as body",
         "concat('key-', id % 977) as partition_key",
     )
 
@@ -176,8 +178,9 @@ def _stream_of_nothing(place: Place) -> int:
 
 
 def _count(rows: DataFrame) -> int:
-    """All columns travel to Spark, and a row is counted there."""
-    return int(rows.selectExpr("sum(if(length(body) = 1024, 1, 0))").first()[0])
+    """All columns travel to Spark; a row is counted there whose body has its length and its last byte."""
+    right = f"length(body) = {BODY_BYTES} and substring(body, -1, 1) = X'{END.hex()}'"
+    return int(rows.selectExpr(f"sum(if({right}, 1, 0))").first()[0])
 
 
 def _consumed(_: Place) -> int:
@@ -194,7 +197,7 @@ def _produced(_: Place) -> int:
     def produce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
-        bodies = pa.array([bytes(BODY_BYTES)] * PAGE_ROWS, pa.binary())
+        bodies = pa.array([b"x" * (BODY_BYTES - 1) + END] * PAGE_ROWS, pa.binary())
         page = pa.record_batch({"body": bodies, "partition_key": pa.array(["key"] * PAGE_ROWS)})
         for batch in batches:
             for rows in batch.column("rows").to_pylist():

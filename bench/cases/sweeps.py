@@ -2,7 +2,7 @@
 """One thing varied at a time: threads, messages per call, bytes per message.
 
 Threads: each thread sends a part and takes as many messages as it sent, over and over.
-Batch and body: one thread sends everything, then takes everything.
+Batch and body: one thread sends everything, then takes everything. Whoever takes messages reads their bodies.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ceiling
+from bodies import bodies_of
 
-from cases.bus import bodies_of
 from cases.case import Case, Point, expect
 from cases.lines import columns, lists
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cases.lines import Ends, Line
 
 THREADS = (1, 2, 4, 8)
+THREADS_BODY = 1024
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 BODIES = (10, 100, 1024, 10_240, 102_400)
 ROWS = 4096
@@ -83,18 +84,20 @@ def body_sizes() -> list[Case]:
 
 
 def _case(line: Line, point: Point, payload: str, bodies: list[bytes], size: int) -> Case:
+    body_bytes = len(bodies[0])
+
     def run(state: _State) -> None:
         ends = state.ends[0]
         for part in state.parts[0]:
             ends.send(part)
-        ends.take(len(bodies), size)
+        ends.take(len(bodies), size, body_bytes)
 
     bench_id = f"sweep_{point.axis}/{payload}/{point.line}_{point.at}"
     return _sweep_case(bench_id, line, point, len(bodies), prepare=partial(_prepare, line, [bodies], size), run=run)
 
 
 def _threads_case(line: Line, at: int, shape: str, *, size: int, chunk: int, messages: int) -> Case:
-    shares = [bodies_of(1024, messages // at) for _ in range(at)]
+    shares = [bodies_of(THREADS_BODY, messages // at) for _ in range(at)]
     per_call = max(1, chunk // size)
     total = sum(len(share) for share in shares)
 
@@ -102,7 +105,7 @@ def _threads_case(line: Line, at: int, shape: str, *, size: int, chunk: int, mes
         for start in range(0, len(parts), per_call):
             for part in parts[start : start + per_call]:
                 ends.send(part)
-            ends.take(sum(counts[start : start + per_call]), size)
+            ends.take(sum(counts[start : start + per_call]), size, THREADS_BODY)
 
     def run(state: _State) -> None:
         work_of = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two senders and two receivers at once, each in its own thread."""
+"""Two senders and two receivers at once, each in its own thread; receivers read each body before they complete it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ceiling
+from bodies import UNREAD, bodies_of, read_message, read_taken, read_tuple
 from oxbus import ServiceBusMessage
 from peers.peeklock import Message, PeekLockQueue
-from targets import CEILING
+from targets import CEILING, PEEKLOCK
 
-from cases.bus import QUEUE, Bus, bodies_of, open_bus
+from cases.bus import QUEUE, Bus, open_bus
 from cases.case import Case, expect
 from cases.peer_queues import Peer
 
@@ -23,17 +24,25 @@ if TYPE_CHECKING:
 SIDES = 2
 
 
-def _together(work: Sequence[Callable[[], Any]]) -> list[Any]:
+def _together(work: Sequence[Callable[[], Any]], quota: _Quota) -> list[Any]:
+    """Do each piece of work in a thread of its own; what fails ends the others and is raised here."""
     answers: list[Any] = [None] * len(work)
+    failures: list[Exception] = []
 
     def one(place: int) -> None:
-        answers[place] = work[place]()
+        try:
+            answers[place] = work[place]()
+        except Exception as error:  # noqa: BLE001 -- raised again by the calling thread
+            failures.append(error)
+            quota.take(quota.left)
 
     threads = [threading.Thread(target=one, args=(place,)) for place in range(len(work))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if failures:
+        raise failures[0]
     return answers
 
 
@@ -55,8 +64,8 @@ class _Quota:
         return self._left
 
 
-def _run_oxbus(bus: Bus, size: int) -> int:
-    quota = _Quota(len(bus.bodies))
+def _run_oxbus(bus: Bus, size: int, *, read: bool) -> int:
+    quota, body_bytes = _Quota(len(bus.bodies)), bus.body_bytes
     client = bus.client
 
     def send(bodies: list[bytes]) -> None:
@@ -71,6 +80,9 @@ def _run_oxbus(bus: Bus, size: int) -> int:
             more = True
             while more and quota.left:
                 messages = receiver.receive_messages(size, max_wait_time=0.05)
+                if read:
+                    for message in messages:
+                        read_message(message, body_bytes)
                 if size > 1 and messages:
                     receiver.complete_messages(messages)
                 elif messages:
@@ -81,11 +93,11 @@ def _run_oxbus(bus: Bus, size: int) -> int:
 
     half = len(bus.bodies) // SIDES
     senders = [lambda part=bus.bodies[side * half : (side + 1) * half]: send(part) for side in range(SIDES)]
-    return sum(_together([*senders, *[drain] * SIDES])[SIDES:])
+    return sum(_together([*senders, *[drain] * SIDES], quota)[SIDES:])
 
 
-def _run_peeklock(state: Peer, size: int) -> int:
-    quota = _Quota(len(state.bodies))
+def _run_peeklock(state: Peer, size: int, *, read: bool) -> int:
+    quota, body_bytes = _Quota(len(state.bodies)), state.body_bytes
     peer = state.queue
 
     def send(bodies: list[bytes]) -> None:
@@ -101,6 +113,9 @@ def _run_peeklock(state: Peer, size: int) -> int:
         more = True
         while more and quota.left:
             taken = peer.receive(size, 0.05)
+            if read:
+                for one in taken:
+                    read_taken(one, body_bytes)
             if size > 1:
                 peer.complete_many([token for token, _ in taken])
             elif taken:
@@ -111,11 +126,11 @@ def _run_peeklock(state: Peer, size: int) -> int:
 
     half = len(state.bodies) // SIDES
     senders = [lambda part=state.bodies[side * half : (side + 1) * half]: send(part) for side in range(SIDES)]
-    return sum(_together([*senders, *[drain] * SIDES])[SIDES:])
+    return sum(_together([*senders, *[drain] * SIDES], quota)[SIDES:])
 
 
-def _run_ceiling(state: Peer, size: int) -> int:
-    quota = _Quota(len(state.bodies))
+def _run_ceiling(state: Peer, size: int, *, read: bool) -> int:
+    quota, body_bytes = _Quota(len(state.bodies)), state.body_bytes
     queue = state.queue
 
     def send(bodies: list[bytes]) -> None:
@@ -133,6 +148,9 @@ def _run_ceiling(state: Peer, size: int) -> int:
             if not taken:
                 time.sleep(0)  # it cannot wait
                 continue
+            if read:
+                for message in taken:
+                    read_tuple(message, body_bytes)
             if size > 1:
                 queue.complete_many(taken)
             else:
@@ -143,11 +161,7 @@ def _run_ceiling(state: Peer, size: int) -> int:
 
     half = len(state.bodies) // SIDES
     senders = [lambda part=state.bodies[side * half : (side + 1) * half]: send(part) for side in range(SIDES)]
-    return sum(_together([*senders, *[drain] * SIDES])[SIDES:])
-
-
-def _ceiling_of(compiled: Any, bodies: list[bytes]) -> Peer:
-    return Peer(compiled.Queue(), bodies)
+    return sum(_together([*senders, *[drain] * SIDES], quota)[SIDES:])
 
 
 def _check_bus(bus: Bus, count: int) -> None:
@@ -161,26 +175,22 @@ def _check_peek(state: Peer, count: int) -> None:
 
 
 def cases(messages: int = 40_000) -> list[Case]:
-    """Single messages and batches of 100."""
+    """Single messages, lists of 100, and lists whose bodies nobody reads."""
     bodies = bodies_of(1024, messages)
-    found = []
-    for size, shape in ((1, "2+2_single"), (100, "2+2_batch_100")):
-        name = f"send_receive_complete/1KiB/{shape}"
+    return [
+        case
+        for shape, size, read in (("single", 1, True), ("batch_100", 100, True), (f"batch_100{UNREAD}", 100, False))
+        for case in _cases_of(f"send_receive_complete/1KiB/2+2_{shape}", bodies, size, read=read)
+    ]
 
-        def ours(bus: Bus, size: int = size) -> int:
-            return _run_oxbus(bus, size)
 
-        def peers(state: Peer, size: int = size) -> int:
-            return _run_peeklock(state, size)
-
-        def limit(state: Peer, size: int = size) -> int:
-            return _run_ceiling(state, size)
-
-        if (compiled := ceiling.load()) is not None:
-            empty = partial(_ceiling_of, compiled, bodies)
-            found.append(Case(name, CEILING, messages, empty, limit, _check_peek))
-        found += [
-            Case(name, "oxbus", messages, lambda: open_bus(bodies), ours, _check_bus, Bus.close),
-            Case(name, "PeekLock in Python", messages, lambda: Peer(PeekLockQueue(), bodies), peers, _check_peek),
-        ]
+def _cases_of(name: str, bodies: list[bytes], size: int, *, read: bool) -> list[Case]:
+    count = len(bodies)
+    ours, by_hand, limit = (partial(run, size=size, read=read) for run in (_run_oxbus, _run_peeklock, _run_ceiling))
+    found = [
+        Case(name, "oxbus", count, lambda: open_bus(bodies), ours, _check_bus, Bus.close),
+        Case(name, PEEKLOCK, count, lambda: Peer(PeekLockQueue(), bodies), by_hand, _check_peek),
+    ]
+    if (compiled := ceiling.load()) is not None:
+        found.insert(0, Case(name, CEILING, count, lambda: Peer(compiled.Queue(), bodies), limit, _check_peek))
     return found

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from bodies import bodies_of
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import CorrelationRuleFilter, ServiceBusAdministrationClient
 from targets import BY_TOPIC, HUNDRED
 
-from cases.bus import BATCH, QUEUE, Bus, bodies_of
+from cases.bus import BATCH, QUEUE, Bus, drain
 from cases.case import Case, expect
 from cases.peer_queues import ceiling_cycle, ceiling_sends
 
@@ -43,33 +44,20 @@ def _open_rules(bodies: list[bytes]) -> Bus:
     return bus
 
 
-def _single(bus: Bus) -> int:
-    send, receive, complete = bus.sender.send_messages, bus.receiver.receive_messages, bus.receiver.complete_message
-    for body in bus.bodies:
-        send(ServiceBusMessage(body, subject=WANTED))
-    count = 0
-    while messages := receive(max_wait_time=0):
-        complete(messages[0])
-        count += 1
-    return count
+def _send(bus: Bus, at_once: int) -> int:
+    send, bodies = bus.sender.send_messages, bus.bodies
+    if at_once == 1:
+        for body in bodies:
+            send(ServiceBusMessage(body, subject=WANTED))
+    else:
+        for start in range(0, len(bodies), at_once):
+            send([ServiceBusMessage(body, subject=WANTED) for body in bodies[start : start + at_once]])
+    return len(bodies)
 
 
-def _by_hundred(bus: Bus) -> int:
-    send, receive, complete = bus.sender.send_messages, bus.receiver.receive_messages, bus.receiver.complete_messages
-    for start in range(0, len(bus.bodies), BATCH):
-        send([ServiceBusMessage(body, subject=WANTED) for body in bus.bodies[start : start + BATCH]])
-    count = 0
-    while messages := receive(BATCH, max_wait_time=0):
-        complete(messages)
-        count += len(messages)
-    return count
-
-
-def _send_only(bus: Bus) -> int:
-    send = bus.sender.send_messages
-    for body in bus.bodies:
-        send(ServiceBusMessage(body, subject=WANTED))
-    return len(bus.bodies)
+def _cycle(bus: Bus, at_once: int) -> int:
+    _send(bus, at_once)
+    return drain(bus.receiver, at_once, bus.body_bytes)
 
 
 def _check(bus: Bus, count: int) -> None:
@@ -86,13 +74,16 @@ def cases(messages: int = 10_000) -> list[Case]:
         ("to_subscriptions", "oxbus", 1),
         ("to_subscriptions", HUNDRED, 100),
     )
-    for shape, run in (("single", _single), ("batch_100", _by_hundred)):
+    for shape, at_once in (("single", 1), ("batch_100", BATCH)):
+        run = partial(_cycle, at_once=at_once)
         for ending, contender, subscriptions in contenders:
             ready = partial(_open, bodies, subscriptions)
             bench_id = f"send_receive_complete/100B/{shape}_{ending}"
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check, Bus.close))
         for ending in ("with_subject", "to_subscriptions"):
-            found += ceiling_cycle(f"send_receive_complete/100B/{shape}_{ending}", bodies, shape)
+            found += ceiling_cycle(f"send_receive_complete/100B/{shape}_{ending}", bodies, at_once)
     rules = partial(_open_rules, bodies)
-    found.append(Case("send/100B/single_10k_rules", "oxbus", len(bodies), rules, _send_only, _check, Bus.close))
+    found.append(
+        Case("send/100B/single_10k_rules", "oxbus", len(bodies), rules, partial(_send, at_once=1), _check, Bus.close)
+    )
     return [*found, *ceiling_sends("send/100B/single_10k_rules", bodies)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cases.bus import bodies_of
+from bodies import bodies_of
 from peers.contract import Level, UnavailableError
 from peers.nats_jetstream import NatsJetStream
 from peers.oxbus_queue import OxbusQueue

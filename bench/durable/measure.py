@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cases.bus import BATCH, bodies_of
+from bodies import bodies_of
+from cases.bus import BATCH
 from peers.contract import Level
 
 from durable import disk
@@ -70,8 +71,9 @@ class Durable:
             for (bench_id, contender), rounds in self.rounds.items()
             if contender.ours and bench_id == "send/100B/durable_batch_100"
         }
-        pairs = zip(rates.get(Level.OS, []), rates.get(Level.MEMORY, []), strict=True)
-        return [on_disk / in_memory for on_disk, in_memory in pairs]
+        if not {Level.OS, Level.MEMORY} <= rates.keys():
+            return []
+        return [one / other for one, other in zip(rates[Level.OS], rates[Level.MEMORY], strict=True)]
 
     def best_peer(self, bench_id: str, figure: str) -> list[float]:
         """Return the highest figure of the peers at the level `fsync`, round by round."""

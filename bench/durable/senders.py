@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import oxbus
-from cases.bus import BATCH, bodies_of
+from bodies import bodies_of
+from cases.bus import BATCH
 from cases.case import expect
 from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cases.bus import BATCH, bodies_of
+from bodies import bodies_of
+from cases.bus import BATCH
 
 from durable.workload import one_thread, warm_up
 

@@ -13,7 +13,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cases.bus import BATCH, bodies_of
+from bodies import bodies_of, read_bytes
+from cases.bus import BATCH
 from cases.case import expect
 
 if TYPE_CHECKING:
@@ -36,22 +37,22 @@ def warm_up(queue: BenchQueue) -> None:
     queue.attach_receiver()
     queue.send_all(bodies, BATCH)
     received: list[bytes] = []
-    queue.drain(len(bodies), BATCH, IDLE_SECONDS, received)
+    queue.drain(len(bodies), BATCH, IDLE_SECONDS, len(bodies[0]), received)
     check(queue, bodies, received)
 
 
 def one_thread(queue: BenchQueue, bodies: list[bytes], size: int, *, keep: bool = True) -> tuple[float, float]:
     """Send and drain; return the seconds until all were sent, and the seconds until all were acknowledged.
 
-    Without `keep` the bodies are not looked at, and only the counts are checked: in memory, keeping them would cost
-    more than moving them.
+    Each body is read. With `keep` they are also compared with what was sent, once the time has ended; in memory,
+    keeping them would cost more than moving them, so there the counts are compared.
     """
     received: list[bytes] | None = [] if keep else None
     queue.attach_receiver()
     started = time.perf_counter()
     queue.send_all(bodies, size)
     sent = time.perf_counter()
-    done = queue.drain(len(bodies), size, IDLE_SECONDS, received)
+    done = queue.drain(len(bodies), size, IDLE_SECONDS, len(bodies[0]), received)
     ended = time.perf_counter()
     expect("messages received", done, len(bodies))
     if received is None:
@@ -64,7 +65,7 @@ def one_thread(queue: BenchQueue, bodies: list[bytes], size: int, *, keep: bool 
 def both_sides(queue: BenchQueue, bodies: list[bytes], size: int, sides: int = 2) -> float:
     """Send in `sides` threads and drain in as many; return the seconds until the last message was acknowledged."""
     queue.detach()  # what was handed to this thread ahead would be missing
-    drain = _Drain(queue, len(bodies), size)
+    drain = _Drain(queue, len(bodies), size, len(bodies[0]))
     work = [(queue.attach, partial(queue.send_all, bodies[side::sides], size)) for side in range(sides)]
     started = _together([*work, *[(queue.attach_receiver, drain.run)] * sides], drain.stop)
     check(queue, bodies, drain.received)
@@ -81,17 +82,18 @@ def check(queue: BenchQueue, bodies: list[bytes], received: list[bytes]) -> None
 class _Drain:
     """Receivers in several threads that end when they have everything together."""
 
-    def __init__(self, queue: BenchQueue, wanted: int, size: int) -> None:
+    def __init__(self, queue: BenchQueue, wanted: int, size: int, body_bytes: int) -> None:
         self.received: list[bytes] = []
         self.ended = 0.0
         self.stop = threading.Event()
         self._queue = queue
         self._wanted = wanted
         self._size = size
+        self._body_bytes = body_bytes
         self._mutex = threading.Lock()
 
     def run(self) -> None:
-        """Receive and acknowledge; one thread's share."""
+        """Receive, read and acknowledge; one thread's share."""
         last = time.perf_counter()
         while len(self.received) < self._wanted and not self.stop.is_set():
             deliveries = self._queue.receive(self._size, WAIT_SECONDS)
@@ -99,6 +101,8 @@ class _Drain:
                 idle = time.perf_counter() - last
                 expect("something to receive while messages are left", idle < IDLE_SECONDS, wanted=True)
                 continue
+            for _, body in deliveries:
+                read_bytes(body, self._body_bytes)
             self._queue.acknowledge([token for token, _ in deliveries])
             last = time.perf_counter()
             with self._mutex:

@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from bodies import read_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
@@ -101,17 +103,22 @@ class BenchQueue(ABC):
             for start in range(0, len(bodies), size):
                 self.send_many(bodies[start : start + size])
 
-    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:
-        """Receive and acknowledge `count` messages, up to `size` at once; fewer if none came for `wait_seconds`.
+    def drain(
+        self, count: int, size: int, wait_seconds: float, body_bytes: int, keep: list[bytes] | None = None
+    ) -> int:
+        """Receive, read and acknowledge `count` messages of so many bytes, up to `size` at once.
 
-        Bodies are put into `keep`; without it nobody looks at them.
+        Returns:
+            How many came; fewer if none came for `wait_seconds`. Their bodies are put into `keep`, too.
         """
         done = 0
         while done < count and (deliveries := self.receive(size, wait_seconds)):
+            for _, body in deliveries:
+                read_bytes(body, body_bytes)
+                if keep is not None:
+                    keep.append(body)
             self.acknowledge([token for token, _ in deliveries])
             done += len(deliveries)
-            if keep is not None:
-                keep += [body for _, body in deliveries]
         return done
 
 

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ceiling
+from bodies import read_bytes, read_taken, read_tuple
 
 from peers.contract import BenchQueue, Delivery, Level, UnavailableError
 from peers.peeklock import Message, PeekLockQueue
@@ -72,11 +73,18 @@ class SimpleQueue(_InProcess):
         for body in bodies:
             put(body)
 
-    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:  # noqa: ARG002
-        """Get each."""
+    def drain(
+        self,
+        count: int,
+        size: int,  # noqa: ARG002
+        wait_seconds: float,
+        body_bytes: int,
+        keep: list[bytes] | None = None,
+    ) -> int:
+        """Get and read each."""
         get = self._queue.get
         for _ in range(count):
-            body = get(timeout=wait_seconds)
+            body = read_bytes(get(timeout=wait_seconds), body_bytes)
             if keep is not None:
                 keep.append(body)
         return count
@@ -118,18 +126,22 @@ class PeekLock(_InProcess):
         else:
             super().send_all(bodies, size)
 
-    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:
-        """Lock and complete."""
+    def drain(
+        self, count: int, size: int, wait_seconds: float, body_bytes: int, keep: list[bytes] | None = None
+    ) -> int:
+        """Lock, read and complete."""
         receive, complete, complete_many = self._queue.receive, self._queue.complete, self._queue.complete_many
         done = 0
         while done < count and (taken := receive(size, wait_seconds)):
+            for one in taken:
+                body = read_taken(one, body_bytes)
+                if keep is not None:
+                    keep.append(body)
             if size == 1:
                 complete(taken[0][0])
             else:
                 complete_many([token for token, _ in taken])
             done += len(taken)
-            if keep is not None:
-                keep += [message.body for _, message in taken]
         return done
 
 
@@ -176,16 +188,25 @@ class Ceiling(_InProcess):
         else:
             super().send_all(bodies, size)
 
-    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:  # noqa: ARG002
-        """Lock, copy out, free."""
+    def drain(
+        self,
+        count: int,
+        size: int,
+        wait_seconds: float,  # noqa: ARG002
+        body_bytes: int,
+        keep: list[bytes] | None = None,
+    ) -> int:
+        """Lock, copy out, read, free."""
         receive, complete, complete_many = self._queue.receive, self._queue.complete, self._queue.complete_many
         done = 0
         while done < count and (messages := receive(size)):
+            for message in messages:
+                body = read_tuple(message, body_bytes)
+                if keep is not None:
+                    keep.append(body)
             if size == 1:
                 complete(messages[0])
             else:
                 complete_many(messages)
             done += len(messages)
-            if keep is not None:
-                keep += [message[2] for message in messages]
         return done

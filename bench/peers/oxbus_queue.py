@@ -13,6 +13,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import oxbus
+from bodies import read_message
 from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient
@@ -95,8 +96,10 @@ class OxbusQueue(BenchQueue):
             for start in range(0, len(bodies), size):
                 send([ServiceBusMessage(body) for body in bodies[start : start + size]])
 
-    def drain(self, count: int, size: int, wait_seconds: float, keep: list[bytes] | None = None) -> int:
-        """Receive and complete with the thread's receiver."""
+    def drain(
+        self, count: int, size: int, wait_seconds: float, body_bytes: int, keep: list[bytes] | None = None
+    ) -> int:
+        """Receive, read and complete with the thread's receiver."""
         receiver = self._ends.get().receiver
         receive, complete, complete_many = (
             receiver.receive_messages,
@@ -105,13 +108,15 @@ class OxbusQueue(BenchQueue):
         )
         done = 0
         while done < count and (messages := receive(size, max_wait_time=wait_seconds)):
+            for message in messages:
+                body = read_message(message, body_bytes)
+                if keep is not None:
+                    keep.append(body)
             if size == 1:
                 complete(messages[0])
             else:
                 complete_many(messages)
             done += len(messages)
-            if keep is not None:
-                keep += [b"".join(message.body or ()) for message in messages]
         return done
 
     def close(self) -> None:

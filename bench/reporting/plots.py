@@ -94,10 +94,12 @@ def latency(run: Run) -> str:
     for row in wake_ups:
         _percentiles(axes[0], row, row["contender"], style.LOOKS.get(row["contender"], {}))
     calls = [row for row in run.rows if row["id"].startswith("call/")]
-    colours = (style.BLUE, style.ORANGE, style.RED)
-    for row, colour, marker in zip(calls, colours, "osD", strict=False):
+    colours = (style.BLUE, style.ORANGE, style.GREEN, style.RED)
+    for row, colour, marker in zip(calls, colours, "os^D", strict=False):
         _percentiles(axes[1], row, row["id"].rpartition("/")[2], {"color": colour, "marker": marker})
-    for panel, title in zip(axes, ("send to a receiver blocked in a thread", "one call of oxbus"), strict=True):
+    for panel, title in zip(
+        axes, ("send to a receiver blocked in a thread", "one call of oxbus, and reading a body"), strict=True
+    ):
         panel.set_title(title, fontsize=10.5)
         panel.set_xticks([_nines(share) for share in NINES], ["2", "10", "100", "1000", "10,000"])
         panel.set_xlabel("one in so many takes longer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bodies import UNREAD
 from targets import (
     AMQP_TARGETS,
     BARE_WRITES,
@@ -119,9 +120,10 @@ def _target_row(row: Row, run: int) -> list[str]:
 
 
 def cases(run: Run) -> list[str]:
-    """Every case of ours with its share of the ceiling and of the best other contender."""
+    """Every case of ours whose bodies are read, with its share of the ceiling and the rates beside it."""
     rows = []
-    for bench_id in dict.fromkeys(row["id"] for row in run.rows if row.get(RATE) and not row.get("sweep")):
+    ids = dict.fromkeys(row["id"] for row in run.rows if row.get(RATE) and not row.get("sweep"))
+    for bench_id in (bench_id for bench_id in ids if not bench_id.endswith(UNREAD)):
         here = {row["contender"]: row for row in run.of(bench_id)}
         for contender, row in here.items():
             if not contender.startswith(OURS):

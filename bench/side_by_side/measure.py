@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cases.bus import BATCH, bodies_of
+from bodies import bodies_of
+from cases.bus import BATCH
 from durable import disk
 from durable.workload import both_sides, one_thread, warm_up
 from peers.contract import Level
