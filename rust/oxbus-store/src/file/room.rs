@@ -11,11 +11,13 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::group_commit::{GroupCommit, Writer, guard};
-use super::segment::{self, Spare};
+use super::segment::{Segment, Spare};
 use crate::shard_log::{Level, Lsn};
 
 /// Files that are kept to be segments again: about as many as fill until the next snapshot, with small snapshots.
 const RECYCLED_MAX: usize = 2;
+/// A segment that is longer than so many of the smallest ones ends with the snapshot that has all its entries.
+const RETIRED_TIMES: u64 = 8;
 
 impl GroupCommit {
     /// Fills the drain reserve and makes the spare file if there is none. A log that ended touches no file: another may go
@@ -53,7 +55,7 @@ impl GroupCommit {
 
     /// Makes the spare file, or a larger one in its place.
     fn make_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        let wanted = self.usual_bytes(writer).max(needed);
+        let wanted = self.usual_bytes(writer.kept_bytes()).max(needed);
         let made = match Self::take_recycled(writer, needed.max(wanted / 2)) {
             Some(spare) => Ok(spare),
             None => self.make_file(writer, wanted, needed),
@@ -114,9 +116,27 @@ impl GroupCommit {
 
     /// Bytes of the segment after the current one, unless an entry needs more: half of those that are kept, so that the room
     /// behind the last frame is never most of a log.
-    fn usual_bytes(&self, writer: &Writer) -> u64 {
+    fn usual_bytes(&self, kept: u64) -> u64 {
         let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
-        (writer.kept_bytes() / 2).next_multiple_of(min).clamp(min, max)
+        (kept / 2).next_multiple_of(min).clamp(min, max)
+    }
+
+    /// Has nobody be promised the spare file any more; false when somebody is.
+    fn withdraw_spare(&self) -> bool {
+        let mut buffer = guard(&self.buffer);
+        buffer.spare = None;
+        std::mem::take(&mut buffer.spare_bytes) > 0
+    }
+
+    /// Ends the current segment when a snapshot has all its entries and it is long: it goes with those before it. The next
+    /// entry begins another one.
+    fn retire_current(&self, writer: &mut Writer, lsn: Lsn) -> bool {
+        let is_long = |segment: &Segment| segment.bytes > self.options.segment_bytes_min * RETIRED_TIMES;
+        let ends = writer.current.as_ref().is_some_and(is_long) && guard(&self.buffer).end_segment(lsn);
+        if ends {
+            writer.finished.extend(writer.current.take());
+        }
+        ends
     }
 
     fn take_recycled(writer: &mut Writer, bytes_min: u64) -> Option<Spare> {
@@ -127,7 +147,11 @@ impl GroupCommit {
     /// Lets go of the segments whose entries all come before `lsn`: keeps the files of a few for later segments, and removes
     /// the others. The current one stays.
     pub(super) fn remove_before(&self, writer: &mut Writer, lsn: Lsn) -> io::Result<()> {
-        let first_needed = writer.first_needed(lsn);
+        let first_needed = if self.retire_current(writer, lsn) {
+            writer.next_segment()
+        } else {
+            writer.first_needed(lsn)
+        };
         if writer
             .finished
             .first()
@@ -136,8 +160,12 @@ impl GroupCommit {
             return Ok(());
         }
         // Those that are too short for what comes make room for longer ones, and those that are too long give theirs back.
-        let bytes_min = self.usual_bytes(writer) / 2;
-        let is_usual = |bytes: u64| (bytes_min..=bytes_min * 4).contains(&bytes);
+        let kept = writer.kept_bytes_from(first_needed);
+        let bytes_min = self.usual_bytes(kept) / 2;
+        let is_usual = |bytes: u64| (bytes_min..=bytes_min * 8).contains(&bytes);
+        if writer.spare.as_ref().is_some_and(|spare| !is_usual(spare.bytes())) && self.withdraw_spare() {
+            writer.recycled.extend(writer.spare.take());
+        }
         self.remove_recycled(writer, |spare| !is_usual(spare.bytes()));
         while writer
             .finished

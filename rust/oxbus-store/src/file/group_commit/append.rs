@@ -163,6 +163,15 @@ impl GroupCommit {
 }
 
 impl Buffer {
+    /// Has the next entry begin a segment, if it is entry `lsn` and nothing is on its way; false otherwise.
+    pub(in crate::file) fn end_segment(&mut self, lsn: Lsn) -> bool {
+        let is_idle = self.entries == 0 && self.promised.is_none() && self.next == lsn;
+        if is_idle {
+            (self.left_bytes, self.extent, self.drains, self.may_fold) = (0, None, false, false);
+        }
+        is_idle
+    }
+
     /// The next entries go to a file that has so many bytes.
     pub(super) fn begin(&mut self, extent: Option<Extent>, bytes: u64, drains: bool) {
         self.left_bytes = bytes - HEADER_BYTES as u64;

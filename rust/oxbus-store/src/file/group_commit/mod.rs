@@ -162,7 +162,13 @@ impl Writer {
 
     /// Bytes of the segments that a snapshot did not replace yet.
     pub(super) fn kept_bytes(&self) -> u64 {
-        let finished: u64 = self.finished.iter().map(|segment| segment.bytes).sum();
+        self.kept_bytes_from(0)
+    }
+
+    /// The same of those from a number on.
+    pub(super) fn kept_bytes_from(&self, number: u64) -> u64 {
+        let finished = self.finished.iter().filter(|segment| segment.header.segment >= number);
+        let finished: u64 = finished.map(|segment| segment.bytes).sum();
         finished + self.current.as_ref().map_or(0, |_| self.position)
     }
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one process does with a namespace on a small file system; run as a script in a mount namespace of its own.
+
+    small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END DEED
+
+It mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`), drains it with
+another one, and prints what it found as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
+from oxbus.exceptions import ServiceBusQuotaExceededError
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from oxbus import ServiceBusReceiver
+
+LIST_BYTES = 400_000
+AGAIN_SECONDS = 30
+"""How long sends may stay refused after a drain before the test calls them refused for good; never a measure of speed."""
+
+
+def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
+    """Send lists, then single messages, until the disk is full; how many were stored."""
+    stored = 0
+    counts = [1] if deed == "single" else [max(1, min(100, LIST_BYTES // len(body))), 1]
+    with client.get_queue_sender("q") as sender:
+        for count in counts:
+            try:
+                while True:
+                    sender.send_messages([ServiceBusMessage(body) for _ in range(count)])
+                    stored += count
+            except ServiceBusQuotaExceededError:
+                continue
+    return stored
+
+
+def settle_all(receiver: ServiceBusReceiver, deed: str) -> tuple[int, list[int]]:
+    """Receive until the queue is empty and settle each message; how many are completed, and the numbers deferred."""
+    done, deferred, position = 0, [], 0
+    while messages := receiver.receive_messages(max_message_count=1 if deed == "single" else 50, max_wait_time=1):
+        for message in messages:
+            turn = position % 4 if deed == "mixed" else 0
+            position += 1
+            if turn == 1 and message.delivery_count == 0:
+                receiver.abandon_message(message)
+            elif turn == 2 or deed == "defer":
+                assert message.sequence_number is not None
+                receiver.defer_message(message)
+                deferred.append(message.sequence_number)
+            elif turn == 3 or deed == "dead-letter":
+                receiver.dead_letter_message(message, reason="why", error_description="because it was asked for")
+            else:
+                receiver.complete_message(message)
+                done += 1
+    return done, deferred
+
+
+def drain(client: ServiceBusClient, deed: str) -> int:
+    """Settle everything, then fetch and complete what was deferred and dead-lettered; how many were completed."""
+    with client.get_queue_receiver("q") as receiver:
+        done, deferred = settle_all(receiver, deed)
+        for number in deferred:
+            for message in receiver.receive_deferred_messages(number):
+                receiver.complete_message(message)
+                done += 1
+    with client.get_queue_receiver("q", sub_queue="deadletter") as receiver:
+        done += settle_all(receiver, "complete")[0]
+    return done
+
+
+def sends_again(client: ServiceBusClient, body: bytes) -> bool:
+    """Whether a send works again, without closing anything."""
+    with client.get_queue_sender("q") as sender:
+        until = time.monotonic() + AGAIN_SECONDS
+        while time.monotonic() < until:
+            try:
+                sender.send_messages(ServiceBusMessage(body))
+            except ServiceBusQuotaExceededError:
+                time.sleep(0.05)
+            else:
+                return True
+    return False
+
+
+def in_child(work: str, *arguments: str) -> Any:
+    """Run a part in a process of its own, and read what it prints; it may end by a kill."""
+    process = subprocess.run(
+        [sys.executable, __file__, work, *arguments], stdout=subprocess.PIPE, text=True, check=False, timeout=300
+    )
+    assert process.returncode in {0, -signal.SIGKILL}, (process.returncode, process.stdout)
+    return json.loads(process.stdout)
+
+
+def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed: str) -> None:
+    """Fill or drain, and end as asked."""
+    namespace = Namespace(path, partitions=int(partitions) if work == "fill" else None, durability="os")
+    client, body = ServiceBusClient(namespace), b"x" * int(body_bytes)
+    administration = ServiceBusAdministrationClient(namespace)
+    found: dict[str, Any] = {}
+    if work == "fill":
+        administration.create_queue("q", enable_partitioning=int(partitions) > 1, max_delivery_count=100)
+        found["stored"] = fill(client, body, deed)
+    else:
+        found["before"] = administration.get_queue_runtime_properties("q").total_message_count
+        found["completed"] = drain(client, deed)
+        found["left"] = administration.get_queue_runtime_properties("q").total_message_count
+        found["sends again"] = sends_again(client, body)
+    print(json.dumps(found), flush=True)
+    if end == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    namespace.close()
+
+
+def main(directory: str, mebibytes: str, body_bytes: str, partitions: str, end: str, deed: str) -> None:
+    """Mount, fill, drain."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", directory], check=True)
+    arguments = (str(Path(directory) / "bus"), body_bytes, partitions, end, deed)
+    filled = in_child("fill", *arguments)
+    print(json.dumps(filled | in_child("drain", *arguments)))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] in {"fill", "drain"}:
+        child(*sys.argv[1:])
+    else:
+        main(*sys.argv[1:])

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a directory takes follows what is stored in it, not how often it was opened or what passed through (R-28)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+KILLS = 100
+LIVENESS_SECONDS = 60
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def allocated_bytes(directory: Path) -> int:
+    """Bytes of the blocks that the files of a directory have."""
+    total = 0
+    for path in directory.rglob("*"):
+        try:
+            total += path.stat().st_blocks * 512
+        except FileNotFoundError:
+            # The thread that compacts removed it.
+            continue
+    return total
+
+
+def test_kills_do_not_eat_the_disk(tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]]) -> None:
+    """A hundred processes that store 160 KB each in 16 partitions and are killed leave at most 64 MiB, before and after
+    the next open (R-28)."""
+    path = tmp_path / "bus"
+    with Namespace(path) as namespace:
+        ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
+    for kill in range(KILLS):
+        process = start_python(
+            """
+            with ServiceBusClient(Namespace(sys.argv[1])).get_queue_sender("q") as sender:
+                for _ in range(16):
+                    sender.send_messages([ServiceBusMessage(bytes(1024)) for _ in range(10)])
+                os.kill(os.getpid(), 9)
+            """,
+            path,
+        )
+        process.communicate(timeout=LIVENESS_SECONDS)
+        assert process.returncode == -signal.SIGKILL
+        assert allocated_bytes(path) <= 64 << 20, f"after kill {kill + 1}"
+    with Namespace(path) as namespace:
+        assert allocated_bytes(path) <= 64 << 20
+        runtime = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
+        assert runtime.total_message_count == KILLS * 160
+
+
+def test_what_passed_through_takes_no_room(tmp_path: Path) -> None:
+    """After 150 MB that were sent and completed, each partition keeps a few MiB (R-28)."""
+    with Namespace(tmp_path, durability="os") as namespace:
+        ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
+        client = ServiceBusClient(namespace)
+        with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+            for _ in range(3000):
+                sender.send_messages([ServiceBusMessage(bytes(1024)) for _ in range(50)])
+                left = 50
+                while left:
+                    messages = receiver.receive_messages(max_message_count=left, max_wait_time=5)
+                    receiver.complete_messages(messages)
+                    left -= len(messages)
+        until_at_most(lambda: allocated_bytes(tmp_path), 128 << 20)
+    assert allocated_bytes(tmp_path) < 1 << 20
+
+
+def test_a_journal_is_bounded_by_what_is_left(tmp_path: Path) -> None:
+    """A partition that once had much and has little keeps little, without a close (R-28)."""
+    with Namespace(tmp_path, partitions=1, durability="os") as namespace:
+        ServiceBusAdministrationClient(namespace).create_queue("q")
+        client = ServiceBusClient(namespace)
+        with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+            for _ in range(40):
+                sender.send_messages([ServiceBusMessage(bytes(10_000)) for _ in range(100)])
+            namespace.checkpoint()
+            assert allocated_bytes(tmp_path) > 40 << 20
+            for _ in range(40):
+                receiver.complete_messages(receiver.receive_messages(max_message_count=100, max_wait_time=5))
+            for _ in range(4):
+                sender.send_messages([ServiceBusMessage(bytes(10_000)) for _ in range(100)])
+                receiver.complete_messages(receiver.receive_messages(max_message_count=100, max_wait_time=5))
+            until_at_most(lambda: allocated_bytes(tmp_path), 12 << 20)
+
+
+def until_at_most(what: Callable[[], int], most: int) -> None:
+    """Wait for the thread that compacts; how long is no measure of speed."""
+    until = time.monotonic() + LIVENESS_SECONDS
+    values: list[Any] = []
+    while (value := what()) > most:
+        values.append(value)
+        assert time.monotonic() < until, values[-1]
+        time.sleep(0.05)

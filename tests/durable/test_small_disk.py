@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file system that is really full: what is on it can be drained, also by the next process (R-26).
+
+The file system is a small one in memory, mounted in a mount namespace of the test's own. `OXBUS_DISK_MEBIBYTES` chooses
+other sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parent / "kit" / "small_disk.py"
+SIZES = [int(size) for size in os.environ.get("OXBUS_DISK_MEBIBYTES", "32").split(",")]
+UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@functools.cache
+def can_mount() -> bool:
+    """Whether this user may mount in a namespace of his own: some machines forbid it."""
+    probe = [*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def run(directory: Path, *arguments: object) -> dict[str, Any]:
+    if not can_mount():
+        pytest.skip("this user may not mount a file system, not even in a namespace of his own")
+    command = [*UNSHARE, sys.executable, str(SCRIPT), str(directory), *map(str, arguments)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    found: dict[str, Any] = json.loads(process.stdout)
+    return found
+
+
+@pytest.mark.parametrize("mebibytes", SIZES)
+@pytest.mark.parametrize("body_bytes", [4096, 100_000])
+@pytest.mark.parametrize("partitions", [4, 16])
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_everything_on_a_full_disk_can_be_drained(
+    tmp_path: Path, mebibytes: int, body_bytes: int, partitions: int, end: str
+) -> None:
+    """After a close or a kill, all is received and completed, abandoned, deferred or dead-lettered, down to an empty
+    queue; then sends work again without a close (R-26, R-01)."""
+    for deed in ("complete", "mixed"):
+        found = run(tmp_path, mebibytes, body_bytes, partitions, end, deed)
+        assert found["before"] == found["stored"] == found["completed"], (deed, found)
+        assert (found["left"], found["sends again"]) == (0, True), (deed, found)
+
+
+@pytest.mark.parametrize("mebibytes", SIZES)
+@pytest.mark.parametrize("end", ["close", "kill"])
+@pytest.mark.parametrize("deed", ["dead-letter", "defer"])
+def test_every_message_can_move_on_a_full_disk(tmp_path: Path, mebibytes: int, end: str, deed: str) -> None:
+    """Each message is dead-lettered, or deferred and fetched, although none leaves before the last has moved (R-26)."""
+    for body_bytes in (4096, 100_000):
+        found = run(tmp_path, mebibytes, body_bytes, 4, end, deed)
+        assert found["before"] == found["stored"] == found["completed"], found
+        assert (found["left"], found["sends again"]) == (0, True), found
+
+
+@pytest.mark.parametrize("mebibytes", SIZES)
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_one_partition_of_small_messages_is_drained_one_by_one(tmp_path: Path, mebibytes: int, end: str) -> None:
+    """What is written for each of many small messages is folded, so it needs no more than the reserve (R-26)."""
+    found = run(tmp_path, mebibytes, 100, 1, end, "single")
+    assert found["stored"] > mebibytes * 2000
+    assert found["before"] == found["stored"] == found["completed"], found
+    assert (found["left"], found["sends again"]) == (0, True), found
