@@ -8,7 +8,7 @@ use oxbus_store::Hold;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::shard::Cell;
+use crate::shard::{Cell, LEAVING};
 
 impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
@@ -43,7 +43,7 @@ impl Receiver {
                     DEFERRED_TAKE_MAX as u64,
                     "messages",
                 )?;
-                Hold::Take
+                self.hold_to_leave()
             }
         };
         let not_found = |number: SequenceNumber| {
@@ -72,10 +72,20 @@ impl Receiver {
             }
         }
         let mut claims = Vec::with_capacity(counters.len());
+        let is_durable = self.queue.core().is_durable();
+        // The fetch is charged once the journal says so.
+        let first_hold = if is_durable { LEAVING } else { hold };
         cell.store(self.sub_queue)
-            .lock_deferred(&counters, hold, moment.now, moment.ticks, &mut claims)
+            .lock_deferred(&counters, first_hold, moment.now, moment.ticks, &mut claims)
             .map_err(|counter| not_found(SequenceNumber::new(first.partition(), counter)))?;
-        let deliver = |claimed: oxbus_store::Claimed| {
+        let deliver = |mut claimed: oxbus_store::Claimed| {
+            if let Hold::Lock { deadline } = hold
+                && is_durable
+                && !self.leaves()
+            {
+                claimed.deadline = deadline;
+                claimed.delivery_count = claimed.delivery_count.saturating_add(1);
+            }
             let locked_until = Self::locked_until(claimed.deadline, moment.now, moment.ticks);
             Delivery {
                 index,
@@ -93,11 +103,8 @@ impl Receiver {
             self.release(&keys.collect::<Vec<_>>());
             return Err(error);
         }
-        if self.queue.core().is_durable() {
-            self.record(&mut deliveries, moment.ticks);
-            if deliveries.is_empty() {
-                shard.health().check_serves(shard.id())?;
-            }
+        if is_durable && let Some(refused) = self.record(&mut deliveries, moment.ticks) {
+            return Err(refused.into_error());
         }
         Ok(deliveries)
     }

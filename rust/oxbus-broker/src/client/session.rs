@@ -30,6 +30,7 @@ impl Receiver {
 
     /// Takes up to `max` messages of the session without waiting.
     pub(super) fn take_from_session(&self, held: &Held, max: usize, out: &mut Deliveries) -> Result<()> {
+        self.tell_doubt()?;
         let moment = self.moment();
         self.sweep(moment);
         let (cell, _) = self.sessions_of(held)?;
@@ -49,7 +50,8 @@ impl Receiver {
             locked_until: None,
         }));
         if !out.is_empty() && self.queue.core().is_durable() {
-            self.record(out, moment.ticks);
+            let refused = self.record(out, moment.ticks);
+            return self.tell(refused, !out.is_empty());
         }
         Ok(())
     }
@@ -60,7 +62,7 @@ impl Receiver {
             ReceiveMode::PeekLock => Hold::Lock {
                 deadline: Ticks::OPEN_END,
             },
-            ReceiveMode::ReceiveAndDelete => Hold::Take,
+            ReceiveMode::ReceiveAndDelete => self.hold_to_leave(),
         }
     }
 

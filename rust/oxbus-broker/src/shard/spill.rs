@@ -13,7 +13,7 @@ use oxbus_store::extent::Place;
 use oxbus_store::{NeighbourReader, NewMessage, Record, Stored};
 
 use super::journal::{Event, Events, Pending};
-use super::{Cell, CellState, Fault, Shard};
+use super::{Cell, CellState, Deed, Fault, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
 /// Where in `entry` a part of it stands.
@@ -140,7 +140,7 @@ impl Cell {
     /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
     pub fn leave_buried(&self, last: &Pending) {
         if self.shard.has_buried.load(Ordering::Acquire) {
-            let _ = self.shard.wait_until(last, Durability::Fsync);
+            let _ = self.shard.wait_until(last, Durability::Fsync, Deed::Change);
             self.shard.leave_buried();
         }
     }

@@ -103,11 +103,16 @@ fn admit(held: &mut HeldBytes, bytes: usize) -> Result<()> {
 fn not_sent(failed: NotSent) -> Fault {
     match failed {
         NotSent::Nothing(error) => Fault::from(error),
-        NotSent::Part { detail, rows, stored } => Fault {
-            kind: FaultKind::PartialSend,
+        NotSent::Part {
             detail,
+            effect,
             rows,
             stored,
+        } => Fault {
+            rows,
+            stored,
+            effect: Some(effect),
+            ..Fault::new(FaultKind::PartialSend, detail)
         },
     }
 }
