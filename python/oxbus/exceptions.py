@@ -37,8 +37,8 @@ Names are those of the azure-servicebus SDK; a plus marks what oxbus adds.
 A wrong argument (type, range, closed handle) is a ``TypeError`` or a ``ValueError``, as in the SDK.
 
 Every error has an `effect`: what the call did before it failed. A call may be made again without doing anything twice
-when it is ``"none"`` or None. A ``ValueError`` or ``OSError`` has one only if the work of its call had begun. Which call
-fails with which effect: docs/guarantees.md, "What a call that failed has done".
+when it is ``"none"`` or None. A ``ValueError`` or ``OSError`` has one only if the work of its call had begun.
+Which call fails with which effect: docs/guarantees.md, "What a call that failed has done".
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ __all__ = [
     "AutoLockRenewFailed",
     "AutoLockRenewTimeout",
     "CheckpointBehindError",
-    "Effect",
     "ForkedProcessError",
     "InvalidOperationError",
     "InvalidRuleError",
@@ -94,8 +93,8 @@ class ServiceBusError(Exception):
         message: What happened and what to do about it.
         condition: The AMQP error condition, the same symbol that a server would send.
         is_transient: True when the same call may succeed later without a change.
-        effect: What the call did before it failed. ``"none"``: nothing; ``"partial"``: a part, and the error says which;
-            ``"unknown"``: nobody knows. None when it failed before its work began, so that it did nothing either.
+        effect: What the call did before it failed. ``"none"``: nothing; ``"partial"``: a part, and the error says
+            which; ``"unknown"``: nobody knows. None when it failed before its work began, so it did nothing either.
         sequence_numbers: The messages for which the call did not do, or may not have done, what it was to do.
         inner_exception: The error that led to this one, if any.
 
@@ -313,9 +312,7 @@ class PartialSendError(ServiceBusError):
         error: BaseException | None = None,
     ) -> None:
         """Make the error; `rows` were not stored, `partitions` counts those that were."""
-        super().__init__(
-            message, effect=effect, sequence_numbers=sequence_numbers, condition=condition, error=error
-        )
+        super().__init__(message, effect=effect, sequence_numbers=sequence_numbers, condition=condition, error=error)
         self.rows = list(rows)
         self.partitions = dict(partitions or {})
 

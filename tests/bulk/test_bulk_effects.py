@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error of the bulk plane says about what its call did: as in the broker's own process, and for the connection."""
+"""What an error of the bulk plane says its call did: as in the broker's own process, and for the connection."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ def deaf() -> Iterator[str]:
 
         threading.Thread(target=end_each, daemon=True).start()
         yield f"Endpoint=http://127.0.0.1:{listener.getsockname()[1]}"
+        # Who waits for the next one learns that there is none.
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def effect_of(call: Callable[[], object], error_class: type[ServiceBusError]) -> str | None:
@@ -79,7 +81,8 @@ def test_send_of_a_part_says_so(bulk: BulkClient, namespace: Namespace, partitio
     """A part, or nothing at all before the work began (R-24)."""
     keys = [f"key {number}" for number in range(64)]
     inject_fault(namespace, 0, "unavailable")
-    assert effect_of(lambda: bulk.send(partitioned_queue, pa.table({"partition_key": keys})), PartialSendError) == "partial"
+    table = pa.table({"partition_key": keys})
+    assert effect_of(lambda: bulk.send(partitioned_queue, table), PartialSendError) == "partial"
     only = pa.table({"partition_id": pa.array([0], pa.int32())})
     assert effect_of(lambda: bulk.send(partitioned_queue, only), PartitionUnavailableError) is None
     assert effect_of(lambda: bulk.send("missing", pa.table({"body": [b"x"]})), MessagingEntityNotFoundError) is None

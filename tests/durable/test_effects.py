@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call that failed says in `effect` what it did, and in `sequence_numbers` to which messages.
 
-Once a receive that deletes lost a message without an error: the write of the removal failed, the list was empty, and the
-message was gone after the next open. Each disk call of a hand-out is tried in `rust/oxbus-sim/tests/hand_outs.rs`.
+Once a receive that deletes lost a message without an error: the write of the removal failed, the list was empty, and
+the message was gone after the next open. Each disk call of a hand-out is tried in `rust/oxbus-sim/tests/hand_outs.rs`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ import pytest
 from durable_bus import Bus, bodies
 from faulty_bus import ALL, BAD, GOOD, KEYS, UNACKNOWLEDGED, in_bad, mend, status, trip
 from oxbus import ServiceBusMessage, ServiceBusReceiveMode
-from oxbus.exceptions import (
-    MessageAlreadySettled,
-    MessageLockLostError,
-    PartitionUnavailableError,
-    ServiceBusError,
-)
+from oxbus.exceptions import MessageAlreadySettled, MessageLockLostError, PartitionUnavailableError, ServiceBusError
 from oxbus.testing import inject_fault
 
 if TYPE_CHECKING:
@@ -112,9 +107,7 @@ def test_healing_decides_what_a_receive_left_open(wide_bus: Bus, fault: str) -> 
         ("eio-fsync", ServiceBusReceiveMode.RECEIVE_AND_DELETE),
     ],
 )
-def test_fetch_by_number_that_fails_charges_nothing(
-    wide_bus: Bus, fault: str, mode: ServiceBusReceiveMode
-) -> None:
+def test_fetch_by_number_that_fails_charges_nothing(wide_bus: Bus, fault: str, mode: ServiceBusReceiveMode) -> None:
     """A fetch whose delivery could not be written raises, and the delivery does not count (B-281, R-13)."""
     wide_bus.send("deferred", partition_key=KEYS[BAD])
     message = wide_bus.take_one()

@@ -173,6 +173,16 @@ impl Error {
         self
     }
 
+    /// The same of a call that had done a part before, if it had: what nobody knows stays unknown.
+    #[must_use]
+    pub fn after_a_part(self, is_part_done: bool) -> Self {
+        if is_part_done && self.effect != Some(Effect::Unknown) {
+            self.with_effect(Effect::Partial)
+        } else {
+            self
+        }
+    }
+
     /// The same, naming the messages for which the call did not do, or may not have done, what it was to do.
     #[must_use]
     pub fn with_numbers(mut self, numbers: impl IntoIterator<Item = SequenceNumber>) -> Self {

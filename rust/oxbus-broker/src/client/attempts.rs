@@ -102,7 +102,9 @@ impl Receiver {
         }
         if self.leaves() {
             for OnTheWay { cell, pending, .. } in on_the_way.iter().skip(1) {
-                pending.iter().for_each(|pending| cell.begin(pending));
+                if let Some(pending) = pending {
+                    cell.begin(pending);
+                }
             }
         }
         let mut refused = None;

@@ -3,7 +3,7 @@
 
 use oxbus_model::caps::DEFERRED_TAKE_MAX;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SequenceNumber};
 use oxbus_store::Hold;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -52,6 +52,8 @@ impl Receiver {
                  Ask for deferred messages only: sequence_number={number}"
             );
             Error::new(ErrorKind::MessageNotFound, detail)
+                .with_effect(Effect::None)
+                .with_numbers([number])
         };
         let Some(index) = self.queue.index_of(*first).filter(|_| !self.is_of_transfer()) else {
             return Err(not_found(*first));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::{Hold, Record};
 
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -221,6 +221,6 @@ impl Receiver {
             self.queue.name().as_str(),
             self.session_id().unwrap_or_default()
         );
-        Error::new(ErrorKind::SessionLockLost, detail)
+        Error::new(ErrorKind::SessionLockLost, detail).with_effect(Effect::None)
     }
 }

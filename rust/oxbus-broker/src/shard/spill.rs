@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Error, ErrorKind, Result};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Result};
 use oxbus_store::extent::Place;
 use oxbus_store::{NeighbourReader, NewMessage, Record, Stored};
 
@@ -62,7 +62,7 @@ impl Shard {
         };
         self.health.fail(fault, reason.clone());
         let detail = format!("{reason}; see to the disk, then open the namespace again or salvage it: partition={id}");
-        Error::new(ErrorKind::PartitionUnavailable, detail)
+        Error::new(ErrorKind::PartitionUnavailable, detail).with_effect(Effect::None)
     }
 }
 
