@@ -1525,6 +1525,8 @@ class ServiceBusReceiver:
 
         Raises:
             MessageLockLostError: Some were not moved; its `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
+                not settled, or of which nobody knows, and its `effect` says which. The others were.
         """
 
     def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
