@@ -328,6 +328,10 @@ class BulkClient:
             outcome: How.
             reason: Of a dead letter.
             description: Of a dead letter.
+
+        Raises:
+            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that
+                were not settled, or of which nobody knows, and its `effect` says which. The others were.
         """
 
     def peek(
@@ -1326,6 +1330,11 @@ class ServiceBusReceiver:
         Raises:
             MessagingEntityNotFoundError: The queue is gone.
             MessagingEntityDisabledError: The status of the queue forbids receiving.
+            ServiceBusQuotaExceededError: There are messages, and the disk has no room to note that they are handed out:
+                free space on it. They stay.
+            PartitionUnavailableError: In receive-and-delete mode a removal could not be written, and nothing else was
+                there, or this happened in the receive before; its `sequence_numbers` names the messages. With the
+                effect ``"unknown"`` they are there again once the partition is healed, unless the process ends before.
             ForkedProcessError: The receiver was made before the process forked.
             ValueError: The receiver is closed, a count is below 1, or a wait is negative.
 
@@ -1344,6 +1353,8 @@ class ServiceBusReceiver:
         Raises:
             MessageNotFoundError: One of them is not there, not deferred, or locked.
             InvalidOperationError: They are of different partitions, or too many for receive-and-delete.
+            PartitionUnavailableError: Their partition is out of service, or the delivery could not be written: then its
+                `effect` says whether it may count all the same after the end of the process.
             ValueError: The receiver is closed, or `timeout` is not more than 0.
 
         Source: docs/behaviour.md B-275 to B-288.
@@ -1468,6 +1479,8 @@ class ServiceBusReceiver:
 
         Raises:
             MessageLockLostError: Some were not completed; its `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
+                not settled, or of which nobody knows, and its `effect` says which. The others were.
         """
 
     def abandon_messages(
@@ -1481,6 +1494,8 @@ class ServiceBusReceiver:
 
         Raises:
             MessageLockLostError: Some were not abandoned; its `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
+                not settled, or of which nobody knows, and its `effect` says which. The others were.
         """
 
     def defer_messages(
@@ -1494,6 +1509,8 @@ class ServiceBusReceiver:
 
         Raises:
             MessageLockLostError: Some were not deferred; its `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
+                not settled, or of which nobody knows, and its `effect` says which. The others were.
         """
 
     def dead_letter_messages(
@@ -1508,6 +1525,8 @@ class ServiceBusReceiver:
 
         Raises:
             MessageLockLostError: Some were not moved; its `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
+                not settled, or of which nobody knows, and its `effect` says which. The others were.
         """
 
     def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
@@ -1535,6 +1554,8 @@ class ServiceBusReceiver:
 
         Raises:
             MessageLockLostError: Some were not settled; its `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
+                not settled, or of which nobody knows, and its `effect` says which. The others were.
             ValueError: A column is missing or `outcome` is unknown.
         """
 

@@ -35,14 +35,21 @@
 
 Names are those of the azure-servicebus SDK; a plus marks what oxbus adds.
 A wrong argument (type, range, closed handle) is a ``TypeError`` or a ``ValueError``, as in the SDK.
+
+Every error has an `effect`: what the call did before it failed. A call may be made again without doing anything twice
+when it is ``"none"`` or None. A ``ValueError`` or ``OSError`` has one only if the work of its call had begun.
+Which call fails with which effect: docs/guarantees.md, "What a call that failed has done".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+Effect: TypeAlias = Literal["none", "partial", "unknown"]
+"""What a call did that failed after its work had begun."""
 
 __all__ = [
     "AutoLockRenewFailed",
@@ -86,6 +93,9 @@ class ServiceBusError(Exception):
         message: What happened and what to do about it.
         condition: The AMQP error condition, the same symbol that a server would send.
         is_transient: True when the same call may succeed later without a change.
+        effect: What the call did before it failed. ``"none"``: nothing; ``"partial"``: a part, and the error says
+            which; ``"unknown"``: nobody knows. None when it failed before its work began, so it did nothing either.
+        sequence_numbers: The messages for which the call did not do, or may not have done, what it was to do.
         inner_exception: The error that led to this one, if any.
 
     Source: Service Bus error conditions, docs/behaviour.md section 21.6.
@@ -93,20 +103,32 @@ class ServiceBusError(Exception):
 
     condition: str | None = "amqp:internal-error"
     is_transient: bool = False
+    effect: Effect | None = None
+    sequence_numbers: list[int]
     default_message: ClassVar[str] = (
         "The operation failed inside the broker. Report it with this text and what the program did before."
     )
 
     def __init__(
-        self, message: str | None = None, *, condition: str | None = None, error: BaseException | None = None
+        self,
+        message: str | None = None,
+        *,
+        effect: Effect | None = None,
+        sequence_numbers: Iterable[int] = (),
+        condition: str | None = None,
+        error: BaseException | None = None,
     ) -> None:
         """Make the error.
 
         Args:
             message: What happened and what to do; the class's own text when missing.
+            effect: What the call did before it failed; None when its work had not begun.
+            sequence_numbers: The messages for which it did not do, or may not have done, what it was to do.
             condition: The AMQP condition when it is not the one of the class.
             error: The error that led to this one; it becomes the cause.
         """
+        self.effect = effect
+        self.sequence_numbers = list(sequence_numbers)
         self.message = message or self.default_message
         super().__init__(self.message)
         self.inner_exception = error
@@ -165,8 +187,7 @@ class OperationTimeoutError(ServiceBusError):
 class MessageLockLostError(ServiceBusError):
     """The lock on the message is gone: receive the message again.
 
-    Attributes:
-        sequence_numbers: After a plural settlement, the messages that were not settled; the others were.
+    After a plural settlement `sequence_numbers` names the messages that were not settled; the others were.
 
     Source: docs/behaviour.md B-155, B-160.
     """
@@ -175,18 +196,6 @@ class MessageLockLostError(ServiceBusError):
     default_message = (
         "The lock expired, or the message was settled or belongs to another entity. Receive the message again."
     )
-
-    def __init__(
-        self,
-        message: str | None = None,
-        *,
-        sequence_numbers: Iterable[int] = (),
-        condition: str | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Make the error; `sequence_numbers` names the messages that were not settled."""
-        super().__init__(message, condition=condition, error=error)
-        self.sequence_numbers = list(sequence_numbers)
 
 
 class MessageAlreadySettled(ServiceBusError, ValueError):  # noqa: N818 (the SDK's name)
@@ -281,6 +290,8 @@ class PartitionUnavailableError(ServiceBusServerBusyError):
 class PartialSendError(ServiceBusError):
     """`send_arrow` stored a part of the rows: send those in `rows` again.
 
+    With the effect ``"unknown"`` some of those may be stored too, and come twice if they are sent again.
+
     Attributes:
         rows: Indexes of the rows that were not stored, rising.
         partitions: Partition id to the number of rows that it stored.
@@ -295,11 +306,13 @@ class PartialSendError(ServiceBusError):
         *,
         rows: Iterable[int] = (),
         partitions: Mapping[int, int] | None = None,
+        effect: Effect | None = "partial",
+        sequence_numbers: Iterable[int] = (),
         condition: str | None = None,
         error: BaseException | None = None,
     ) -> None:
         """Make the error; `rows` were not stored, `partitions` counts those that were."""
-        super().__init__(message, condition=condition, error=error)
+        super().__init__(message, effect=effect, sequence_numbers=sequence_numbers, condition=condition, error=error)
         self.rows = list(rows)
         self.partitions = dict(partitions or {})
 

@@ -12,7 +12,7 @@ use oxbus_broker::client::Row;
 use oxbus_broker::routing::Route;
 use oxbus_broker::shard::Refusal;
 use oxbus_model::message::{AssignedId, Fields, MessageId, PropertiesBuilder};
-use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
 use crate::rows::Columns;
 
@@ -26,7 +26,7 @@ pub struct Sent {
     pub stored: BTreeMap<u16, usize>,
     /// Indexes of the rows that were not stored, rising.
     pub refused: Vec<usize>,
-    /// Why the first of them was refused.
+    /// Why the first of them was refused, or the first of those of which nobody knows.
     pub refusal: Option<Error>,
 }
 
@@ -39,6 +39,8 @@ pub enum NotSent {
     Part {
         /// What happened and what to do.
         detail: String,
+        /// A part, or unknown when some rows may be stored that are not counted.
+        effect: Effect,
         /// Indexes of the rows that were not stored, rising.
         rows: Vec<usize>,
         /// Partition id → rows that it stored.
@@ -47,6 +49,15 @@ pub enum NotSent {
 }
 
 impl Sent {
+    /// Notes why rows were refused: the first reason, or the first of which nobody knows the effect.
+    fn refuse(&mut self, error: Error) {
+        let is_unknown = |error: &Error| error.effect() == Some(Effect::Unknown);
+        match &self.refusal {
+            Some(known) if is_unknown(known) || !is_unknown(&error) => {}
+            _ => self.refusal = Some(error),
+        }
+    }
+
     /// Partition id → rows that it stored, if all were.
     pub fn outcome(self) -> std::result::Result<BTreeMap<u16, usize>, NotSent> {
         if self.refused.is_empty() {
@@ -58,12 +69,17 @@ impl Sent {
         if self.stored.is_empty() {
             return Err(NotSent::Nothing(refusal));
         }
+        let effect = match refusal.effect() {
+            Some(Effect::Unknown) => Effect::Unknown,
+            _ => Effect::Partial,
+        };
         let detail = format!(
-            "{} rows were not stored, send them again; the first was refused because: {refusal}",
+            "{} rows were not stored, send them again; one was refused because: {refusal}",
             self.refused.len()
         );
         Err(NotSent::Part {
             detail,
+            effect,
             rows: self.refused,
             stored: self.stored,
         })
@@ -243,7 +259,7 @@ fn store(sender: &Sender, groups: Vec<Group>) -> Sent {
                     passed_on.push((partition, group.split_keyless()));
                 }
                 sent.refused.append(&mut group.numbers);
-                sent.refusal.get_or_insert(error);
+                sent.refuse(error);
             }
         }
     }

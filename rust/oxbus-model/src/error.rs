@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::SequenceNumber;
+
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -114,11 +116,43 @@ impl ErrorKind {
     }
 }
 
+/// What a call did that failed after its work had begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Nothing: everything is as it was.
+    None,
+    /// A part, and the error says which.
+    Partial,
+    /// Nobody knows: all of it, a part or nothing.
+    Unknown,
+}
+
+impl Effect {
+    /// Every effect.
+    pub const ALL: [Self; 3] = [Self::None, Self::Partial, Self::Unknown];
+
+    /// Its name at every edge.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Partial => "partial",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The effect of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|effect| effect.name() == name)
+    }
+}
+
 /// An error: its kind, and a text that says what happened and what to do.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
     detail: String,
+    effect: Option<Effect>,
+    numbers: Box<[SequenceNumber]>,
 }
 
 impl Error {
@@ -127,7 +161,33 @@ impl Error {
         Self {
             kind,
             detail: detail.into(),
+            effect: None,
+            numbers: Box::default(),
         }
+    }
+
+    /// The same of a call whose work had begun.
+    #[must_use]
+    pub fn with_effect(mut self, effect: Effect) -> Self {
+        self.effect = Some(effect);
+        self
+    }
+
+    /// The same of a call that had done a part before, if it had: what nobody knows stays unknown.
+    #[must_use]
+    pub fn after_a_part(self, is_part_done: bool) -> Self {
+        if is_part_done && self.effect != Some(Effect::Unknown) {
+            self.with_effect(Effect::Partial)
+        } else {
+            self
+        }
+    }
+
+    /// The same, naming the messages for which the call did not do, or may not have done, what it was to do.
+    #[must_use]
+    pub fn with_numbers(mut self, numbers: impl IntoIterator<Item = SequenceNumber>) -> Self {
+        self.numbers = numbers.into_iter().collect();
+        self
     }
 
     /// Its kind.
@@ -138,6 +198,16 @@ impl Error {
     /// Its text.
     pub fn detail(&self) -> &str {
         &self.detail
+    }
+
+    /// What the call did; `None` when it failed before its work began.
+    pub fn effect(&self) -> Option<Effect> {
+        self.effect
+    }
+
+    /// The messages for which the call did not do, or may not have done, what it was to do.
+    pub fn numbers(&self) -> &[SequenceNumber] {
+        &self.numbers
     }
 }
 

@@ -19,7 +19,7 @@ pub mod tier;
 pub mod time;
 pub mod varint;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Effect, Error, ErrorKind, Result};
 pub use identity::{Identity, IdentityKey};
 pub use lock::{LockToken, TokenKey};
 pub use sequence::{Counter, PartitionId, SequenceNumber};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From error kind to Python exception: one table.
 
-use oxbus_model::{Error, ErrorKind};
+use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
@@ -49,32 +49,59 @@ fn condition(kind: ErrorKind) -> Option<&'static str> {
 
 /// The exception of an error.
 pub(crate) fn raise(error: &Error) -> PyErr {
-    raise_with(error, |_| Ok(()))
-}
-
-/// The exception of an error, with further keyword arguments.
-pub(crate) fn raise_with(error: &Error, extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> PyErr {
     let Some(class) = class_name(error.kind()) else {
         let detail = error.detail().to_owned();
-        return match error.kind() {
+        let built_in = match error.kind() {
             ErrorKind::Storage => PyOSError::new_err(detail),
             _ => PyValueError::new_err(detail),
         };
+        return with_effect(built_in, error);
     };
-    named(class, error.detail(), |keywords| {
+    named_with(class, error.detail(), error.effect(), error.numbers(), |keywords| {
         if let Some(condition) = condition(error.kind()) {
             keywords.set_item("condition", condition)?;
         }
-        extend(keywords)
+        Ok(())
     })
 }
 
-/// An exception of `oxbus.exceptions` by name.
+/// A built-in exception that says what a call did whose work had begun.
+fn with_effect(exception: PyErr, error: &Error) -> PyErr {
+    let Some(effect) = error.effect() else {
+        return exception;
+    };
+    let set = Python::attach(|py| {
+        let numbers: Vec<u64> = error.numbers().iter().map(|number| number.0).collect();
+        exception.value(py).setattr("effect", effect.name())?;
+        exception.value(py).setattr("sequence_numbers", numbers)
+    });
+    set.map_or_else(|error| error, |()| exception)
+}
+
+/// An exception of `oxbus.exceptions` by name, of a call that failed before its work began.
 pub(crate) fn named(class: &'static str, text: &str, extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> PyErr {
+    named_with(class, text, None, &[], extend)
+}
+
+/// An exception of `oxbus.exceptions` by name; what the call did, and the messages for which it did not do all.
+pub(crate) fn named_with(
+    class: &'static str,
+    text: &str,
+    effect: Option<Effect>,
+    numbers: &[SequenceNumber],
+    extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
+) -> PyErr {
     Python::attach(|py| {
         let build = || {
             let class = imports::exceptions(py)?.getattr(class)?;
             let keywords = Vec::<(&str, Py<PyAny>)>::new().into_py_dict(py)?;
+            if let Some(effect) = effect {
+                keywords.set_item("effect", effect.name())?;
+            }
+            if !numbers.is_empty() {
+                let numbers: Vec<u64> = numbers.iter().map(|number| number.0).collect();
+                keywords.set_item("sequence_numbers", numbers)?;
+            }
             extend(&keywords)?;
             Ok(PyErr::from_value(class.call((text,), Some(&keywords))?))
         };

@@ -2,13 +2,13 @@
 //! The settling half of `ServiceBusReceiver`.
 
 use oxbus_arrow::LockTokens;
-use oxbus_broker::client::{SettleKey, Settlement};
+use oxbus_broker::client::{SettleKey, Settlement, Unsettled};
 use oxbus_model::message::Value;
-use oxbus_model::{Error, ErrorKind, LockToken};
+use oxbus_model::{Effect, Error, ErrorKind, LockToken, SequenceNumber};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::error::{OrRaise, raise_with};
+use crate::error::{OrRaise, raise};
 use crate::properties;
 use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
@@ -63,18 +63,22 @@ fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Message<'py>> 
     })
 }
 
-/// The error of a call that settled all but some messages.
-fn some_lost(numbers: &[u64]) -> PyErr {
-    let shown: Vec<String> = numbers.iter().take(10).map(u64::to_string).collect();
+/// The error of a call that settled all of `asked` messages but some.
+fn some_lost(numbers: &[SequenceNumber], asked: usize) -> PyErr {
+    let shown: Vec<String> = numbers.iter().take(10).map(|number| number.0.to_string()).collect();
     let more = if numbers.len() > 10 { ", …" } else { "" };
     let detail = format!(
         "{} messages were not settled because their locks are lost, the others were; receive them again: sequence_numbers={}{more}",
         numbers.len(),
         shown.join(", ")
     );
-    raise_with(&Error::new(ErrorKind::MessageLockLost, detail), |keywords| {
-        keywords.set_item("sequence_numbers", numbers.to_vec())
-    })
+    let effect = if numbers.len() < asked {
+        Effect::Partial
+    } else {
+        Effect::None
+    };
+    let error = Error::new(ErrorKind::MessageLockLost, detail).with_effect(effect);
+    raise(&error.with_numbers(numbers.iter().copied()))
 }
 
 impl ServiceBusReceiver {
@@ -132,22 +136,29 @@ impl ServiceBusReceiver {
             return Ok(());
         }
         let may_wait = receiver.queue().may_wait();
-        let lost = call
-            .with(|settlement| blocking::run(py, may_wait, || receiver.settle_many(&keys, settlement))?.or_raise())?;
-        let mut lost_here = lost.iter().peekable();
+        let settled =
+            call.with(|settlement| blocking::run(py, may_wait, || receiver.settle_many(&keys, settlement)))?;
+        let (left, refused) = match settled {
+            Ok(lost) => (lost, None),
+            Err(Unsettled { error, positions, .. }) => (positions, Some(error)),
+        };
+        let mut left_here = left.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
-            if lost_here.next_if(|next| **next == position).is_none() {
+            if left_here.next_if(|next| **next == position).is_none() {
                 message(value)?.get().set_settled();
             }
         }
-        if lost.is_empty() {
+        if let Some(refused) = refused {
+            return Err(raise(&refused));
+        }
+        if left.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<u64> = lost
+        let numbers: Vec<SequenceNumber> = left
             .iter()
-            .map(|&position| Ok(message(&messages[position])?.get().number().0))
+            .map(|&position| Ok(message(&messages[position])?.get().number()))
             .collect::<PyResult<_>>()?;
-        Err(some_lost(&numbers))
+        Err(some_lost(&numbers, messages.len()))
     }
 }
 
@@ -290,7 +301,7 @@ impl ServiceBusReceiver {
         };
         let receiver = self.open(py)?.get().receiver()?;
         let LockTokens { numbers, tokens } = arrow::lock_tokens(batch)?;
-        let lost = waiting::outside(py, || -> oxbus_model::Result<Vec<usize>> {
+        let (lost, refused) = waiting::outside(py, || {
             let mut lost = Vec::new();
             let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
             let mut rows = Vec::with_capacity(tokens.len());
@@ -303,20 +314,26 @@ impl ServiceBusReceiver {
                     None => lost.push(row),
                 }
             }
-            let lost_keys = receiver.settle_many(&keys, settlement)?;
+            let (lost_keys, refused) = match receiver.settle_many(&keys, settlement) {
+                Ok(lost) => (lost, None),
+                Err(Unsettled { error, .. }) => (Vec::new(), Some(error)),
+            };
             lost.extend(lost_keys.into_iter().map(|position| rows[position]));
             lost.sort_unstable();
-            Ok(lost)
-        });
-        let lost = lost?.or_raise()?;
+            (lost, refused)
+        })?;
+        let numbers: Vec<SequenceNumber> = lost
+            .iter()
+            .map(|&row| SequenceNumber(numbers.get(row).copied().unwrap_or(0)))
+            .collect();
+        if let Some(refused) = refused {
+            // A token that opens nothing has no number of its own: the table says which.
+            let all = refused.numbers().to_vec().into_iter().chain(numbers);
+            return Err(raise(&refused.with_numbers(all)));
+        }
         if lost.is_empty() {
             return Ok(());
         }
-        Err(some_lost(
-            &lost
-                .iter()
-                .map(|&row| numbers.get(row).copied().unwrap_or(0))
-                .collect::<Vec<u64>>(),
-        ))
+        Err(some_lost(&numbers, tokens.len()))
     }
 }

@@ -3,7 +3,7 @@
 
 use oxbus_broker::clock::leaving_after;
 use oxbus_model::caps::CALL_MS_DEFAULT;
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Effect, Error, ErrorKind, Result};
 
 /// Runs `work`, which leaves a store that does not answer.
 pub(crate) fn leaving_dead_stores<T>(work: impl FnOnce() -> T) -> T {
@@ -16,6 +16,6 @@ pub(crate) async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T
     done.unwrap_or_else(|_| {
         // The panic was told where it happened; whoever called learns that nothing is known of the call.
         let detail = "the server failed within the call; look at its error output";
-        Err(Error::new(ErrorKind::Storage, detail))
+        Err(Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown))
     })
 }

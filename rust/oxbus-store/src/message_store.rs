@@ -298,7 +298,7 @@ pub trait MessageStore: Send + Sync {
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool;
 
     /// Fetches deferred messages by number: all of them, or none and the first number that could not be had (B-278).
-    /// With [`Hold::Lock`] each fetch charges one delivery, at the fetch (B-281). Expired messages cannot be had (B-255).
+    /// With [`Hold::Lock`] each fetch charges one delivery, at the fetch (B-281), unless the lock is no delivery. Expired messages cannot be had (B-255).
     fn lock_deferred(
         &self,
         counters: &[Counter],

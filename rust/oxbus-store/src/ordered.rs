@@ -314,7 +314,8 @@ impl OrderedStore {
             Hold::Lock { deadline } => {
                 let entry = self.entries.get_mut(&counter)?;
                 entry.hold(Phase::DeferredLocked, deadline);
-                entry.delivery_count = entry.delivery_count.saturating_add(1);
+                let charge = u32::from(deadline < Ticks::NEVER);
+                entry.delivery_count = entry.delivery_count.saturating_add(charge);
                 self.deadlines.insert((deadline.0, counter));
                 Some(entry.claimed(counter))
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Errors on the wire: `{"error": {"kind": …, "detail": …}}`.
+//! Errors on the wire: `{"error": {"kind": …, "detail": …, "effect": …, "sequence_numbers": […]}}`.
 
 use std::collections::BTreeMap;
 
-use oxbus_model::{Error, ErrorKind};
+use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
 use serde::{Deserialize, Serialize};
 
 /// What is wrong.
@@ -28,6 +28,10 @@ pub struct Fault {
     pub rows: Vec<usize>,
     /// After a send that stored some rows only: partition id → rows that it stored.
     pub stored: BTreeMap<u16, usize>,
+    /// What the call did; `None` when it failed before its work began.
+    pub effect: Option<Effect>,
+    /// The messages for which it did not do, or may not have done, what it was to do.
+    pub numbers: Vec<SequenceNumber>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -43,6 +47,10 @@ struct Body {
     rows: Vec<usize>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     stored: BTreeMap<u16, usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    effect: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sequence_numbers: Vec<u64>,
 }
 
 impl Fault {
@@ -53,6 +61,8 @@ impl Fault {
             detail: detail.into(),
             rows: Vec::new(),
             stored: BTreeMap::new(),
+            effect: None,
+            numbers: Vec::new(),
         }
     }
 
@@ -68,6 +78,8 @@ impl Fault {
             detail: self.detail.clone(),
             rows: self.rows.clone(),
             stored: self.stored.clone(),
+            effect: self.effect.map(|effect| effect.name().to_owned()),
+            sequence_numbers: self.numbers.iter().map(|number| number.0).collect(),
         };
         serde_json::to_string(&Envelope { error: body }).expect("text and numbers are JSON")
     }
@@ -80,13 +92,19 @@ impl Fault {
             detail: error.detail,
             rows: error.rows,
             stored: error.stored,
+            effect: error.effect.as_deref().and_then(Effect::named),
+            numbers: error.sequence_numbers.into_iter().map(SequenceNumber).collect(),
         })
     }
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Self::new(FaultKind::Broker(error.kind()), error.detail())
+        Self {
+            effect: error.effect(),
+            numbers: error.numbers().to_vec(),
+            ..Self::new(FaultKind::Broker(error.kind()), error.detail())
+        }
     }
 }
 
@@ -114,7 +132,7 @@ impl FaultKind {
 
 #[cfg(test)]
 mod tests {
-    use oxbus_model::{Error, ErrorKind};
+    use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
 
     use super::{Fault, FaultKind};
 
@@ -126,6 +144,23 @@ mod tests {
             assert_eq!(back.kind, FaultKind::Broker(kind));
             assert_eq!(back.detail, "what \"to\" do");
         }
+    }
+
+    #[test]
+    fn effects_and_the_messages_concerned_come_back() {
+        for effect in Effect::ALL {
+            let error = Error::new(ErrorKind::Timeout, "late").with_effect(effect);
+            let error = error.with_numbers([SequenceNumber(7), SequenceNumber(u64::MAX)]);
+            let back = Fault::from_json(Fault::from(error).to_json().as_bytes()).expect("a fault");
+            assert_eq!(back.effect, Some(effect));
+            assert_eq!(back.numbers, [SequenceNumber(7), SequenceNumber(u64::MAX)]);
+        }
+        let early = Fault::from(Error::new(ErrorKind::Closed, "early"));
+        assert!(!early.to_json().contains("effect"), "{}", early.to_json());
+        assert_eq!(
+            Fault::from_json(early.to_json().as_bytes()).expect("a fault").effect,
+            None
+        );
     }
 
     #[test]

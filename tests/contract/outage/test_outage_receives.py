@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from outage_scene import ALL, BAD, GOOD, KEYS, Scene, drain, each, refused, run_story, texts
 from oxbus import ServiceBusReceiveMode
+from oxbus.exceptions import PartitionUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from oxbus import ServiceBusReceivedMessage
 
 
 def receive(scene: Scene) -> Generator[None]:
@@ -81,14 +84,34 @@ def settle_and_renew(scene: Scene) -> Generator[None]:
 
 
 def settle_several(scene: Scene) -> Generator[None]:
-    """A list with a message of the partition is refused as a whole, and can be settled afterwards (B-095)."""
-    scene.send_to_each("kept")
-    messages = scene.take()
+    """Of a list the messages of the others are settled, and the error names the rest, to be settled later (B-095)."""
+    verbs = ("complete", "abandon", "defer", "dead_letter")
+    for verb in verbs:
+        scene.send_to_each(verb)
+    receiver = scene.receiver()
+    taken = scene.take()
+    held = {verb: [message for message in taken if str(message).startswith(verb)] for verb in verbs}
+    left = {verb: [message for message in messages if message.partition_id == BAD] for verb, messages in held.items()}
+
+    def settle(verb: str, messages: list[ServiceBusReceivedMessage]) -> None:
+        getattr(receiver, f"{verb}_messages")(messages)
+
     yield
-    refused(lambda: scene.receiver().complete_messages(messages))
+    for verb in verbs:
+        with pytest.raises(PartitionUnavailableError) as refusal:
+            settle(verb, held[verb])
+        assert refusal.value.effect == "partial"
+        assert refusal.value.sequence_numbers == [message.sequence_number for message in left[verb]]
+        with pytest.raises(PartitionUnavailableError) as refusal:
+            settle(verb, left[verb])
+        assert refusal.value.effect is None
+    assert texts(scene.take("q", sub_queue="deadletter")) == each("dead_letter", GOOD)
     yield
-    scene.receiver().complete_messages(messages)
-    assert scene.peek() == []
+    for verb in verbs:
+        settle(verb, left[verb])
+    runtime = scene.admin.get_queue_runtime_properties("q")
+    assert (runtime.active_message_count, runtime.dead_letter_message_count) == (2 * len(ALL), len(ALL))
+    assert texts(scene.take()) == each("abandon", ALL)
 
 
 def locks_that_end_meanwhile(scene: Scene) -> Generator[None]:

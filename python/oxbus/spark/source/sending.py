@@ -17,7 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from oxbus.exceptions import ServiceBusError
 from oxbus.spark.source.entity import describe
-from oxbus.spark.source.patience import patiently
+from oxbus.spark.source.patience import carefully, patiently
 from oxbus.spark.source.sink_columns import Target, by_target
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Shipment:
         client = self.settings.connection.client()
         rows = 0
         for entity, chunk in self._chunks(client, batches):
-            client.send(entity, chunk)
+            carefully(client.send, entity, chunk)
             rows += chunk.num_rows
         return Written(rows)
 
@@ -68,7 +68,7 @@ class Shipment:
         try:
             for entity, chunk in self._chunks(client, batches):
                 ids.append(f"{name}/{uuid.uuid4().hex}")
-                rows += client.stage(entity, ids[-1], chunk)
+                rows += carefully(client.stage, entity, ids[-1], chunk)
         except BaseException:
             for stage_id in ids:
                 # It ends by itself if the broker is away now.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oxbus_model::hash::partition_of;
 use oxbus_model::message::check_key_length;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::doorbell::Callback;
 
 use super::receiver::{Receiver, ReceiverOptions, look_again_after};
@@ -182,6 +182,6 @@ impl Acceptor {
              queue=`{}`",
             self.queue.name().as_str()
         );
-        Error::new(ErrorKind::Timeout, detail)
+        Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None)
     }
 }

@@ -6,10 +6,11 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, SequenceNumber, Timestamp};
 
 use super::batch::{Batch, Entry};
-use super::sender::Sender;
+use super::sender::{Outgoing, Sender};
 use crate::entity::Queue;
+use crate::entity::topic::Departing;
 use crate::routing::{Route, route};
-use crate::shard::Refusal;
+use crate::shard::{Arrival, Refusal};
 
 /// What became of the messages of a call.
 pub(super) struct Sent {
@@ -115,5 +116,21 @@ impl Sender {
         self.queue.touch(now);
         let fresh = Some(admission.fresh().to_vec());
         Ok(Sent { index, first, fresh })
+    }
+}
+
+impl Outgoing {
+    /// The messages, with when those are due that are not active.
+    pub(super) fn departing(&self) -> Vec<Departing<'_>> {
+        match self {
+            Self::Active(messages) => messages
+                .iter()
+                .map(|message| Departing { message, due: None })
+                .collect(),
+            Self::Mixed(arrivals) => arrivals
+                .iter()
+                .map(|Arrival { message, due }| Departing { message, due: *due })
+                .collect(),
+        }
     }
 }

@@ -3,68 +3,243 @@
 //! (`shard::attempts`).
 //!
 //! A message under a lock has to be written, so that its delivery counts; a message that is gone when it is received has to
-//! be as safe as a completion. All cells write before the first one is waited for. A cell that fails keeps its messages.
+//! be as safe as a completion. All cells write before the first one is waited for. Until its cell has written it, a message
+//! that is to leave is only held: a cell that fails keeps its messages, and the call says so when it brings nothing else
+//! ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
 
-use oxbus_model::Ticks;
+use std::sync::{PoisonError, RwLockReadGuard};
+
 use oxbus_model::caps::STORE_ANSWER_MS_MAX;
-use oxbus_model::options::ReceiveMode;
-use oxbus_store::Outcome;
+use oxbus_model::options::{LockPolicy, ReceiveMode};
+use oxbus_model::{Effect, Error, Result, SequenceNumber, Ticks};
+use oxbus_store::LockKey;
 
-use super::receiver::{Deliveries, Receiver};
+use super::named::with_messages;
+use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
 use crate::clock::leaving_after;
+use crate::entity::Queue;
 use crate::entity::receive_cache::Cached;
+use crate::shard::Cell;
+use crate::shard::journal::Pending;
+
+/// Why messages that were taken were not handed out.
+pub(super) struct Refused {
+    /// Their cells, one bit each.
+    pub(super) cells: u64,
+    /// Of the first cell, or of the first one of which nobody knows.
+    error: Error,
+    numbers: Vec<SequenceNumber>,
+}
+
+/// What one cell hands out, on its way into the journal.
+struct OnTheWay<'a> {
+    index: usize,
+    cell: &'a Cell,
+    pending: Option<Pending>,
+    /// The holds change once it is written: no snapshot looks in between.
+    _unit: Option<RwLockReadGuard<'a, ()>>,
+}
+
+impl Refused {
+    /// Adds what another cell refused.
+    pub(super) fn and(self, other: Self) -> Self {
+        let (mut first, second) = if other.is_in_doubt() && !self.is_in_doubt() {
+            (other, self)
+        } else {
+            (self, other)
+        };
+        first.cells |= second.cells;
+        first.numbers.extend(second.numbers);
+        first
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.error.effect() == Some(Effect::Unknown)
+    }
+
+    /// For the caller.
+    pub(super) fn into_error(self) -> Error {
+        let effect = self.error.effect().unwrap_or(Effect::None);
+        with_messages(&self.error, &self.numbers, Some(effect))
+    }
+}
 
 impl Receiver {
-    /// Brings deliveries into memory, journals them and waits for that; those of a cell that failed are taken out again.
-    pub(super) fn record(&self, deliveries: &mut Deliveries, ticks: Ticks) {
-        let mut cells = deliveries
-            .iter()
-            .fold(0u64, |cells, delivery| cells | 1 << delivery.index);
-        let mut pending = Vec::new();
-        let mut failed = 0u64;
+    /// Brings deliveries into memory, journals them and waits for that. Those of a cell that failed are taken out again and
+    /// back where they were; why.
+    pub(super) fn record(&self, deliveries: &mut Deliveries, ticks: Ticks) -> Option<Refused> {
+        let mut failed: Vec<(usize, Error)> = Vec::new();
+        let mut unreadable = 0u64;
+        let mut left = 0u64;
         for delivery in deliveries.iter_mut() {
-            let cell = self.queue.cell(delivery.index);
-            if cell.is_some_and(|cell| cell.load_in_place(&mut delivery.claimed.record).is_err()) {
-                failed |= 1 << delivery.index;
+            let bit = 1 << delivery.index;
+            left |= bit;
+            let cell = self.queue.cell(delivery.index).filter(|_| unreadable & bit == 0);
+            if let Some(Err(error)) = cell.map(|cell| cell.load_in_place(&mut delivery.claimed.record)) {
+                unreadable |= bit;
+                failed.push((delivery.index, error));
             }
         }
-        cells &= !failed;
-        while cells != 0 {
-            let index = cells.trailing_zeros() as usize;
-            cells &= cells - 1;
+        left &= !unreadable;
+        let changes_later = self.leaves() || deliveries.iter().any(|it| it.claimed.deferred);
+        let mut on_the_way = Vec::new();
+        // By rising index: whoever holds off the snapshots of several shards does it in this order.
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
             let Some(cell) = self.queue.cell(index) else { continue };
-            let here = deliveries.iter().filter(|delivery| delivery.index == index);
-            let noted = leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
-                ReceiveMode::PeekLock => cell.note_handed_out(self.sub_queue, here.map(|delivery| &delivery.claimed)),
-                ReceiveMode::ReceiveAndDelete => {
-                    cell.note_removed(self.sub_queue, here.map(|delivery| delivery.claimed.key.counter))
+            let unit = changes_later.then(|| cell.unit());
+            match self.write(cell, index, deliveries) {
+                Ok(pending) => on_the_way.push(OnTheWay {
+                    index,
+                    cell,
+                    pending,
+                    _unit: unit,
+                }),
+                Err(error) => failed.push((index, error)),
+            }
+        }
+        if self.leaves() {
+            for OnTheWay { cell, pending, .. } in on_the_way.iter().skip(1) {
+                if let Some(pending) = pending {
+                    cell.begin(pending);
                 }
-            });
-            match noted {
-                Ok(Some(entry)) => pending.push((index, cell, entry)),
-                Ok(None) => {}
-                Err(_) => failed |= 1 << index,
             }
         }
-        if self.mode == ReceiveMode::ReceiveAndDelete {
-            for (_, cell, entry) in pending.iter().skip(1) {
-                cell.begin(entry);
+        let mut refused = None;
+        for (index, error) in failed {
+            self.take_back(deliveries, index, error, &mut refused, ticks);
+        }
+        for one in on_the_way {
+            match self.wait_for(&one) {
+                Ok(()) => self.hand_over(deliveries, &one, ticks),
+                Err(error) => self.take_back(deliveries, one.index, error, &mut refused, ticks),
             }
         }
-        for (index, cell, entry) in pending {
-            // Messages of other partitions are not to wait longer for one that does not answer.
-            let waited = leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
-                ReceiveMode::PeekLock => cell.wait_written(&entry),
-                ReceiveMode::ReceiveAndDelete => cell.finish(Some(&entry)),
-            });
-            if waited.is_err() {
-                failed |= 1 << index;
+        refused
+    }
+
+    /// Writes what a cell hands out.
+    fn write(&self, cell: &Cell, index: usize, deliveries: &Deliveries) -> Result<Option<Pending>> {
+        let here = deliveries.iter().filter(|delivery| delivery.index == index);
+        leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
+            ReceiveMode::PeekLock => cell.note_handed_out(self.sub_queue, here.map(|delivery| &delivery.claimed)),
+            ReceiveMode::ReceiveAndDelete => {
+                cell.note_leaving(self.sub_queue, here.map(|delivery| delivery.claimed.key.counter))
+            }
+        })
+    }
+
+    /// Waits until it is written. Messages of other partitions are not to wait longer for one that does not answer.
+    fn wait_for(&self, one: &OnTheWay<'_>) -> Result<()> {
+        let Some(pending) = &one.pending else { return Ok(()) };
+        leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
+            ReceiveMode::PeekLock => one.cell.wait_handed_out(pending),
+            ReceiveMode::ReceiveAndDelete => one.cell.wait_removed(pending),
+        })
+    }
+
+    /// It is written: what is to leave leaves, and what was fetched by number is charged.
+    fn hand_over(&self, deliveries: &Deliveries, one: &OnTheWay<'_>, ticks: Ticks) {
+        let here = deliveries.iter().filter(|delivery| delivery.index == one.index);
+        if self.leaves() {
+            let keys: Vec<LockKey> = here.map(|delivery| delivery.claimed.key).collect();
+            one.cell.let_leave(self.sub_queue, &keys, ticks);
+            return;
+        }
+        for Delivery { claimed, .. } in here.filter(|delivery| delivery.claimed.deferred) {
+            one.cell
+                .charge_fetched(self.sub_queue, claimed.key, claimed.deadline, ticks);
+        }
+    }
+
+    /// Takes the deliveries of a cell that failed out, and puts them back where they were, nothing charged.
+    fn take_back(
+        &self,
+        deliveries: &mut Deliveries,
+        index: usize,
+        error: Error,
+        refused: &mut Option<Refused>,
+        ticks: Ticks,
+    ) {
+        let (back, kept): (Deliveries, Deliveries) = std::mem::take(deliveries)
+            .into_iter()
+            .partition(|delivery| delivery.index == index);
+        *deliveries = kept;
+        let this = Refused {
+            cells: 1 << index,
+            error,
+            numbers: back
+                .iter()
+                .map(|it| Queue::sequence_number(index, it.claimed.key.counter))
+                .collect(),
+        };
+        *refused = Some(match refused.take() {
+            Some(before) => before.and(this),
+            None => this,
+        });
+        let Some(cell) = self.queue.cell(index) else { return };
+        let mut from_cache = Vec::new();
+        for Delivery { claimed, .. } in back {
+            let key = claimed.key;
+            match cell.take_back(self.sub_queue, key, ticks) {
+                Ok(ended) => {
+                    self.note_settled(&[SettleKey { index, key }]);
+                    self.queue.announce(index, ended);
+                }
+                // A cache that gives nothing back has taken it out before.
+                Err(_) if self.leaves() && self.policy == LockPolicy::Faithful => {
+                    from_cache.push(Cached { index, claimed });
+                }
+                Err(_) => {}
             }
         }
-        if failed != 0 {
-            self.take_back(deliveries, failed, ticks);
+        let mut content = self.cache.guard();
+        for cached in from_cache.into_iter().rev() {
+            content.messages.push_front(cached);
         }
+    }
+
+    /// True when what it receives is gone then.
+    pub(super) fn leaves(&self) -> bool {
+        self.mode == ReceiveMode::ReceiveAndDelete
+    }
+
+    /// Tells what a receive could not hand out: at once when it brought nothing else. A partition that is out of service is
+    /// passed over, and its messages wait. Of what may be gone the next call tells, unless the partition is healed by then.
+    pub(super) fn tell(&self, refused: Option<Refused>, brought: bool) -> Result<()> {
+        let Some(refused) = refused else { return Ok(()) };
+        if brought {
+            if self.leaves() && refused.is_in_doubt() {
+                *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+            }
+            return Ok(());
+        }
+        if self.leaves() || self.session.is_some() || self.any_serves(refused.cells) {
+            return Err(refused.into_error());
+        }
+        Ok(())
+    }
+
+    /// Tells what an earlier receive could not tell. Healing decides that the messages stay.
+    pub(super) fn tell_doubt(&self) -> Result<()> {
+        if !self.leaves() || !self.queue.core().is_durable() {
+            return Ok(());
+        }
+        let doubt = self.doubt.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match doubt {
+            Some(refused) if !self.all_serve(refused.cells) => Err(refused.into_error()),
+            _ => Ok(()),
+        }
+    }
+
+    fn any_serves(&self, cells: u64) -> bool {
+        (0..u64::BITS as usize).any(|index| cells >> index & 1 == 1 && self.queue.shard(index).health().serves())
+    }
+
+    fn all_serve(&self, cells: u64) -> bool {
+        (0..u64::BITS as usize).all(|index| cells >> index & 1 == 0 || self.queue.shard(index).health().serves())
     }
 
     /// Notes that messages went to a cache that gives nothing back.
@@ -72,25 +247,8 @@ impl Receiver {
         for run in cached.chunk_by(|a, b| a.index == b.index) {
             if let Some(cell) = self.queue.cell(run[0].index) {
                 // Waited for when they are handed out.
-                let _ = cell.note_removed(self.sub_queue, run.iter().map(|it| it.claimed.key.counter));
+                let _ = cell.note_leaving(self.sub_queue, run.iter().map(|it| it.claimed.key.counter));
             }
         }
-    }
-
-    /// Takes deliveries of failed cells out and ends their locks, nothing charged. What was received and deleted is
-    /// gone: nobody knows whether the journal has it.
-    fn take_back(&self, deliveries: &mut Deliveries, failed: u64, ticks: Ticks) {
-        deliveries.retain(|delivery| {
-            let keep = failed >> delivery.index & 1 == 0;
-            if !keep
-                && self.mode == ReceiveMode::PeekLock
-                && let Some(cell) = self.queue.cell(delivery.index)
-            {
-                let _ = cell.settle(self.sub_queue, delivery.claimed.key, Outcome::Release, ticks);
-                let (index, key) = (delivery.index, delivery.claimed.key);
-                self.note_settled(&[SettleKey { index, key }]);
-            }
-            keep
-        });
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome};
 
 use super::batch::Entry;
@@ -376,6 +376,7 @@ fn failed(work: &Work, error: UnitError) -> Error {
                         ErrorKind::SessionLockLost,
                         "The session lock has expired on the MessageSession.",
                     )
+                    .with_effect(Effect::None)
                 },
                 |entity| session_lost(entity),
             )
@@ -389,7 +390,7 @@ fn session_lost(entity: &Queue) -> Error {
         "The session lock has expired on the MessageSession; the transaction was rolled back. Accept a new MessageSession: queue=`{}`",
         entity.name().as_str()
     );
-    Error::new(ErrorKind::SessionLockLost, detail)
+    Error::new(ErrorKind::SessionLockLost, detail).with_effect(Effect::None)
 }
 
 fn lock_lost(settled: &Settled) -> Error {
@@ -399,5 +400,8 @@ fn lock_lost(settled: &Settled) -> Error {
         settled.entity.name().as_str(),
         Queue::sequence_number(settled.at.index, settled.at.key.counter)
     );
+    let number = Queue::sequence_number(settled.at.index, settled.at.key.counter);
     Error::new(ErrorKind::MessageLockLost, detail)
+        .with_effect(Effect::None)
+        .with_numbers([number])
 }

@@ -5,12 +5,12 @@
 use oxbus_model::caps::DEFERRED_TAKE_MAX;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber, Timestamp};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SequenceNumber, Timestamp};
 use oxbus_store::Hold;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::shard::{Cell, Ended};
+use crate::shard::{Cell, Ended, LEAVING};
 
 impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
@@ -45,7 +45,7 @@ impl Receiver {
                     DEFERRED_TAKE_MAX as u64,
                     "messages",
                 )?;
-                Hold::Take
+                self.hold_to_leave()
             }
         };
         let not_found = |number: SequenceNumber| {
@@ -54,6 +54,8 @@ impl Receiver {
                  Ask for deferred messages only: sequence_number={number}"
             );
             Error::new(ErrorKind::MessageNotFound, detail)
+                .with_effect(Effect::None)
+                .with_numbers([number])
         };
         let Some(index) = self.queue.index_of(*first).filter(|_| !self.is_of_transfer()) else {
             return Err(not_found(*first));
@@ -82,13 +84,23 @@ impl Receiver {
             }
         }
         let mut claims = Vec::with_capacity(counters.len());
+        let is_durable = self.queue.core().is_durable();
+        // The fetch is charged once the journal says so.
+        let first_hold = if is_durable { LEAVING } else { hold };
         cell.store(self.sub_queue)
-            .lock_deferred(&counters, hold, moment.now, moment.ticks, &mut claims)
+            .lock_deferred(&counters, first_hold, moment.now, moment.ticks, &mut claims)
             .map_err(|counter| {
                 self.end_found_expired(index, cell, &counters, moment.now);
                 not_found(SequenceNumber::new(first.partition(), counter))
             })?;
-        let deliver = |claimed: oxbus_store::Claimed| {
+        let deliver = |mut claimed: oxbus_store::Claimed| {
+            if let Hold::Lock { deadline } = hold
+                && is_durable
+                && !self.leaves()
+            {
+                claimed.deadline = deadline;
+                claimed.delivery_count = claimed.delivery_count.saturating_add(1);
+            }
             let locked_until = Self::locked_until(claimed.deadline, moment.now, moment.ticks);
             Delivery {
                 index,
@@ -106,11 +118,8 @@ impl Receiver {
             self.release(&keys.collect::<Vec<_>>());
             return Err(error);
         }
-        if self.queue.core().is_durable() {
-            self.record(&mut deliveries, moment.ticks);
-            if deliveries.is_empty() {
-                shard.health().check_serves(shard.id())?;
-            }
+        if is_durable && let Some(refused) = self.record(&mut deliveries, moment.ticks) {
+            return Err(refused.into_error());
         }
         Ok(deliveries)
     }

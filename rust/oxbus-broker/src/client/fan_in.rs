@@ -10,11 +10,13 @@
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
-use oxbus_model::{Counter, Moment, Ticks};
+use oxbus_model::{Counter, Moment, Result, Ticks};
 use oxbus_store::{Claimed, Hold};
 
+use super::attempts::Refused;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use crate::entity::receive_cache::{Cached, send_back};
+use crate::shard::LEAVING;
 
 /// Messages taken from one cell in a run.
 const RUN_MAX: usize = 128;
@@ -39,25 +41,47 @@ impl Receiver {
         self.queue.core().clock().moment()
     }
 
-    /// Takes up to `max` messages without waiting.
-    pub(super) fn take(&self, max: usize, out: &mut Deliveries) {
+    /// Takes up to `max` messages without waiting. An error when nothing can be handed out although there is something.
+    pub(super) fn take(&self, max: usize, out: &mut Deliveries) -> Result<()> {
+        self.tell_doubt()?;
         let moment = self.moment();
         self.sweep(moment);
-        self.take_cached(max, moment, out);
+        let mut refused: Option<Refused> = None;
+        loop {
+            let passed_over = refused.as_ref().map_or(0, |it| it.cells);
+            self.take_but(passed_over, max, moment, out);
+            if out.is_empty() {
+                break;
+            }
+            let this = if self.queue.core().is_durable() {
+                self.record(out, moment.ticks)
+            } else {
+                None
+            };
+            self.pass_on();
+            let Some(this) = this else { break };
+            refused = Some(match refused {
+                Some(before) => before.and(this),
+                None => this,
+            });
+            if !out.is_empty() {
+                break;
+            }
+        }
+        self.tell(refused, !out.is_empty())
+    }
+
+    /// Takes up to `max` messages of the cells that are not passed over.
+    fn take_but(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries) {
+        self.take_cached(passed_over, max, moment, out);
         if out.len() < max {
-            self.take_from_cells(max - out.len(), moment, out);
+            self.take_from_cells(passed_over, max - out.len(), moment, out);
         }
         if out.is_empty() && self.recall(max, moment) {
-            self.take_from_cells(max, moment, out);
+            self.take_from_cells(passed_over, max, moment, out);
         }
         if out.len() > 1 {
             put_in_order(out);
-        }
-        if !out.is_empty() {
-            if self.queue.core().is_durable() {
-                self.record(out, moment.ticks);
-            }
-            self.pass_on();
         }
     }
 
@@ -92,15 +116,25 @@ impl Receiver {
             ReceiveMode::PeekLock => Hold::Lock {
                 deadline: ticks.plus_ms(self.lock_ms()),
             },
-            ReceiveMode::ReceiveAndDelete => Hold::Take,
+            ReceiveMode::ReceiveAndDelete => self.hold_to_leave(),
+        }
+    }
+
+    /// The hold for a message that is gone when it is received: with a journal it stays until that says so.
+    pub(super) fn hold_to_leave(&self) -> Hold {
+        if self.queue.core().is_durable() {
+            LEAVING
+        } else {
+            Hold::Take
         }
     }
 
     /// The hold for a message that goes to the cache. Under the faithful policy it is the caller's: locked, or gone.
     fn hold_for_cache(&self, ticks: Ticks) -> Hold {
-        match self.policy {
-            LockPolicy::Faithful => self.hold_for_caller(ticks),
-            LockPolicy::Fresh => Hold::Cache,
+        match (self.policy, self.mode) {
+            (LockPolicy::Faithful, ReceiveMode::PeekLock) => self.hold_for_caller(ticks),
+            (LockPolicy::Faithful, ReceiveMode::ReceiveAndDelete) => Hold::Take,
+            (LockPolicy::Fresh, _) => Hold::Cache,
         }
     }
 
@@ -113,7 +147,7 @@ impl Receiver {
         });
     }
 
-    fn take_cached(&self, max: usize, moment: Moment, out: &mut Deliveries) {
+    fn take_cached(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries) {
         let mut content = self.cache.guard();
         if content.messages.is_empty() {
             return;
@@ -123,7 +157,7 @@ impl Receiver {
         while out.len() < max
             && let Some(Cached { index, mut claimed }) = content.messages.pop_front()
         {
-            if !self.queue.shard(index).health().serves() {
+            if passed_over >> index & 1 == 1 || !self.queue.shard(index).health().serves() {
                 // Nobody could settle it: it waits until its partition is healed, or goes back (B-093).
                 unreachable.push(Cached { index, claimed });
                 continue;
@@ -157,8 +191,8 @@ impl Receiver {
         }
     }
 
-    fn take_from_cells(&self, wanted: usize, moment: Moment, out: &mut Deliveries) {
-        let ready = self.ready_cells();
+    fn take_from_cells(&self, passed_over: u64, wanted: usize, moment: Moment, out: &mut Deliveries) {
+        let ready = self.ready_cells() & !passed_over;
         if ready == 0 {
             return;
         }

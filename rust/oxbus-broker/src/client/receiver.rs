@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A receiver: one ordinary queue to its user, all partitions behind it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use oxbus_model::caps::{PREFETCH_COUNT_MAX, RECEIVE_MESSAGES_MAX};
@@ -12,6 +12,7 @@ use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestam
 use oxbus_store::{Claimed, Doorbell};
 use smallvec::SmallVec;
 
+use super::attempts::Refused;
 use super::browse::Cursor;
 use super::session::Held;
 use super::wait::{Patience, Waited, until_found};
@@ -81,6 +82,8 @@ pub struct Receiver {
     rotation: AtomicU64,
     /// The session that it receives from, where messages are received by session.
     pub(super) session: Option<Held>,
+    /// What an earlier receive could not hand out, and may be gone.
+    pub(super) doubt: Mutex<Option<Refused>>,
     closed: AtomicBool,
 }
 
@@ -133,6 +136,7 @@ impl Receiver {
             allowed,
             session,
             lag_ms: queue.core().clock().lag_ms(),
+            doubt: Mutex::default(),
             closed: AtomicBool::new(false),
             queue,
         })
@@ -220,8 +224,7 @@ impl Receiver {
         if let Some(held) = &self.session {
             return self.take_from_session(held, max, deliveries);
         }
-        self.take(max, deliveries);
-        Ok(())
+        self.take(max, deliveries)
     }
 
     /// Takes up to `max` messages; waits until `alarm` while there is none, not longer than `slice` at a time, and

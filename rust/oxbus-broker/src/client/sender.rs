@@ -11,16 +11,16 @@ use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::tier::Tier;
-use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Record, leave};
 
 use super::batch::{Batch, Entry};
 use crate::clock::leaving_after;
 use crate::entity::Queue;
-use crate::entity::topic::{Departing, Terms};
+use crate::entity::topic::Terms;
 use crate::record;
 use crate::routing::{RoundRobin, Route, route};
-use crate::shard::{Admission, Arrival, Cell, Late, Refusal};
+use crate::shard::{Admission, Arrival, Cell, Refusal};
 
 /// A sender to one queue.
 pub struct Sender {
@@ -183,9 +183,14 @@ impl Sender {
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         let missing = |counters: Vec<Counter>| {
+            let numbers = counters
+                .iter()
+                .map(|counter| SequenceNumber::new(first.partition(), *counter));
             let shown: Vec<String> = counters.iter().map(|counter| counter.0.to_string()).collect();
             let detail = format!("Messages not found. Missing sequence numbers: {}", shown.join(", "));
             Error::new(ErrorKind::MessageNotFound, detail)
+                .with_effect(Effect::None)
+                .with_numbers(numbers)
         };
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
         let Some(index) = self.queue.index_of(*first) else {
@@ -243,24 +248,30 @@ impl Sender {
             };
             match tried {
                 Ok(first) => return Ok((index, first)),
-                Err(refusal) if self.may_go_on(partition, &refusal) => refused = Some(refusal.error),
-                Err(refusal) => return Err(refusal),
+                Err(refusal) => refused = Some(self.go_on(partition, refusal)?),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
     }
 
-    /// True when messages that a partition did not take may be stored elsewhere without being stored twice, and there is time.
-    fn may_go_on(&self, partition: PartitionId, refusal: &Refusal) -> bool {
+    /// Why a partition did not take messages that may be stored elsewhere without being stored twice, while there is time.
+    fn go_on(&self, partition: PartitionId, refusal: Refusal) -> std::result::Result<Error, Refusal> {
         if refusal.error.kind() == ErrorKind::Timeout {
             if leave::is_due() {
-                return false;
+                return Err(refusal);
             }
             self.queue.shard(partition.0.into()).give_up_waiting();
         }
-        // Otherwise nobody knows whether they were stored: storing them elsewhere may double them.
-        let fence = |late: &Late| self.queue.core().fence(partition, *late).is_ok();
-        refusal.is_definite || refusal.late.as_ref().is_some_and(fence)
+        if refusal.is_definite {
+            return Ok(refusal.error);
+        }
+        // Nobody knows whether they were stored: storing them elsewhere may double them, unless the entry never counts.
+        match refusal.late {
+            Some(late) if self.queue.core().fence(partition, late).is_ok() => {
+                Ok(refusal.error.with_effect(Effect::None))
+            }
+            _ => Err(refusal),
+        }
     }
 
     /// Stores messages in a cell, all or none, and tells who waits for them. Returns the number of the first. They stay
@@ -364,22 +375,6 @@ impl Sender {
 
     pub(super) fn admit_to(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
         self.queue.admit(index, bytes, messages)
-    }
-}
-
-impl Outgoing {
-    /// The messages, with when those are due that are not active.
-    fn departing(&self) -> Vec<Departing<'_>> {
-        match self {
-            Self::Active(messages) => messages
-                .iter()
-                .map(|message| Departing { message, due: None })
-                .collect(),
-            Self::Mixed(arrivals) => arrivals
-                .iter()
-                .map(|Arrival { message, due }| Departing { message, due: *due })
-                .collect(),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::{Hold, Record};
 
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -30,6 +30,7 @@ impl Receiver {
 
     /// Takes up to `max` messages of the session without waiting.
     pub(super) fn take_from_session(&self, held: &Held, max: usize, out: &mut Deliveries) -> Result<()> {
+        self.tell_doubt()?;
         let moment = self.moment();
         self.sweep(moment);
         let (cell, _) = self.sessions_of(held)?;
@@ -49,7 +50,8 @@ impl Receiver {
             locked_until: None,
         }));
         if !out.is_empty() && self.queue.core().is_durable() {
-            self.record(out, moment.ticks);
+            let refused = self.record(out, moment.ticks);
+            return self.tell(refused, !out.is_empty());
         }
         Ok(())
     }
@@ -60,7 +62,7 @@ impl Receiver {
             ReceiveMode::PeekLock => Hold::Lock {
                 deadline: Ticks::OPEN_END,
             },
-            ReceiveMode::ReceiveAndDelete => Hold::Take,
+            ReceiveMode::ReceiveAndDelete => self.hold_to_leave(),
         }
     }
 
@@ -219,6 +221,6 @@ impl Receiver {
             self.queue.name().as_str(),
             self.session_id().unwrap_or_default()
         );
-        Error::new(ErrorKind::SessionLockLost, detail)
+        Error::new(ErrorKind::SessionLockLost, detail).with_effect(Effect::None)
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settling what was received: complete, abandon, defer, dead-letter, renew (B-150 … B-170).
+//! Settling what was received: complete, abandon, defer, dead-letter, renew (B-150 … B-170). Lists are in `settle_list`.
 
 use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Error, ErrorKind, LockToken, Result, Ticks, Timestamp};
+use oxbus_model::{Effect, Error, ErrorKind, LockToken, Result, Timestamp};
 use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored};
 
+use super::named::with_messages;
 use super::receiver::Receiver;
 use crate::record::{with_dead_letter, with_properties};
 use crate::shard::journal::Pending;
@@ -46,9 +47,9 @@ pub enum Settlement<'a> {
 }
 
 /// A settlement that the store has decided and the journal may not have yet.
-struct Begun<'a> {
+pub(super) struct Begun<'a> {
     ended: Ended,
-    pending: Option<(&'a Cell, Pending)>,
+    pub(super) pending: Option<(&'a Cell, Pending)>,
 }
 
 impl<'a> Begun<'a> {
@@ -64,46 +65,14 @@ impl Receiver {
     /// Settles one message. Any receiver of the same queue and sub-queue may.
     pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
         self.check_settles()?;
-        let begun = self.begin(at, settlement)?;
-        self.finish(at, &begun)
-    }
-
-    /// Settles many in the same way; the positions of those whose lock was lost. The others are settled. On an error those
-    /// of partitions that work are settled all the same.
-    pub fn settle_many(&self, at: &[SettleKey], settlement: Settlement<'_>) -> Result<Vec<usize>> {
-        if matches!(settlement, Settlement::Complete) {
-            return self.complete_many(at);
-        }
-        self.check_settles()?;
-        self.check_serves(at)?;
-        let mut lost = Vec::new();
-        let mut settled = Vec::with_capacity(at.len());
-        let mut failed = None;
-        for (position, at) in at.iter().enumerate() {
-            match self.begin(*at, settlement) {
-                Ok(begun) => settled.push((*at, begun)),
-                Err(error) if error.kind() == ErrorKind::MessageLockLost => lost.push(position),
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
+        let done = self.begin(at, settlement).and_then(|begun| self.finish(at, &begun));
+        done.map_err(|error| match error.effect() {
+            Some(effect) if error.numbers().is_empty() => {
+                let number = crate::entity::Queue::sequence_number(at.index, at.key.counter);
+                with_messages(&error, &[number], Some(effect))
             }
-        }
-        // All are on their way before the first is waited for: each cell but the first is asked once, at its last message.
-        let mut asked = settled.last().map_or(0u64, |(at, _)| 1 << at.index);
-        for (at, begun) in settled.iter().rev() {
-            if let Some((cell, pending)) = &begun.pending
-                && asked >> at.index & 1 == 0
-            {
-                asked |= 1 << at.index;
-                cell.begin(pending);
-            }
-        }
-        for (at, begun) in settled.iter().rev() {
-            let finished = self.finish(*at, begun);
-            failed = failed.or(finished.err());
-        }
-        failed.map_or(Ok(lost), Err)
+            _ => error,
+        })
     }
 
     /// Gives messages back that were never used: nothing is charged. Those whose locks are lost are somebody else's already.
@@ -121,7 +90,7 @@ impl Receiver {
     }
 
     /// Waits for a settlement and announces what became ready by it.
-    fn finish(&self, at: SettleKey, begun: &Begun<'_>) -> Result<()> {
+    pub(super) fn finish(&self, at: SettleKey, begun: &Begun<'_>) -> Result<()> {
         let Some((cell, pending)) = &begun.pending else {
             self.queue.announce(at.index, begun.ended);
             return Ok(());
@@ -135,7 +104,7 @@ impl Receiver {
     }
 
     /// Settles one message but for the wait.
-    fn begin(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Begun<'_>> {
+    pub(super) fn begin(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Begun<'_>> {
         let ticks = self.queue.core().clock().ticks();
         let cell = self.cell_of(at)?;
         if !self.may_settle(at, ticks)? {
@@ -206,71 +175,6 @@ impl Receiver {
         }))
     }
 
-    /// Refuses when a partition of one of these holds does not serve, so that nothing is settled by halves.
-    pub fn check_serves(&self, at: &[SettleKey]) -> Result<()> {
-        let mut indexes = at.iter().fold(0u64, |indexes, at| indexes | 1 << at.index);
-        while indexes != 0 {
-            let shard = self.queue.shard(indexes.trailing_zeros() as usize);
-            indexes &= indexes - 1;
-            shard.health().check_serves(shard.id())?;
-        }
-        Ok(())
-    }
-
-    /// Completes many; the positions of those whose lock was lost. The others are completed.
-    pub fn complete_many(&self, at: &[SettleKey]) -> Result<Vec<usize>> {
-        self.check_settles()?;
-        self.check_serves(at)?;
-        let ticks = self.queue.core().clock().ticks();
-        if self.session.is_none() {
-            return self.complete_all(at, ticks);
-        }
-        let mut mine = Vec::with_capacity(at.len());
-        let mut positions = Vec::with_capacity(at.len());
-        let mut lost = Vec::new();
-        for (position, at) in at.iter().enumerate() {
-            if self.may_settle(*at, ticks)? {
-                mine.push(*at);
-                positions.push(position);
-            } else {
-                lost.push(position);
-            }
-        }
-        let lost_here = self.complete_all(&mine, ticks)?;
-        self.note_settled(&mine);
-        lost.extend(lost_here.into_iter().map(|position| positions[position]));
-        lost.sort_unstable();
-        Ok(lost)
-    }
-
-    fn complete_all(&self, at: &[SettleKey], ticks: Ticks) -> Result<Vec<usize>> {
-        let mut lost = Vec::new();
-        let mut lost_here = Vec::new();
-        let mut pending = Vec::new();
-        let mut keys = Vec::with_capacity(at.len());
-        let mut start = 0;
-        for run in at.chunk_by(|a, b| a.index == b.index) {
-            if let Some(cell) = self.queue.cell(run[0].index) {
-                keys.clear();
-                keys.extend(run.iter().map(|at| at.key));
-                let completed = cell.complete(self.sub_queue, &keys, ticks, &mut lost_here)?;
-                pending.extend(completed.map(|entry| (cell, entry)));
-                lost.extend(lost_here.drain(..).map(|position| start + position));
-            } else {
-                lost.extend(start..start + run.len());
-            }
-            start += run.len();
-        }
-        // All are on their way before the first is waited for.
-        for (cell, entry) in pending.iter().skip(1) {
-            cell.begin(entry);
-        }
-        for (cell, entry) in &pending {
-            cell.finish(Some(entry))?;
-        }
-        Ok(lost)
-    }
-
     /// Moves the end of a lock to one lock duration from now and returns it (B-154).
     pub fn renew(&self, at: SettleKey) -> Result<Timestamp> {
         self.check_settles()?;
@@ -310,6 +214,8 @@ impl Receiver {
             crate::entity::Queue::sequence_number(at.index, at.key.counter)
         );
         Error::new(ErrorKind::MessageLockLost, detail)
+            .with_effect(Effect::None)
+            .with_numbers([crate::entity::Queue::sequence_number(at.index, at.key.counter)])
     }
 
     fn settle_error(&self, at: SettleKey, error: SettleError) -> Error {
@@ -319,7 +225,7 @@ impl Receiver {
         }
     }
 
-    fn check_settles(&self) -> Result<()> {
+    pub(super) fn check_settles(&self) -> Result<()> {
         self.check_open()?;
         self.queue.check_alive()?;
         self.queue.use_now();

@@ -10,7 +10,7 @@ use oxbus_model::caps::{TRANSACTION_MESSAGES_MAX, TRANSACTION_MS_MAX};
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
-use oxbus_model::{Error, ErrorKind, PartitionId, Result, SequenceNumber, Ticks};
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, SequenceNumber, Ticks};
 
 use super::batch::{Batch, Entry};
 use super::commit::commit;
@@ -326,5 +326,5 @@ fn timed_out() -> Error {
         "the transaction took longer than {} seconds and was rolled back; do the same again in less time",
         TRANSACTION_MS_MAX / 1000
     );
-    Error::new(ErrorKind::TransactionTimeout, detail)
+    Error::new(ErrorKind::TransactionTimeout, detail).with_effect(Effect::None)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Error, ErrorKind, IdentityKey, Result};
+use oxbus_model::{Effect, Error, ErrorKind, IdentityKey, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
 use oxbus_store::injected::Injection;
@@ -190,7 +190,7 @@ impl Stores {
                 "the catalog could not be written ({error}); see to its disk and try again: `{}`",
                 Catalog::path(&self.dir).display()
             );
-            Error::new(ErrorKind::Storage, detail)
+            Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown)
         })
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use oxbus_model::caps::PURGE_LOOK_MESSAGES;
 use oxbus_model::message::{Fields, PropertiesBuilder};
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::{Claimed, Hold, LockKey, NumberedStore, Outcome, Peeked, Phase, Record};
 
 use super::Queue;
@@ -73,8 +73,9 @@ impl Queue {
             let keys: Vec<LockKey> = chosen.iter().map(|claimed| claimed.key).collect();
             let mut lost = Vec::new();
             let ticks = self.core().clock().ticks();
-            let pending = cell.complete(sub_queue, &keys, ticks, &mut lost)?;
-            cell.finish(pending.as_ref())?;
+            let done = cell.complete(sub_queue, &keys, ticks, &mut lost);
+            let done = done.and_then(|pending| cell.finish(pending.as_ref()));
+            done.map_err(|error| error.after_a_part(removed > 0))?;
             removed += keys.len() - lost.len();
         }
         Ok(removed)
@@ -95,8 +96,9 @@ impl Queue {
                 choice.takes(cell, message, index, self.requires_session())
             })?;
             if !chosen.is_empty() {
+                let done = self.resubmit_all(index, cell, &chosen);
+                done.map_err(|error| error.after_a_part(sent > 0))?;
                 sent += chosen.len();
-                self.resubmit_all(index, cell, &chosen)?;
             }
         }
         Ok(sent)
@@ -165,7 +167,7 @@ impl Queue {
             UnitError::Refused(refusal) => refusal.error,
             UnitError::LockLost(_) | UnitError::SessionLost => {
                 let detail = "a message was taken by somebody else meanwhile; make the call again";
-                Error::new(ErrorKind::MessageLockLost, detail)
+                Error::new(ErrorKind::MessageLockLost, detail).with_effect(Effect::None)
             }
         })?;
         self.touch(moment.now);

@@ -17,7 +17,7 @@ use super::health::InFlight;
 use super::journal::{Event, Journal, Pending, push_append};
 use super::promise::Ahead;
 use super::spill::{leave_on_disk, places};
-use super::{Admission, Cell};
+use super::{Admission, Cell, Deed};
 
 /// A message that comes in.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl Cell {
             return Ok(());
         };
         let last = journal.order().pending();
-        self.shard.wait_until(&last, durability)
+        self.shard.wait_until(&last, durability, Deed::Send)
     }
 
     /// Adds what is to be remembered of the messages of an entry.
@@ -266,7 +266,7 @@ impl Cell {
     pub(super) fn refusal(&self, error: &AppendError) -> Refusal {
         let is_definite = !matches!(error, AppendError::Unknown(_));
         Refusal {
-            error: self.shard.refuse(error),
+            error: self.shard.refuse(error, Deed::Send),
             is_definite,
             late: None,
         }

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
 
-use super::Cell;
 use super::journal::{Event, Origin};
+use super::{Cell, Deed};
 
 impl Cell {
     fn origins(&self) -> MutexGuard<'_, BTreeSet<Origin>> {
@@ -44,6 +44,6 @@ impl Cell {
         self.origins().retain(|origin| !forgotten.contains(origin));
         // Not waited for: until it is written, an origin is known for which there is nothing.
         let (is_over, origins) = (true, forgotten);
-        let _ = self.note(|| Event::Arrived { is_over, origins });
+        let _ = self.note(Deed::Change, || Event::Arrived { is_over, origins });
     }
 }

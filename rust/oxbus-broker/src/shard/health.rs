@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
-use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::injected::DiskFault;
 use oxbus_store::leave;
 
@@ -295,7 +295,7 @@ impl Health {
                     "the store did not answer in time and nothing has happened; make the call again once it is healed, or send without a \
                      key: partition={partition}"
                 );
-                return Err(Error::new(ErrorKind::Timeout, detail));
+                return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
             guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         }

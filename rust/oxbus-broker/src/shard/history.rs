@@ -15,7 +15,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use oxbus_model::{Error, ErrorKind, Identity, Result, Timestamp};
+use oxbus_model::{Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::leave;
 
 /// Room for so few is not worth giving back.
@@ -110,7 +110,7 @@ impl History {
             if leave::is_due() {
                 let detail = "the store did not answer in time and nothing was stored: a copy of the message is on its way there; send \
                               it again with the same message id";
-                return Err(Error::new(ErrorKind::Timeout, detail));
+                return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
             guarded = self.guard();
         }

@@ -5,7 +5,7 @@
 //! is sparse or must move in one step: dead-letter queues and schedules. In a durable namespace what happened goes to the
 //! shard's journal, and nothing is acknowledged before it is there: `append` (what comes in), `settle` (what goes),
 //! `attempts` (what is handed out),
-//! `reserved` (what consumers have), `snapshot` (all of it, now and then).
+//! `reserved` (what consumers have), `refusal` (what a call is told that the journal did not take), `snapshot` (all of it, now and then).
 //!
 //! Holds always
 //! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
@@ -24,6 +24,7 @@ mod health;
 mod history;
 pub mod journal;
 mod promise;
+mod refusal;
 mod reserved;
 mod schedule;
 mod sessions;
@@ -38,18 +39,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_model::{PartitionId, Result};
 use oxbus_store::OrderedStore;
-use oxbus_store::shard_log::{AppendError, Failure};
 
 use crate::memory::Memory;
 pub use append::{Arrival, Late, Refusal};
+pub use attempts::LEAVING;
 pub use cell::{Cell, Ended, Features, Rules};
 pub use dead_letter::DeadLetters;
 pub use fan_out::{Fan, FanOut};
 pub use health::{Fault, Health, Injected};
 pub use history::{Admission, History};
 use journal::{Intent, Journal, Pending};
+pub use refusal::Deed;
 pub use reserved::{RESERVED, Reserved};
 pub use schedule::Schedule;
 pub use sessions::{Accepted, SessionEnd, SessionError, SessionInfo, SessionLost, Sessions, State, Take};
@@ -171,80 +173,16 @@ impl Shard {
         }
     }
 
-    /// Waits until an entry has reached the level that calls get which ask for none.
-    pub(crate) fn wait(&self, pending: &Pending) -> Result<()> {
-        self.wait_until(pending, self.durability(None))
-    }
-
     /// Waits until an entry has reached a level.
-    pub(crate) fn wait_until(&self, pending: &Pending, durability: Durability) -> Result<()> {
+    pub(crate) fn wait_until(&self, pending: &Pending, durability: Durability, deed: Deed) -> Result<()> {
         pending.wait(durability).map_err(|error| {
             // Under the order no other log takes the place: who learns late that one failed leaves the next in service.
             let order = self.journal.as_ref().map(Journal::order);
             if order.is_none_or(|order| pending.is_of(&order)) {
                 self.note_failure(&error);
             }
-            self.refusal(&error)
+            self.refusal(&error, deed)
         })
-    }
-
-    /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
-    #[cold]
-    pub(crate) fn refuse(&self, error: &AppendError) -> Error {
-        self.note_failure(error);
-        self.refusal(error)
-    }
-
-    /// Puts the shard out of service if the store failed.
-    fn note_failure(&self, error: &AppendError) {
-        match error {
-            AppendError::Full
-            | AppendError::Late
-            | AppendError::Unavailable(Failure::Closed)
-            | AppendError::Unknown(Failure::Closed) => {}
-            AppendError::Fenced { .. } => self.health.fail(Fault::Elsewhere, failure_of(error)),
-            _ => {
-                if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
-                    let reason = format!("the store failed: {}", failure_of(error));
-                    self.health.fail(Fault::Failed, reason);
-                }
-            }
-        }
-    }
-
-    /// The error of a call that the journal did not take, or may not have taken.
-    fn refusal(&self, error: &AppendError) -> Error {
-        let id = self.id;
-        let effect = match error {
-            AppendError::Full => {
-                let detail = format!(
-                    "the disk of the partition is full and nothing was stored; free space on it, or send without a key: partition={id}"
-                );
-                return Error::new(ErrorKind::QuotaExceeded, detail);
-            }
-            AppendError::Late => {
-                let detail = format!(
-                    "the store did not answer in time and nothing was stored; make the call again, or send without a key: partition={id}"
-                );
-                return Error::new(ErrorKind::Timeout, detail);
-            }
-            AppendError::Unavailable(Failure::Closed) | AppendError::Unknown(Failure::Closed) => {
-                let detail = "the namespace was closed; open it again and make new handles";
-                return Error::new(ErrorKind::Closed, detail);
-            }
-            AppendError::Unknown(_) => "the call took effect or it did not",
-            _ => "nothing was stored",
-        };
-        let kind = if matches!(error, AppendError::Unknown(Failure::Silent)) {
-            ErrorKind::Timeout
-        } else {
-            ErrorKind::PartitionUnavailable
-        };
-        let failure = failure_of(error);
-        let detail = format!(
-            "the store failed: {failure}; {effect}; make the call again once the partition is healed: partition={id}"
-        );
-        Error::new(kind, detail)
     }
 
     fn guard(&self) -> MutexGuard<'_, Vec<Option<CellState>>> {
@@ -276,16 +214,5 @@ impl Shard {
                 .as_mut()
                 .expect("a cell removes its state only when it is dropped"),
         )
-    }
-}
-
-/// What an append met, for people.
-fn failure_of(error: &AppendError) -> String {
-    match error {
-        AppendError::Fenced { epoch } => format!("another process took the partition over under epoch {epoch}"),
-        AppendError::Conflict { next } => format!("the journal goes on at entry {}", next.0),
-        AppendError::Unavailable(failure) | AppendError::Unknown(failure) => failure.to_string(),
-        AppendError::Full => "its disk is full".to_owned(),
-        AppendError::Late => "it did not answer in time".to_owned(),
     }
 }

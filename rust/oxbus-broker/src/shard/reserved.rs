@@ -14,7 +14,7 @@ use oxbus_store::{Claimed, Hold, LockKey, Outcome, Settled};
 
 use super::journal::{ConsumerRecord, Event, HandedOut, Pending};
 use super::settle::Burial;
-use super::{Cell, Ended};
+use super::{Cell, Deed, Ended};
 
 /// How a reservation holds its messages.
 pub const RESERVED: Hold = Hold::Lock { deadline: Ticks::NEVER };
@@ -110,7 +110,7 @@ impl Cell {
             count_after: reserved.delivery_count.saturating_add(1),
             deferred: false,
         };
-        self.note(|| Event::HandOut {
+        self.note(Deed::Change, || Event::HandOut {
             sub_queue,
             messages: held.iter().map(charged).collect(),
         })
@@ -152,6 +152,8 @@ impl Cell {
         event.encode(self.entity, &mut entry);
         let order = journal.order_for(room, entry.len());
         let appended = order.and_then(|order| order.append(room, &entry));
-        appended.map(Some).map_err(|error| self.shard.refuse(&error))
+        appended
+            .map(Some)
+            .map_err(|error| self.shard.refuse(&error, Deed::Change))
     }
 }

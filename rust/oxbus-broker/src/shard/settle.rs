@@ -14,7 +14,7 @@ use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Recor
 
 use super::journal::{Changed, Event, Journal, Pending, Ranges};
 use super::spill::Buried;
-use super::{Cell, CellState, Ended};
+use super::{Cell, CellState, Deed, Ended};
 use crate::record::with_dead_letter;
 
 /// Why a settlement did not work, or may not have.
@@ -97,9 +97,10 @@ impl Cell {
         self.note_removed(sub_queue, completed.map(|(_, key)| key.counter))
     }
 
-    /// Waits for an entry, if there is one, at the level that calls get which ask for none.
+    /// Waits for an entry about a change, if there is one, at the level that calls get which ask for none.
     pub fn finish(&self, pending: Option<&Pending>) -> Result<(), Error> {
-        pending.map_or(Ok(()), |pending| self.shard.wait(pending))
+        let wait = |pending| self.shard.wait_until(pending, self.durability(None), Deed::Change);
+        pending.map_or(Ok(()), wait)
     }
 
     /// What to wait for so that all that was noted here before is safe, whoever noted it. `None` in memory.
@@ -168,7 +169,9 @@ impl Cell {
         };
         let order = journal.order_for(Room::Frees, entry.len());
         let appended = order.and_then(|order| order.append(Room::Frees, entry));
-        appended.map(Some).map_err(|error| self.shard.refuse(&error))
+        appended
+            .map(Some)
+            .map_err(|error| self.shard.refuse(&error, Deed::Change))
     }
 
     /// Moves a locked message to the dead-letter queue with `record` in place of its bytes, in one step. Returns what to
@@ -281,9 +284,9 @@ impl Cell {
         Ok(cancelled)
     }
 
-    /// Waits at a level of its own choice; for what was handed out.
+    /// Waits at a level of its own choice; for what is held by reservations.
     pub fn wait_written(&self, pending: &Pending) -> Result<(), Error> {
-        self.shard.wait_until(pending, Durability::Os)
+        self.shard.wait_until(pending, Durability::Os, Deed::Change)
     }
 }
 

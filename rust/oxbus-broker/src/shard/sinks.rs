@@ -13,7 +13,7 @@ use oxbus_model::{Result, Timestamp};
 use oxbus_store::shard_log::{AppendError, Room};
 
 use super::journal::{EntityId, Event, Intent, Journal, Pending};
-use super::{Refusal, Shard};
+use super::{Deed, Refusal, Shard};
 
 /// Intents belong to no entity.
 const NO_ENTITY: EntityId = EntityId(0);
@@ -62,7 +62,7 @@ impl Shard {
             let written = self.unit();
             let refuse = |error: AppendError| Refusal {
                 is_definite: !matches!(error, AppendError::Unknown(_)),
-                error: self.refuse(&error),
+                error: self.refuse(&error, Deed::Send),
                 late: None,
             };
             let pending = note(journal, sink, &intent, Room::Adds).map_err(refuse)?;
@@ -92,7 +92,7 @@ impl Shard {
 
     /// Waits until an entry is safe from a loss of power.
     pub(crate) fn wait_synced(&self, pending: &Pending) -> Result<()> {
-        self.wait_until(pending, Durability::Fsync)
+        self.wait_until(pending, Durability::Fsync, Deed::Send)
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, Timestamp};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
@@ -131,7 +131,7 @@ impl Shard {
             "the messages of the partition could not be written anew ({error}); see to its disk and try again: partition={}",
             self.id
         );
-        Error::new(ErrorKind::PartitionUnavailable, detail)
+        Error::new(ErrorKind::PartitionUnavailable, detail).with_effect(Effect::None)
     }
 }
 

@@ -8,12 +8,12 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Error, ErrorKind, Result};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Result};
 use oxbus_store::extent::Place;
 use oxbus_store::{NeighbourReader, NewMessage, Record, Stored};
 
 use super::journal::{Changed, Event, Events, Pending};
-use super::{Cell, CellState, Fault, Shard};
+use super::{Cell, CellState, Deed, Fault, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
 /// Where in `entry` a part of it stands.
@@ -63,7 +63,7 @@ impl Shard {
         };
         self.health.fail(fault, reason.clone());
         let detail = format!("{reason}; see to the disk, then open the namespace again or salvage it: partition={id}");
-        Error::new(ErrorKind::PartitionUnavailable, detail)
+        Error::new(ErrorKind::PartitionUnavailable, detail).with_effect(Effect::None)
     }
 }
 
@@ -141,7 +141,7 @@ impl Cell {
     /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
     pub fn leave_buried(&self, last: &Pending) {
         if self.shard.has_buried.load(Ordering::Acquire) {
-            let _ = self.shard.wait_until(last, Durability::Fsync);
+            let _ = self.shard.wait_until(last, Durability::Fsync, Deed::Change);
             self.shard.leave_buried();
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_MS};
 use oxbus_model::hash::partition_of;
-use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+use oxbus_model::{Effect, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
 use oxbus_store::leave;
@@ -205,7 +205,7 @@ impl Shelf {
                 let detail = format!(
                     "another commit of the sink did not end in time and nothing has happened; make the call again: sink=`{sink}`"
                 );
-                return Err(Error::new(ErrorKind::Timeout, detail));
+                return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
         }
     }

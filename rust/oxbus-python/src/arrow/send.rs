@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use super::capsule::import;
-use crate::error::{OrRaise, named, raise};
+use crate::error::{OrRaise, named_with, raise};
 use crate::ids;
 use crate::waiting;
 
@@ -53,7 +53,12 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
 pub(crate) fn not_sent(py: Python<'_>, failed: NotSent) -> PyErr {
     match failed {
         NotSent::Nothing(error) => raise(&error),
-        NotSent::Part { detail, rows, stored } => named("PartialSendError", &detail, |keywords| {
+        NotSent::Part {
+            detail,
+            effect,
+            rows,
+            stored,
+        } => named_with("PartialSendError", &detail, Some(effect), &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),

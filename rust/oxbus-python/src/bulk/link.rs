@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use oxbus_broker::SystemClock;
-use oxbus_model::{Clock, Error, ErrorKind, Timestamp};
+use oxbus_model::{Clock, Effect, Error, ErrorKind, Timestamp};
 use oxbus_wire::client::{Client, Failure, Patience};
 use oxbus_wire::{Address, Fault, FaultKind};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 
-use crate::error::{OrRaise, named, raise};
+use crate::error::{OrRaise, named, named_with, raise};
 use crate::fork::Owned;
 use crate::waiting;
 
@@ -128,9 +128,12 @@ impl Link {
 fn raise_failure(py: Python<'_>, failure: Failure) -> PyErr {
     match failure {
         Failure::Fault(fault) => raise_fault(py, fault),
-        Failure::Connection(text) => named("ServiceBusConnectionError", &text, |_| Ok(())),
-        Failure::Timeout(text) => named("OperationTimeoutError", &text, |_| Ok(())),
-        Failure::Left => named("OperationTimeoutError", "the interpreter is exiting", |_| Ok(())),
+        Failure::Connection(text, effect) => named_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(())),
+        Failure::Timeout(text, effect) => named_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
+        Failure::Left => {
+            let text = "the interpreter is exiting";
+            named_with("OperationTimeoutError", text, Some(Effect::Unknown), &[], |_| Ok(()))
+        }
     }
 }
 
@@ -140,11 +143,19 @@ fn raise_fault(py: Python<'_>, fault: Fault) -> PyErr {
         detail,
         rows,
         stored,
+        effect,
+        numbers,
     } = fault;
     match kind {
-        FaultKind::Broker(kind) => raise(&Error::new(kind, detail)),
+        FaultKind::Broker(kind) => {
+            let error = Error::new(kind, detail).with_numbers(numbers);
+            raise(&match effect {
+                Some(effect) => error.with_effect(effect),
+                None => error,
+            })
+        }
         FaultKind::Unauthenticated => named("ServiceBusAuthenticationError", &detail, |_| Ok(())),
-        FaultKind::PartialSend => named("PartialSendError", &detail, |keywords| {
+        FaultKind::PartialSend => named_with("PartialSendError", &detail, effect, &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),

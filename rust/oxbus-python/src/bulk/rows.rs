@@ -93,7 +93,7 @@ impl Download {
 }
 
 fn garbled(error: &dyn Display) -> Failure {
-    Failure::Connection(format!(
+    Failure::connection(format!(
         "the server's answer cannot be read; is a proxy in between? {error}"
     ))
 }

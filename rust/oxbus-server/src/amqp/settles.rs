@@ -9,7 +9,7 @@ use oxbus_amqp::codec::{Map, Value as AmqpValue};
 use oxbus_amqp::engine::{DeliveryId, LinkId, SessionId, Settle};
 use oxbus_amqp::performative::{DeliveryState, Fault, Modified};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{SettleKey, Settlement};
+use oxbus_broker::client::{SettleKey, Settlement, Unsettled};
 use oxbus_model::caps::AMQP_UNSETTLED_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::{Error, ErrorKind, LockToken};
@@ -120,13 +120,14 @@ fn complete(
         return;
     }
     let keys: Vec<SettleKey> = completed.iter().map(|(_, at)| *at).collect();
-    let lost = receiver.complete_many(&keys);
+    let settled = receiver.complete_many(&keys);
     for (position, (answered, at)) in completed.drain(..).enumerate() {
         let Some(id) = answered else { continue };
-        let state = match &lost {
-            Err(error) => fault::of(error).into(),
-            Ok(lost) if lost.binary_search(&position).is_ok() => fault::of(&receiver.lock_lost(at)).into(),
-            Ok(_) => DeliveryState::Accepted,
+        let is_in = |positions: &[usize]| positions.binary_search(&position).is_ok();
+        let state = match &settled {
+            Ok(lost) | Err(Unsettled { lost, .. }) if is_in(lost) => fault::of(&receiver.lock_lost(at)).into(),
+            Err(Unsettled { error, positions, .. }) if is_in(positions) => fault::of(error).into(),
+            Ok(_) | Err(_) => DeliveryState::Accepted,
         };
         answers.push((id, state));
     }

@@ -17,7 +17,7 @@ use oxbus_arrow::stream::Decoder;
 use oxbus_arrow::{Columns, NotSent, Outgoing};
 use oxbus_broker::Sender;
 use oxbus_model::caps::{BULK_DRAIN_MS_MAX, BULK_PIECE_BYTES};
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_wire::{Fault, FaultKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -103,11 +103,16 @@ fn admit(held: &mut HeldBytes, bytes: usize) -> Result<()> {
 fn not_sent(failed: NotSent) -> Fault {
     match failed {
         NotSent::Nothing(error) => Fault::from(error),
-        NotSent::Part { detail, rows, stored } => Fault {
-            kind: FaultKind::PartialSend,
+        NotSent::Part {
             detail,
+            effect,
             rows,
             stored,
+        } => Fault {
+            rows,
+            stored,
+            effect: Some(effect),
+            ..Fault::new(FaultKind::PartialSend, detail)
         },
     }
 }
@@ -179,7 +184,7 @@ impl Pieces {
             let frame = tokio::time::timeout(self.pause, self.body.frame()).await.map_err(|_| {
                 self.is_over = true;
                 let detail = format!("no more rows came for {} s; send them sooner", self.pause.as_secs_f64());
-                Error::new(ErrorKind::Timeout, detail)
+                Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None)
             })?;
             match frame {
                 None => self.is_over = true,

@@ -2,7 +2,7 @@
 //! Settling and renewing what was handed out, whether it is held still or not.
 
 use oxbus_broker::client::Settlement;
-use oxbus_model::ErrorKind;
+use oxbus_model::{Error, ErrorKind};
 use oxbus_sim::model::Refusals;
 use oxbus_sim::model::delivery::Verb;
 
@@ -103,7 +103,10 @@ impl Bus {
             return;
         }
         let keys: Vec<_> = all.iter().map(|held| held.key).collect();
-        let result = receiver.receiver.settle_many(&keys, settlement(verb));
+        let result = receiver
+            .receiver
+            .settle_many(&keys, settlement(verb))
+            .map_err(Error::from);
         let Some(lost) = judged("settle many", &refusals, result) else {
             return;
         };

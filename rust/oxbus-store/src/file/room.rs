@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::group_commit::{GroupCommit, Writer, guard};
-use super::segment::{Segment, Spare};
+use super::segment::{self, Segment, Spare};
 use crate::shard_log::{Level, Lsn};
 
 /// Files that are kept to be segments again: about as many as fill until the next snapshot, with small snapshots.

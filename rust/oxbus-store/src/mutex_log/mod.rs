@@ -253,7 +253,8 @@ impl MessageStore for MutexLog {
                 Hold::Lock { deadline } => {
                     let entry = block.entry(offset).expect("checked above");
                     entry.hold(Phase::DeferredLocked, deadline);
-                    entry.delivery_count = entry.delivery_count.saturating_add(1);
+                    let charge = u32::from(deadline < Ticks::NEVER);
+                    entry.delivery_count = entry.delivery_count.saturating_add(charge);
                     out.push(entry.claimed(counter.0));
                     state.note_deadline(number, deadline);
                 }

@@ -138,13 +138,17 @@ fn seize(slot: &Slot, now: Timestamp) -> Option<State> {
     seized.then_some(state)
 }
 
-/// Locks a busy slot and charges the fetch.
+/// Locks a busy slot and charges the fetch, unless the lock is no delivery.
 ///
 /// # Safety
 /// The caller made the slot busy.
 unsafe fn lock_busy(slot: &Slot, counter: Counter, state: State, deadline: Ticks) -> Claimed {
     let before = slot.delivery_count(state);
-    let delivery_count = slot::charged(before);
+    let delivery_count = if deadline == Ticks::NEVER {
+        before
+    } else {
+        slot::charged(before)
+    };
     if slot::carries(before, delivery_count) {
         slot.set_high_count(delivery_count);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An answer, and its body as it arrives.
 
+use oxbus_model::Effect;
+
 use super::connection::{Connection, Head, Patience};
 use super::{Client, Failure};
 use crate::fault::Fault;
@@ -26,10 +28,12 @@ pub struct Answer<'a> {
     head: Head,
     left: Left,
     is_reusable: bool,
+    /// What the call did if its answer breaks off.
+    effect: Effect,
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(client: &'a Client, connection: Connection, head: Head, took_body: bool) -> Self {
+    pub(super) fn new(client: &'a Client, connection: Connection, head: Head, took_body: bool, effect: Effect) -> Self {
         let left = if head.is_chunked {
             Left::Chunks
         } else {
@@ -42,6 +46,7 @@ impl<'a> Answer<'a> {
             head,
             left,
             is_reusable,
+            effect,
         }
     }
 
@@ -67,7 +72,7 @@ impl<'a> Answer<'a> {
         let text = self.read_up_to(FAULT_BYTES_MAX, patience)?;
         Err(Fault::from_json(&text).map_or_else(
             || {
-                Failure::Connection(format!(
+                Failure::connection(format!(
                     "what answers there is no bulk server of this version of oxbus; correct the Endpoint: status {status}"
                 ))
             },
@@ -86,7 +91,7 @@ impl<'a> Answer<'a> {
             }
             if all.len() > bytes_max {
                 let detail = format!("the server's answer is longer than it may be: {bytes_max} bytes");
-                return Err(Failure::Connection(detail));
+                return Err(Failure::connection(detail));
             }
         }
     }
@@ -109,7 +114,7 @@ impl<'a> Answer<'a> {
             Err((failure, _)) => {
                 // Half an answer is none, and nobody knows where the next would begin.
                 self.connection = None;
-                Err(failure)
+                Err(failure.with_effect(self.effect))
             }
         }
     }
@@ -134,7 +139,7 @@ fn next_bytes(
             Some(size) => Left::Chunk(size),
             None => {
                 let detail = "the server's answer is malformed; is a proxy in between?";
-                return Err(Failure::Connection(detail.to_owned()));
+                return Err(Failure::connection(detail));
             }
         };
     }

@@ -84,7 +84,7 @@ pub(super) struct Head {
 }
 
 fn broken(address: &str, error: &io::Error) -> Failure {
-    Failure::Connection(format!(
+    Failure::connection(format!(
         "the connection to the bulk server broke; try again: {address}: {error}"
     ))
 }
@@ -97,7 +97,7 @@ impl Connection {
     ) -> std::result::Result<Self, Failure> {
         let endpoint = address.endpoint();
         let unreachable = |error: &dyn std::fmt::Display| {
-            Failure::Connection(format!(
+            Failure::connection(format!(
                 "the bulk server cannot be reached; start it or correct the Endpoint: {endpoint}: {error}"
             ))
         };
@@ -127,7 +127,7 @@ impl Connection {
                     };
                     connection.be_patient(patience)?;
                     connection.shake_hands(patience).map_err(|failure| match failure {
-                        Failure::Connection(text) => unreachable(&text),
+                        Failure::Connection(text, _) => unreachable(&text),
                         other => other,
                     })?;
                     return Ok(connection);
@@ -245,7 +245,7 @@ impl Connection {
                 Ok(httparse::Status::Partial) if self.buffer.len() - self.used < HEAD_BYTES_MAX => {}
                 Ok(httparse::Status::Partial) | Err(_) => {
                     let detail = "what answers there is no bulk server of oxbus; correct the Endpoint";
-                    return Err(Failure::Connection(detail.to_owned()));
+                    return Err(Failure::connection(detail));
                 }
             }
             self.read_more(patience)?;
@@ -342,7 +342,7 @@ fn patiently(
                 "the bulk server did not answer within {:.1} s; try again, or raise timeout",
                 patience.timeout.as_secs_f64()
             );
-            return Err(Failure::Timeout(detail));
+            return Err(Failure::Timeout(detail, None));
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
-use oxbus_model::{Error, Result, Timestamp};
+use oxbus_model::{Effect, Error, Result, Timestamp};
 use rustls::ClientConfig;
 
 pub use self::answer::Answer;
@@ -29,12 +29,28 @@ use crate::fault::Fault;
 pub enum Failure {
     /// The server refused it.
     Fault(Fault),
-    /// The server cannot be reached, or the connection broke.
-    Connection(String),
-    /// The server did not answer in time.
-    Timeout(String),
+    /// The server cannot be reached, or the connection broke; what the call did.
+    Connection(String, Option<Effect>),
+    /// The server did not answer in time; what the call did.
+    Timeout(String, Option<Effect>),
     /// The caller wanted to leave.
     Left,
+}
+
+impl Failure {
+    /// The server cannot be reached, or the connection broke, before the call did anything.
+    pub fn connection(text: impl Into<String>) -> Self {
+        Self::Connection(text.into(), None)
+    }
+
+    /// The same after the server may have acted.
+    pub(self) fn with_effect(self, effect: Effect) -> Self {
+        match self {
+            Self::Connection(text, _) => Self::Connection(text, Some(effect)),
+            Self::Timeout(text, _) => Self::Timeout(text, Some(effect)),
+            other => other,
+        }
+    }
 }
 
 impl From<Error> for Failure {
@@ -110,7 +126,7 @@ impl Client {
                 },
                 Err(failure) => return Err(failure),
             };
-            let is_broken = matches!(failed.failure, Failure::Connection(_));
+            let is_broken = matches!(failed.failure, Failure::Connection(..));
             if !is_broken || !was_idle || (failed.may_have_acted && !request.is_repeatable()) {
                 return Err(failed.failure);
             }
@@ -130,14 +146,21 @@ impl Client {
             let expiry = (self.clock)().plus_ms(BULK_TOKEN_MS);
             key.token(expiry)
         });
-        // A stream waits until the server asks for it, so before that nothing was done.
-        let before = |failure| Failed {
-            failure,
-            may_have_acted: !request.is_stream(),
-        };
-        let after = |failure| Failed {
-            failure,
+        let effect = request.effect();
+        let after = |failure: Failure| Failed {
+            failure: failure.with_effect(effect),
             may_have_acted: true,
+        };
+        // A stream waits until the server asks for it, so before that nothing was done.
+        let before = |failure| {
+            if request.is_stream() {
+                Failed {
+                    failure,
+                    may_have_acted: false,
+                }
+            } else {
+                after(failure)
+            }
         };
         connection.be_patient(patience).map_err(before)?;
         let head = request.head(&self.address.authority(), token.as_deref());
@@ -147,12 +170,12 @@ impl Client {
         if request.is_stream() {
             let head = connection.read_head(patience).map_err(before)?;
             if head.status != 100 {
-                return Ok(Answer::new(self, connection, head, false));
+                return Ok(Answer::new(self, connection, head, false, effect));
             }
             connection.write_stream(next, patience).map_err(after)?;
         }
         let head = connection.read_head(patience).map_err(after)?;
-        Ok(Answer::new(self, connection, head, true))
+        Ok(Answer::new(self, connection, head, true, effect))
     }
 
     /// A connection that is open still.

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use oxbus_model::Effect;
+
 use crate::{ARROW_STREAM, PREFIX};
 
 /// A request of the bulk plane.
@@ -79,6 +81,15 @@ impl Request {
     pub(super) fn is_repeatable(&self) -> bool {
         // A stream is read only once.
         self.is_repeatable && !self.is_stream
+    }
+
+    /// What a call did whose answer does not come: a question changes nothing.
+    pub(super) fn effect(&self) -> Effect {
+        if self.method == "GET" {
+            Effect::None
+        } else {
+            Effect::Unknown
+        }
     }
 
     pub(super) fn json(&self) -> &[u8] {

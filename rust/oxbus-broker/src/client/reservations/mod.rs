@@ -20,6 +20,7 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 pub use self::read::ReadPage;
 use super::receiver::{Receiver, ReceiverOptions, look_again_after};
+use super::settle_list::Unsettled;
 use super::settlement::{SettleKey, Settlement};
 use super::wait::{Patience, Waited, until_found};
 use crate::clock::Alarm;
@@ -155,11 +156,15 @@ impl Reservations {
                         key: reserved.key,
                     })
                     .collect();
-                let lost = self.receiver.settle_many(&keys, how)?;
+                // What a partition refused stays the reservation's; the error is told when the rest is noted.
+                let (left, refused) = match self.receiver.settle_many(&keys, how) {
+                    Ok(lost) => (lost, None),
+                    Err(Unsettled { error, positions, .. }) => (positions, Some(error)),
+                };
                 if matches!(how, Settlement::Abandon(_)) {
-                    self.note_abandoned(held, &lost)?;
+                    self.note_abandoned(held, &left)?;
                 }
-                Ok(lost)
+                Ok((left, refused))
             })
     }
 

@@ -15,14 +15,14 @@ use crate::shard::Reserved;
 pub(crate) type HeldIn = Vec<(usize, Reserved)>;
 
 impl Queue {
-    /// Lets `settle` end single holds of a live reservation; it returns the positions of those that were lost. What it settled
-    /// is not the reservation's any more. How many.
+    /// Lets `settle` end single holds of a live reservation; it returns the positions of those that it did not settle,
+    /// and the error to tell, if there is one. What it settled is not the reservation's any more. How many.
     pub(crate) fn settle_reserved(
         &self,
         sub_queue: SubQueue,
         (id, epoch): (&str, u64),
         numbers: &[u64],
-        settle: impl FnOnce(&HeldIn) -> Result<Vec<usize>>,
+        settle: impl FnOnce(&HeldIn) -> Result<(Vec<usize>, Option<Error>)>,
     ) -> Result<u64> {
         let (n, stamp, name) = parse_id(id)?;
         let consumer = self.consumer(sub_queue, name)?;
@@ -51,9 +51,9 @@ impl Queue {
             return Ok(0);
         }
         let mut settled: BTreeMap<usize, Vec<Counter>> = BTreeMap::new();
-        let lost = settle(&held)?;
+        let (left, refused) = settle(&held)?;
         for (position, (index, reserved)) in held.iter().enumerate() {
-            if lost.binary_search(&position).is_err() {
+            if left.binary_search(&position).is_err() {
                 settled.entry(*index).or_default().push(reserved.key.counter);
             }
         }
@@ -70,9 +70,9 @@ impl Queue {
             }
             state.change();
         }
-        self.keep(&consumer, Room::Frees)?;
+        let kept = self.keep(&consumer, Room::Frees);
         drop(turn);
-        Ok(count)
+        refused.map_or(kept.map(|()| count), Err)
     }
 
     /// Gives back all that a consumer has, nothing charged; how many messages.

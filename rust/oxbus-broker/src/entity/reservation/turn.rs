@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::leave;
 
 /// Between two looks whether to leave.
@@ -30,7 +30,7 @@ impl Turn {
             if leave::is_due() {
                 let detail =
                     "another call for the consumer waits for a store that does not answer; make the call again";
-                return Err(Error::new(ErrorKind::Timeout, detail));
+                return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
             let woken = self.given_back.wait_timeout(is_taken, LOOK_AGAIN);
             is_taken = woken.unwrap_or_else(PoisonError::into_inner).0;

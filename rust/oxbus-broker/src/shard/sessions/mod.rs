@@ -30,7 +30,7 @@ pub use self::index::{Accepted, SessionInfo, SessionLost, State};
 use self::index::{Index, News};
 use super::journal::{Event, Pending};
 use super::settle::Burial;
-use super::{Cell, Ended, Rules};
+use super::{Cell, Deed, Ended, Rules};
 
 /// Messages sorted in at once.
 const SORT_RUN: usize = 64;
@@ -348,7 +348,8 @@ impl Cell {
             };
             message.key = key;
             message.deadline = Ticks::OPEN_END;
-            if take.hold != Hold::Take {
+            // What is on its way out for good is the session's no more.
+            if matches!(take.hold, Hold::Lock { deadline } if deadline < Ticks::NEVER) {
                 index.lock(accepted, &message, ticks)?;
             }
             out.push(message);
@@ -459,7 +460,7 @@ impl Cell {
             let room = if state.is_some() { Room::Adds } else { Room::Frees };
             let order = journal.order_for(room, entry.len());
             let appended = order.and_then(|order| order.append(room, &entry));
-            pending = Some(appended.map_err(|error| SessionError::Store(self.shard.refuse(&error)))?);
+            pending = Some(appended.map_err(|error| SessionError::Store(self.shard.refuse(&error, Deed::Send)))?);
         }
         index.set_state(accepted, state, moment.ticks)?;
         Ok(pending)

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Settling a list of messages: all are begun before the first is waited for, and all are waited for.
+//!
+//! A partition that fails keeps none of the others: their messages are settled, and the error names those that are not
+//! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions that are out of service come
+//! last, so that nobody waits behind one that hangs.
+
+use oxbus_model::{Effect, Error, ErrorKind, Result, SequenceNumber, Ticks};
+
+use super::named::with_messages;
+use super::receiver::Receiver;
+use super::settlement::{SettleKey, Settlement};
+use crate::entity::Queue;
+use crate::shard::Cell;
+
+/// A list of which some messages are not settled, or may not be.
+#[derive(Debug)]
+pub struct Unsettled {
+    /// For the caller: it names them, and says whether others were settled.
+    pub error: Error,
+    /// The positions of all of them, rising.
+    pub positions: Vec<usize>,
+    /// The positions of those whose lock was lost, rising.
+    pub lost: Vec<usize>,
+}
+
+impl From<Unsettled> for Error {
+    fn from(unsettled: Unsettled) -> Self {
+        unsettled.error
+    }
+}
+
+/// What became of a list so far.
+#[derive(Default)]
+struct Progress {
+    lost: Vec<usize>,
+    failed: Vec<usize>,
+    /// The first error, or the first one whose effect is unknown.
+    error: Option<Error>,
+}
+
+impl Progress {
+    fn fail(&mut self, positions: impl IntoIterator<Item = usize>, error: Error) {
+        self.failed.extend(positions);
+        let known = self
+            .error
+            .as_ref()
+            .is_some_and(|it| it.effect() != Some(Effect::Unknown));
+        if self.error.is_none() || (known && error.effect() == Some(Effect::Unknown)) {
+            self.error = Some(error);
+        }
+    }
+
+    /// The positions of messages whose lock was lost, or the error that tells of those and of all others that failed.
+    fn finish(mut self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, Unsettled> {
+        self.lost.sort_unstable();
+        let Some(error) = self.error else {
+            return Ok(self.lost);
+        };
+        let mut positions = self.failed;
+        positions.extend_from_slice(&self.lost);
+        positions.sort_unstable();
+        let effect = match error.effect() {
+            Some(Effect::Unknown) => Some(Effect::Unknown),
+            _ if positions.len() < at.len() => Some(Effect::Partial),
+            None if self.lost.is_empty() => None,
+            _ => Some(Effect::None),
+        };
+        let numbers: Vec<SequenceNumber> = positions.iter().map(|position| number(at[*position])).collect();
+        Err(Unsettled {
+            error: with_messages(&error, &numbers, effect),
+            positions,
+            lost: self.lost,
+        })
+    }
+}
+
+fn number(at: SettleKey) -> SequenceNumber {
+    Queue::sequence_number(at.index, at.key.counter)
+}
+
+impl Receiver {
+    /// Settles many in the same way; the positions of those whose lock was lost, while nothing else went wrong. The others
+    /// are settled, whatever a partition refuses.
+    pub fn settle_many(
+        &self,
+        at: &[SettleKey],
+        settlement: Settlement<'_>,
+    ) -> std::result::Result<Vec<usize>, Unsettled> {
+        if matches!(settlement, Settlement::Complete) {
+            return self.complete_many(at);
+        }
+        self.check_list(at)?;
+        let mut progress = Progress::default();
+        let mut begun = Vec::with_capacity(at.len());
+        for round in self.rounds(at) {
+            for (position, at) in at.iter().enumerate().filter(|(_, at)| round >> at.index & 1 == 1) {
+                match self.begin(*at, settlement) {
+                    Ok(one) => begun.push((position, *at, one)),
+                    Err(error) if error.kind() == ErrorKind::MessageLockLost => progress.lost.push(position),
+                    Err(error) => progress.fail([position], error),
+                }
+            }
+        }
+        // All are on their way before the first is waited for: each cell but the first is asked once, at its last message.
+        let mut asked = begun.last().map_or(0u64, |(_, at, _)| 1 << at.index);
+        for (_, at, one) in begun.iter().rev() {
+            if let Some((cell, pending)) = &one.pending
+                && asked >> at.index & 1 == 0
+            {
+                asked |= 1 << at.index;
+                cell.begin(pending);
+            }
+        }
+        for (position, at, one) in begun.iter().rev() {
+            if let Err(error) = self.finish(*at, one) {
+                progress.fail([*position], error);
+            }
+        }
+        progress.finish(at)
+    }
+
+    /// Completes many; the positions of those whose lock was lost, while nothing else went wrong. The others are completed.
+    pub fn complete_many(&self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, Unsettled> {
+        self.check_list(at)?;
+        let ticks = self.queue.core().clock().ticks();
+        if self.session.is_none() {
+            let mut progress = Progress::default();
+            self.complete_all(at, ticks, &mut progress);
+            return progress.finish(at);
+        }
+        let mut mine = Vec::with_capacity(at.len());
+        let mut positions = Vec::with_capacity(at.len());
+        let mut progress = Progress::default();
+        for (position, at) in at.iter().enumerate() {
+            match self.may_settle(*at, ticks) {
+                Ok(true) => {
+                    mine.push(*at);
+                    positions.push(position);
+                }
+                Ok(false) => progress.lost.push(position),
+                Err(error) => progress.fail([position], error),
+            }
+        }
+        let mut done = Progress::default();
+        self.complete_all(&mine, ticks, &mut done);
+        progress.lost.extend(done.lost.into_iter().map(|it| positions[it]));
+        if let Some(error) = done.error {
+            progress.fail(done.failed.into_iter().map(|it| positions[it]), error);
+        }
+        progress.finish(at)
+    }
+
+    fn complete_all(&self, at: &[SettleKey], ticks: Ticks, progress: &mut Progress) {
+        let mut on_the_way = Vec::new();
+        let mut keys = Vec::with_capacity(at.len());
+        let mut lost_here = Vec::new();
+        for round in self.rounds(at) {
+            let mut end = 0;
+            for run in at.chunk_by(|a, b| a.index == b.index) {
+                let start = end;
+                end += run.len();
+                if round >> run[0].index & 1 == 0 {
+                    continue;
+                }
+                let cell = match self.serving_cell(run[0]) {
+                    Ok(Some(cell)) => cell,
+                    Ok(None) => {
+                        progress.lost.extend(start..end);
+                        continue;
+                    }
+                    Err(error) => {
+                        progress.fail(start..end, error);
+                        continue;
+                    }
+                };
+                keys.clear();
+                keys.extend(run.iter().map(|at| at.key));
+                let completed = cell.complete(self.sub_queue, &keys, ticks, &mut lost_here);
+                self.note_settled(run);
+                let lost_from = progress.lost.len();
+                progress
+                    .lost
+                    .extend(lost_here.drain(..).map(|position| start + position));
+                match completed {
+                    Ok(entry) => on_the_way.extend(entry.map(|entry| (start..end, cell, entry))),
+                    Err(error) => {
+                        let failed = but(start..end, &progress.lost[lost_from..]);
+                        progress.fail(failed, error);
+                    }
+                }
+            }
+        }
+        // All are on their way before the first is waited for.
+        for (_, cell, entry) in on_the_way.iter().skip(1) {
+            cell.begin(entry);
+        }
+        for (run, cell, entry) in &on_the_way {
+            if let Err(error) = cell.finish(Some(entry)) {
+                let failed = but(run.clone(), &progress.lost);
+                progress.fail(failed, error);
+            }
+        }
+    }
+
+    /// Refuses a call that is wrong as a whole.
+    fn check_list(&self, at: &[SettleKey]) -> std::result::Result<(), Unsettled> {
+        let refused = |error| Unsettled {
+            error,
+            positions: (0..at.len()).collect(),
+            lost: Vec::new(),
+        };
+        self.check_settles().map_err(refused)
+    }
+
+    /// The partitions of a list, one bit each: first those that serve, then the rest if there is any.
+    fn rounds(&self, at: &[SettleKey]) -> impl Iterator<Item = u64> + use<> {
+        let all = at.iter().fold(0u64, |all, at| all | 1 << at.index);
+        let serves = |index: &usize| all >> index & 1 == 1 && self.queue.shard(*index).health().serves();
+        let serving = (0..u64::BITS as usize)
+            .filter(serves)
+            .fold(0u64, |some, index| some | 1 << index);
+        [serving, all & !serving].into_iter().filter(|round| *round != 0)
+    }
+
+    /// The cell of a hold, if there is one.
+    fn serving_cell(&self, at: SettleKey) -> Result<Option<&Cell>> {
+        let shard = self.queue.shard(at.index);
+        shard.health().check_serves(shard.id())?;
+        Ok(self.queue.cell(at.index))
+    }
+}
+
+/// The positions of a run without those that are lost.
+fn but(run: std::ops::Range<usize>, lost: &[usize]) -> Vec<usize> {
+    run.filter(|position| !lost.contains(position)).collect()
+}

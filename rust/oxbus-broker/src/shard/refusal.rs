@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a call is told that the journal did not take, or may not have taken: one table, by what the call was at.
+//!
+//! What comes in is written before it is in memory, so a refused entry leaves nothing. A settlement is in memory before it
+//! is written, so nobody knows whether a refused one lasts: healing keeps it, the end of the process undoes it. A hand-out
+//! that is not written is taken back before its caller learns of it.
+
+use oxbus_model::{Effect, Error, ErrorKind};
+use oxbus_store::shard_log::{AppendError, Failure};
+
+use super::{Fault, Shard};
+
+/// What a call was at when the journal did not take its entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// Bringing messages in: nothing is in memory yet.
+    Send,
+    /// Changing what is there: it is changed in memory already.
+    Change,
+    /// Handing messages out under locks.
+    HandOut,
+    /// Handing messages out that are gone then.
+    Removal,
+}
+
+impl Shard {
+    /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
+    #[cold]
+    pub(crate) fn refuse(&self, error: &AppendError, deed: Deed) -> Error {
+        self.note_failure(error);
+        self.refusal(error, deed)
+    }
+
+    /// Puts the shard out of service if the store failed.
+    pub(super) fn note_failure(&self, error: &AppendError) {
+        match error {
+            AppendError::Full
+            | AppendError::Late
+            | AppendError::Unavailable(Failure::Closed)
+            | AppendError::Unknown(Failure::Closed) => {}
+            AppendError::Fenced { .. } => self.health.fail(Fault::Elsewhere, failure_of(error)),
+            _ => {
+                if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
+                    let reason = format!("the store failed: {}", failure_of(error));
+                    self.health.fail(Fault::Failed, reason);
+                }
+            }
+        }
+    }
+
+    /// The error of a call that the journal did not take, or may not have taken.
+    pub(super) fn refusal(&self, error: &AppendError, deed: Deed) -> Error {
+        let (kind, cause) = match error {
+            AppendError::Full => (ErrorKind::QuotaExceeded, "the disk of the partition is full".to_owned()),
+            AppendError::Late => (ErrorKind::Timeout, "the store did not answer in time".to_owned()),
+            AppendError::Unavailable(Failure::Closed) | AppendError::Unknown(Failure::Closed) => {
+                (ErrorKind::Closed, "the namespace was closed".to_owned())
+            }
+            AppendError::Unknown(Failure::Silent) => (ErrorKind::Timeout, store_failed(error)),
+            _ => (ErrorKind::PartitionUnavailable, store_failed(error)),
+        };
+        let effect = match error {
+            _ if deed == Deed::Change => Effect::Unknown,
+            AppendError::Unknown(_) => Effect::Unknown,
+            _ => Effect::None,
+        };
+        let what = match (deed, effect) {
+            (Deed::Send, Effect::None) => "nothing was stored",
+            (Deed::Send, _) => "the call took effect or it did not",
+            (Deed::Change, _) => {
+                "the change is in memory and lasts once the partition is written anew, but the end of the process undoes it"
+            }
+            (Deed::HandOut, Effect::None) => "nothing was handed out",
+            (Deed::HandOut, _) => "nothing was handed out, but the delivery may count after the end of the process",
+            (Deed::Removal, Effect::None) => "nothing was removed or handed out",
+            (Deed::Removal, _) => {
+                "nothing was handed out; the messages are there again once the partition is healed, but they may be gone if the \
+                 process ends before"
+            }
+        };
+        let advice = match (error, kind, deed) {
+            (_, ErrorKind::Closed, _) => "open it again and make new handles",
+            (AppendError::Full, _, Deed::Send) => "free space on it, or send without a key",
+            (AppendError::Full, ..) => "free space on it, then make the call again",
+            (AppendError::Late, _, Deed::Send) => "make the call again, or send without a key",
+            (AppendError::Late, ..) => "make the call again",
+            (_, _, Deed::Send) if effect == Effect::Unknown => {
+                "look for it once the partition is healed before you make the call again"
+            }
+            (_, _, Deed::Change) => "look at the message once the partition is healed",
+            _ => "make the call again once the partition is healed",
+        };
+        let detail = format!("{cause}; {what}; {advice}: partition={}", self.id);
+        Error::new(kind, detail).with_effect(effect)
+    }
+}
+
+fn store_failed(error: &AppendError) -> String {
+    format!("the store failed: {}", failure_of(error))
+}
+
+/// What an append met, for people.
+fn failure_of(error: &AppendError) -> String {
+    match error {
+        AppendError::Fenced { epoch } => format!("another process took the partition over under epoch {epoch}"),
+        AppendError::Conflict { next } => format!("the journal goes on at entry {}", next.0),
+        AppendError::Unavailable(failure) | AppendError::Unknown(failure) => failure.to_string(),
+        AppendError::Full => "its disk is full".to_owned(),
+        AppendError::Late => "it did not answer in time".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::{Effect, ErrorKind, PartitionId};
+    use oxbus_store::shard_log::{AppendError, Failure};
+
+    use super::{Deed, Shard};
+
+    const ERRORS: [AppendError; 7] = [
+        AppendError::Full,
+        AppendError::Late,
+        AppendError::Fenced { epoch: 2 },
+        AppendError::Unavailable(Failure::Closed),
+        AppendError::Unavailable(Failure::Io { errno: Some(5) }),
+        AppendError::Unknown(Failure::Silent),
+        AppendError::Unknown(Failure::Io { errno: Some(28) }),
+    ];
+
+    #[test]
+    fn an_entry_of_which_nobody_knows_has_an_unknown_effect_and_no_other_one_has() {
+        let shard = Shard::in_memory(PartitionId(3));
+        for error in &ERRORS {
+            for deed in [Deed::Send, Deed::HandOut, Deed::Removal] {
+                let known = !matches!(error, AppendError::Unknown(_));
+                let effect = if known { Effect::None } else { Effect::Unknown };
+                assert_eq!(shard.refusal(error, deed).effect(), Some(effect), "{error:?} {deed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_that_is_in_memory_is_never_said_to_have_had_no_effect() {
+        // A settlement that a full journal refused said that nothing was stored.
+        let shard = Shard::in_memory(PartitionId(3));
+        for error in &ERRORS {
+            let refusal = shard.refusal(error, Deed::Change);
+            assert_eq!(refusal.effect(), Some(Effect::Unknown), "{error:?}");
+            assert!(!refusal.detail().contains("nothing was"), "{}", refusal.detail());
+        }
+        assert_eq!(shard.refusal(&ERRORS[0], Deed::Change).kind(), ErrorKind::QuotaExceeded);
+    }
+}

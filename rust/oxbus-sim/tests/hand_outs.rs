@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages are handed out while the disk fails at each call of it, in every way.
+//!
+//! Once a removal that could not be written emptied the answer and said nothing, and the message was gone after the next
+//! open. Now each call hands messages out, keeps them, or says in its error what it did: an answer is empty only
+//! when there is nothing, and whoever reads `none` as the effect of an error may make the call again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oxbus_broker::client::{Deliveries, Settlement, Wanted};
+use oxbus_broker::durable::StoreOptions;
+use oxbus_broker::entity::Queue;
+use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+use oxbus_model::message::{Body, Fields};
+use oxbus_model::options::{Durability, LockPolicy, QueueSettings, ReceiveMode};
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, SequenceNumber, Timestamp};
+use oxbus_store::fault::{Fault, FaultDisk};
+
+const START: Timestamp = Timestamp(1_000_000);
+const MESSAGES: usize = 12;
+/// So large that the journal goes on to another file while messages are handed out.
+const BODY_BYTES: usize = 300;
+
+const EIO: Fault = Fault::Errno(5);
+const ENOSPC: Fault = Fault::Errno(28);
+
+/// How messages are handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Received and deleted.
+    Leave,
+    /// The same by a receiver whose cache gives nothing back.
+    LeaveFromCache,
+    /// The same from a session.
+    LeaveFromSession,
+    /// Received under locks.
+    Lock,
+    /// The same from a session.
+    LockFromSession,
+    /// Fetched by number, under locks.
+    Fetch,
+    /// Fetched by number and deleted.
+    FetchAndLeave,
+}
+
+impl How {
+    const ALL: [Self; 7] = [
+        Self::Leave,
+        Self::LeaveFromCache,
+        Self::LeaveFromSession,
+        Self::Lock,
+        Self::LockFromSession,
+        Self::Fetch,
+        Self::FetchAndLeave,
+    ];
+
+    fn mode(self) -> ReceiveMode {
+        match self {
+            Self::Lock | Self::LockFromSession | Self::Fetch => ReceiveMode::PeekLock,
+            _ => ReceiveMode::ReceiveAndDelete,
+        }
+    }
+
+    fn fetches(self) -> bool {
+        matches!(self, Self::Fetch | Self::FetchAndLeave)
+    }
+
+    fn in_session(self) -> bool {
+        matches!(self, Self::LeaveFromSession | Self::LockFromSession)
+    }
+
+    fn options(self) -> ReceiverOptions {
+        let from_cache = self == Self::LeaveFromCache;
+        ReceiverOptions {
+            mode: self.mode(),
+            lock_policy: from_cache.then_some(LockPolicy::Faithful),
+            prefetch: if from_cache { 3 } else { 0 },
+            ..ReceiverOptions::default()
+        }
+    }
+
+    fn receiver(self, namespace: &Namespace) -> Receiver {
+        if !self.in_session() {
+            return namespace.receiver("q", self.options()).expect("there is the queue");
+        }
+        let wanted = Wanted::Named("s".to_owned());
+        let acceptor = namespace.acceptor("q", wanted, self.options(), "test".to_owned());
+        let accepted = acceptor.expect("there is the queue").accept_now();
+        accepted.expect("nothing fails yet").expect("nobody else has it")
+    }
+}
+
+fn open(disk: &FaultDisk, durability: Durability) -> Namespace {
+    let options = NamespaceOptions {
+        store: Some(StoreOptions {
+            path: PathBuf::from("/bus"),
+            durability,
+            owned: None,
+            disk: Some(Arc::new(disk.clone())),
+            segment_bytes: Some((4 << 10, 8 << 10)),
+        }),
+        partitions: Some(1),
+        clock: Some(Arc::new(ManualClock::new(START))),
+        ..NamespaceOptions::default()
+    };
+    Namespace::open(options).expect("an intact directory")
+}
+
+/// A namespace with messages to hand out, and their numbers.
+fn prepare(disk: &FaultDisk, durability: Durability, how: How) -> (Namespace, Vec<SequenceNumber>) {
+    let namespace = open(disk, durability);
+    let settings = QueueSettings {
+        max_delivery_count: 100,
+        requires_session: how.in_session(),
+        ..QueueSettings::default()
+    };
+    namespace.create_queue("q", settings).expect("nothing fails yet");
+    let sender = namespace.sender("q").expect("there is the queue");
+    let body = [7; BODY_BYTES];
+    let fields = Fields {
+        body: Body::Data(&body),
+        session_id: how.in_session().then_some("s"),
+        ..Fields::default()
+    };
+    let send = |_| sender.send(&fields, None).expect("nothing fails yet");
+    let numbers: Vec<SequenceNumber> = (0..MESSAGES).map(send).collect();
+    if how.fetches() {
+        let receiver = namespace.receiver("q", ReceiverOptions::default()).expect("there");
+        let taken = receiver.receive_now(MESSAGES).expect("nothing fails yet");
+        for delivery in taken.expect("they are there") {
+            let at = oxbus_broker::client::SettleKey {
+                index: delivery.index,
+                key: delivery.claimed.key,
+            };
+            receiver.settle(at, Settlement::Defer(&[])).expect("nothing fails yet");
+        }
+    }
+    (namespace, numbers)
+}
+
+/// What became of the calls.
+#[derive(Default)]
+struct Told {
+    delivered: BTreeSet<SequenceNumber>,
+    /// Messages of which an error said that nobody knows.
+    doubted: BTreeSet<SequenceNumber>,
+    errors: Vec<Error>,
+    /// A receiver under locks found its partition out of service.
+    passed_over: bool,
+}
+
+/// Takes messages until there are none, or something fails.
+fn take_all(namespace: &Namespace, receiver: &Receiver, how: How, numbers: &[SequenceNumber], context: &str) -> Told {
+    let mut told = Told::default();
+    for number in numbers {
+        let taken = if how.fetches() {
+            receiver.receive_deferred(&[*number]).map(Some)
+        } else {
+            receiver.receive_now(1)
+        };
+        match taken {
+            Ok(deliveries) => {
+                let deliveries = deliveries.unwrap_or_default();
+                if deliveries.is_empty() {
+                    // Under locks a receiver passes over a partition that is out of service, and the messages wait (B-093).
+                    let fault = namespace.partition_health()[0].fault;
+                    assert!(
+                        how == How::Lock && fault.is_some(),
+                        "{context}: an empty answer while {number} is there"
+                    );
+                    told.passed_over = true;
+                    break;
+                }
+                told.note(&deliveries, context);
+            }
+            Err(error) => {
+                told.note_error(error, context);
+                break;
+            }
+        }
+    }
+    told
+}
+
+impl Told {
+    fn note(&mut self, deliveries: &Deliveries, context: &str) {
+        for delivery in deliveries {
+            let number = Queue::sequence_number(delivery.index, delivery.claimed.key.counter);
+            assert!(self.delivered.insert(number), "{context}: {number} came twice");
+            assert_eq!(
+                delivery.claimed.record.in_memory().map(|it| it.len() > BODY_BYTES),
+                Some(true)
+            );
+        }
+    }
+
+    fn note_error(&mut self, error: Error, context: &str) {
+        let effect = error
+            .effect()
+            .unwrap_or_else(|| panic!("{context}: {error} has no effect"));
+        assert!(!error.numbers().is_empty(), "{context}: {error} names no message");
+        if effect == Effect::Unknown {
+            self.doubted.extend(error.numbers());
+        }
+        self.errors.push(error);
+    }
+
+    /// True when an error said that its call did nothing, and none that nobody knows.
+    fn is_certain(&self) -> bool {
+        self.doubted.is_empty()
+    }
+}
+
+/// The messages that are there, with their deliveries.
+fn contents(namespace: &Namespace) -> BTreeMap<SequenceNumber, u32> {
+    let receiver = namespace
+        .receiver("q", ReceiverOptions::default())
+        .expect("there is the queue");
+    let browsed = receiver.browse(100, None).expect("nothing fails any more");
+    browsed
+        .iter()
+        .map(|it| {
+            (
+                Queue::sequence_number(it.index, it.message.counter),
+                it.message.delivery_count,
+            )
+        })
+        .collect()
+}
+
+struct Run {
+    how: How,
+    numbers: Vec<SequenceNumber>,
+    told: Told,
+    context: String,
+}
+
+impl Run {
+    /// What must hold of the messages that are left. `decided`: memory decided, which acknowledged all or nothing.
+    fn check(&self, found: &BTreeMap<SequenceNumber, u32>, decided: bool, context: &str) {
+        let context = format!("{}, {context}", self.context);
+        let leaves = self.how.mode() == ReceiveMode::ReceiveAndDelete;
+        for number in &self.numbers {
+            let count = found.get(number).copied();
+            if self.told.delivered.contains(number) {
+                if leaves {
+                    assert_eq!(count, None, "{context}: {number} was delivered and is there");
+                } else {
+                    assert!(count.is_some(), "{context}: {number} is lost with its lock");
+                }
+            } else if self.how == How::LeaveFromCache {
+                // What its cache took out before is lost with it (B-144).
+            } else if decided || !self.told.doubted.contains(number) {
+                assert!(count.is_some(), "{context}: {number} was not delivered and is lost");
+            }
+            let refused = self.told.errors.iter().any(|error| error.numbers().contains(number));
+            let is_kept = decided && !self.told.delivered.contains(number);
+            if self.how != How::LeaveFromCache && (is_kept || (refused && self.told.is_certain())) {
+                assert_eq!(count, Some(0), "{context}: {number} was charged for nothing");
+            }
+        }
+    }
+}
+
+/// The calls of the disk that hand-outs make: from the first to behind the last.
+fn calls_of(durability: Durability, how: How) -> (u64, u64) {
+    let disk = FaultDisk::new();
+    let (namespace, numbers) = prepare(&disk, durability, how);
+    let receiver = how.receiver(&namespace);
+    let first = disk.calls();
+    let told = take_all(&namespace, &receiver, how, &numbers, "without a fault");
+    assert_eq!(told.delivered.len(), MESSAGES, "all are handed out");
+    (first, disk.calls())
+}
+
+fn run(durability: Durability, how: How, call: u64, fault: Fault) -> (Run, FaultDisk, Namespace) {
+    let context = format!("{how:?}, {durability:?}, {fault:?} at call {call}");
+    let disk = FaultDisk::new();
+    let (namespace, numbers) = prepare(&disk, durability, how);
+    let receiver = how.receiver(&namespace);
+    disk.fail_at(call, fault);
+    let told = take_all(&namespace, &receiver, how, &numbers, &context);
+    disk.end_faults();
+    drop(receiver);
+    let run = Run {
+        how,
+        numbers,
+        told,
+        context,
+    };
+    (run, disk, namespace)
+}
+
+fn every_call(how: How, faults: &[Fault], check: impl Fn(Run, FaultDisk, Namespace, Durability) -> usize) -> usize {
+    let mut refused = 0;
+    for durability in [Durability::Os, Durability::Fsync] {
+        let (first, end) = calls_of(durability, how);
+        assert!(first < end, "{how:?} {durability:?} calls the disk");
+        for call in first..end {
+            for fault in faults {
+                let (run, disk, namespace) = run(durability, how, call, *fault);
+                refused += check(run, disk, namespace, durability);
+            }
+        }
+    }
+    refused
+}
+
+/// What a process finds that begins after this one was killed: what it is told is true of that, too.
+fn check_killed(run: &Run, disk: &FaultDisk, durability: Durability) {
+    let next = open(&disk.after_kill(), durability);
+    run.check(&contents(&next), false, "killed");
+}
+
+#[test]
+fn every_error_at_every_call_delivers_keeps_or_says_so() {
+    for how in How::ALL {
+        let refused = every_call(
+            how,
+            &[EIO, ENOSPC, Fault::ShortWrite],
+            |run, disk, namespace, durability| {
+                check_killed(&run, &disk, durability);
+                namespace.heal(PartitionId(0)).expect("the disk works again");
+                run.check(&contents(&namespace), true, "healed");
+                check_killed(&run, &disk, durability);
+                drop(namespace);
+                run.check(&contents(&open(&disk, durability)), true, "closed");
+                run.told.errors.len() + usize::from(run.told.passed_over)
+            },
+        );
+        assert!(refused > 0, "{how:?} meets an error");
+    }
+}
+
+#[test]
+fn a_torn_end_or_a_death_at_every_call_brings_back_nothing_that_left() {
+    for how in [How::Leave, How::Lock, How::Fetch, How::FetchAndLeave] {
+        every_call(
+            how,
+            &[Fault::PowerCut, Fault::Kill],
+            |run, disk, namespace, durability| {
+                drop(namespace);
+                // The loss of power may undo what was not synced at the level `os`.
+                if durability == Durability::Fsync {
+                    for seed in 0..3 {
+                        let next = open(&disk.after_power_cut(seed), durability);
+                        run.check(&contents(&next), false, "after the power came back");
+                    }
+                }
+                check_killed(&run, &disk, durability);
+                0
+            },
+        );
+    }
+}
+
+#[test]
+fn a_receiver_whose_cache_gives_nothing_back_hands_out_later_what_it_could_not() {
+    let how = How::LeaveFromCache;
+    for durability in [Durability::Os, Durability::Fsync] {
+        let (first, end) = calls_of(durability, how);
+        for call in first..end {
+            let disk = FaultDisk::new();
+            let (namespace, numbers) = prepare(&disk, durability, how);
+            let receiver = how.receiver(&namespace);
+            disk.fail_at(call, EIO);
+            let context = format!("{durability:?} at call {call}");
+            let mut told = take_all(&namespace, &receiver, how, &numbers, &context);
+            disk.end_faults();
+            namespace.heal(PartitionId(0)).expect("the disk works again");
+            while let Some(deliveries) = receiver.receive_now(1).expect("healed") {
+                told.note(&deliveries, &context);
+            }
+            let all: BTreeSet<SequenceNumber> = numbers.into_iter().collect();
+            assert_eq!(told.delivered, all, "{context}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_no_empty_answer() {
+    for how in How::ALL {
+        let disk = FaultDisk::new();
+        let (namespace, numbers) = prepare(&disk, Durability::Os, how);
+        let receiver = how.receiver(&namespace);
+        // Nothing grows any more. What is left in the journal's file is used up by hand-outs.
+        disk.set_capacity(Some(0));
+        let options = ReceiverOptions::default();
+        let other = (!how.in_session()).then(|| namespace.receiver("q", options).expect("there"));
+        let mut refusal = None;
+        for _ in 0..300_000 {
+            let Some(other) = &other else { break };
+            let taken = if how.fetches() {
+                other.receive_deferred(&numbers[..1]).map(Some)
+            } else {
+                other.receive_now(1)
+            };
+            match taken {
+                Ok(deliveries) => {
+                    let deliveries = deliveries.unwrap_or_default();
+                    assert_eq!(deliveries.len(), 1, "{how:?}: an empty answer on a full disk");
+                    let held = deliveries.iter().map(|it| oxbus_broker::client::SettleKey {
+                        index: it.index,
+                        key: it.claimed.key,
+                    });
+                    other.release(&held.collect::<Vec<_>>());
+                }
+                Err(error) => {
+                    refusal = Some(error);
+                    break;
+                }
+            }
+        }
+        if other.is_some() {
+            let error = refusal.unwrap_or_else(|| panic!("{how:?}: the file is never full"));
+            assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{how:?}: {error}");
+            assert_eq!(error.effect(), Some(Effect::None), "{how:?}: {error}");
+            let told = take_all(&namespace, &receiver, how, &numbers, "full");
+            for error in &told.errors {
+                assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{how:?}: {error}");
+            }
+        }
+        disk.set_capacity(None);
+    }
+}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an error of the bulk plane says its call did: as in the broker's own process, and for the connection."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from oxbus.bulk import BulkClient
+from oxbus.exceptions import (
+    MessagingEntityNotFoundError,
+    OperationTimeoutError,
+    PartialSendError,
+    PartitionUnavailableError,
+    ServiceBusConnectionError,
+    ServiceBusError,
+)
+from oxbus.testing import heal, inject_fault
+
+pa = pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from oxbus import Namespace
+
+REQUEST_BYTES = 4096
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """Take requests and end the connection without an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def end_each() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(REQUEST_BYTES)
+
+        threading.Thread(target=end_each, daemon=True).start()
+        yield f"Endpoint=http://127.0.0.1:{listener.getsockname()[1]}"
+        # Who waits for the next one learns that there is none.
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def effect_of(call: Callable[[], object], error_class: type[ServiceBusError]) -> str | None:
+    """Make a call that fails; return what it did."""
+    with pytest.raises(error_class) as error:
+        call()
+    return error.value.effect
+
+
+def test_settlement_of_a_list_names_what_a_partition_refused(
+    bulk: BulkClient, namespace: Namespace, partitioned_queue: str
+) -> None:
+    """The others are settled, and the error has the effect and the numbers of the rest (B-095)."""
+    keys = [f"key {number}" for number in range(64)]
+    bulk.send(partitioned_queue, pa.table({"partition_key": keys}))
+    table: Any = pa.table(bulk.receive(partitioned_queue, max_message_count=64))
+    assert table.num_rows == len(keys)
+    bad = [row for row in table.to_pylist() if row["partition_id"] == 0]
+    inject_fault(namespace, 0, "unavailable")
+    with pytest.raises(PartitionUnavailableError) as refusal:
+        bulk.settle(partitioned_queue, table, "complete")
+    assert refusal.value.effect == "partial"
+    assert sorted(refusal.value.sequence_numbers) == sorted(row["sequence_number"] for row in bad)
+    heal(namespace, 0)
+    lost = bulk.settle(partitioned_queue, table, "complete")
+    assert len(lost) == table.num_rows - len(bad)
+    assert bulk.describe(partitioned_queue)["active_messages"] == 0
+
+
+def test_send_of_a_part_says_so(bulk: BulkClient, namespace: Namespace, partitioned_queue: str) -> None:
+    """A part, or nothing at all before the work began (R-24)."""
+    keys = [f"key {number}" for number in range(64)]
+    inject_fault(namespace, 0, "unavailable")
+    table = pa.table({"partition_key": keys})
+    assert effect_of(lambda: bulk.send(partitioned_queue, table), PartialSendError) == "partial"
+    only = pa.table({"partition_id": pa.array([0], pa.int32())})
+    assert effect_of(lambda: bulk.send(partitioned_queue, only), PartitionUnavailableError) is None
+    assert effect_of(lambda: bulk.send("missing", pa.table({"body": [b"x"]})), MessagingEntityNotFoundError) is None
+
+
+def test_call_that_reached_nobody_did_nothing(rows: Callable[..., Any]) -> None:
+    """Nothing was connected, so the call may be made again without doing anything twice."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with BulkClient(f"Endpoint=http://127.0.0.1:{port}") as client:
+        assert effect_of(lambda: client.send("q", rows(1)), ServiceBusConnectionError) is None
+        assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), ServiceBusConnectionError) is None
+
+
+def test_call_whose_connection_breaks_may_have_done_everything(deaf: str, rows: Callable[..., Any]) -> None:
+    """Unknown for a command, none for a question, and nothing for rows that nobody asked for yet."""
+    with BulkClient(deaf) as client:
+        assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), ServiceBusConnectionError) == "unknown"
+        assert effect_of(lambda: client.receive("q", max_message_count=1), ServiceBusConnectionError) == "unknown"
+        assert effect_of(lambda: client.describe("q"), ServiceBusConnectionError) == "none"
+        assert effect_of(lambda: client.send("q", rows(1)), ServiceBusConnectionError) is None
+
+
+def test_call_without_an_answer_in_time_may_have_done_everything() -> None:
+    """A timeout of the network says no more than a broken connection."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"Endpoint=http://127.0.0.1:{silent.getsockname()[1]}"
+        with BulkClient(endpoint, timeout=0.2) as client:
+            assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), OperationTimeoutError) == "unknown"
