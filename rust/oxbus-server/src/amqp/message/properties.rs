@@ -9,6 +9,7 @@ use oxbus_amqp::message::section;
 use oxbus_model::message::{Properties, PropertiesBuilder, Raw, Value};
 use oxbus_model::{Error, ErrorKind, Result};
 
+use super::decimal;
 use super::incoming::malformed;
 
 /// Reads the map that begins at `at` and ends at `end`.
@@ -104,7 +105,7 @@ pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>) {
 
 fn put(out: &mut BytesMut, value: Raw<'_>) {
     let value = match value {
-        Raw::Amqp(encoded) => return out.put_slice(encoded),
+        Raw::Amqp(encoded) => return out.put_slice(&decimal::as_dotnet_writes_it(encoded)),
         Raw::Plain(value) => value,
     };
     match value {
