@@ -14,6 +14,7 @@ mod properties;
 
 pub(super) use incoming::{each_of_batch, read_new};
 pub(super) use outgoing::{Seen, State, write, write_head};
+pub(super) use properties::timespan_of;
 
 #[cfg(test)]
 mod tests;
