@@ -129,8 +129,10 @@ impl Namespace {
         let found = self.inner.core.queues().get(&EntityName::key_of(path)).cloned();
         found.filter(|entity| is_it(entity)).ok_or_else(|| {
             let create = what.replace(' ', "_");
-            let detail = format!("no {what} of that name; create it with create_{create}: `{path}`");
-            Error::new(ErrorKind::EntityNotFound, detail)
+            Error::entity_not_found(
+                path,
+                &format!("Check its name, or create the {what} with create_{create}."),
+            )
         })
     }
 
