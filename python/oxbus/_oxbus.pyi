@@ -56,7 +56,7 @@ class _ArrowArray(Protocol):
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
-_Property: TypeAlias = bool | int | float | str | bytes | datetime | UUID | None
+_Property: TypeAlias = bool | int | float | str | bytes | datetime | timedelta | UUID | None
 _Outcome: TypeAlias = Literal["complete", "abandon", "defer", "dead_letter"]
 
 def partition_id(key: str | bytes, partitions: int = 16) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusReceiver
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import MessageNotFoundError, SessionCannotBeLockedError
 
 if TYPE_CHECKING:
@@ -74,6 +76,31 @@ def test_messages_are_sent_received_and_settled(run: Callable[..., None], queue:
             (dead,) = await take(receiver, 1)
             assert dead.dead_letter_reason == "why"
             await receiver.complete_message(dead)
+
+    run(test)
+
+
+def test_what_a_sender_writes_beside_the_body_comes_back(run: Callable[..., None], queue: str) -> None:
+    """Annotations of both kinds, rank, footer and a decimal (B-429, B-430)."""
+
+    async def test(client: ServiceBusClient) -> None:
+        message = AmqpAnnotatedMessage(
+            data_body=[b"body"],
+            header={"priority": 5},
+            annotations={"annotations": 2},
+            delivery_annotations={"delivery_annotations": 3},
+            footer={"footer": 6},
+            application_properties={"decimal": Decimal("1.2345")},
+        )
+        async with client.get_queue_sender(queue) as sender:
+            await sender.send_messages(message)
+        async with client.get_queue_receiver(queue) as receiver:
+            (found,) = await take(receiver, 1)
+            raw: Any = found.raw_amqp_message
+            assert (raw.header.priority, raw.footer) == (5, {b"footer": 6})
+            assert (raw.annotations[b"annotations"], raw.delivery_annotations[b"delivery_annotations"]) == (2, 3)
+            assert raw.application_properties == {b"decimal": Decimal("1.2345")}
+            await receiver.complete_message(found)
 
     run(test)
 

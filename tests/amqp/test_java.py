@@ -44,7 +44,9 @@ def test_the_java_sdk_works(bus: Namespace, inside: ServiceBusAdministrationClie
             installed.write_text(pom)
         store = ("-keystore", trusted, "-storetype", "PKCS12", "-storepass", STORE_PASSWORD)
         sdk_programs.run(keytool, "-importcert", "-noprompt", "-alias", "oxbus", "-file", issuer, *store, cwd=place)
-        sdk_programs.run(javac, "-cp", "lib/*", "-d", "classes", "Suite.java", "Administration.java", cwd=place)
+        sdk_programs.run(
+            javac, "-cp", "lib/*", "-d", "classes", "Suite.java", "Administration.java", "Refusals.java", cwd=place
+        )
         trust = (f"-Djavax.net.ssl.trustStore={trusted}", f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}")
         connection_string = server.connection_string
         sdk_programs.run(

@@ -6,10 +6,12 @@ It signs in with SASL PLAIN, since it knows no `$cbs` (B-408).
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from proton import Event, Message
+from azure.servicebus.management import CorrelationRuleFilter, SqlRuleFilter
+from proton import Described, Event, Message, symbol
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection
@@ -17,6 +19,7 @@ from proton.utils import BlockingConnection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from azure.servicebus.management import ServiceBusAdministrationClient as SdkAdministrationClient
     from oxbus import ServiceBusClient
     from oxbus.server import Server
 
@@ -37,6 +40,35 @@ def connection(url: str) -> Iterator[BlockingConnection]:
     connection = BlockingConnection(url, timeout=WAIT_SECONDS, allow_insecure_mechs=True, allowed_mechs="PLAIN")
     yield connection
     connection.close()
+
+
+def test_timespans_are_compared_as_such(
+    connection: BlockingConnection, admin: SdkAdministrationClient, oxbus_client: ServiceBusClient, partitioned: bool
+) -> None:
+    """A rule of the SDK selects a described long, as .NET and Java write theirs, and no plain one (B-357, B-374)."""
+    hour = timedelta(hours=1)
+    admin.create_topic("news", enable_partitioning=partitioned)
+    filters: dict[str, CorrelationRuleFilter | SqlRuleFilter] = {
+        "equal": CorrelationRuleFilter(properties={"wait": hour}),
+        "less": SqlRuleFilter("wait < @d", {"@d": hour}),
+    }
+    for name, chosen in filters.items():
+        admin.create_subscription("news", name)
+        admin.delete_rule("news", name, "$Default")
+        admin.create_rule("news", name, "r", filter=chosen)
+    sender = connection.create_sender("news")
+    ticks = {"hour": 36_000_000_000, "minute": 600_000_000}
+    for name, number in ticks.items():
+        for kind, value in (("span", Described(symbol("com.microsoft:timespan"), number)), ("number", number)):
+            sender.send(Message(body=f"{name} as {kind}", properties={"wait": value}))
+    found = {}
+    for name in filters:
+        with oxbus_client.get_subscription_receiver("news", name, receive_mode="receiveanddelete") as receiver:
+            found[name] = receiver.receive_messages(10, max_wait_time=0)
+    assert {name: [message.application_properties for message in messages] for name, messages in found.items()} == {
+        "equal": [{"wait": hour}],
+        "less": [{"wait": timedelta(minutes=1)}],
+    }
 
 
 def test_messages_keep_the_types_of_amqp(connection: BlockingConnection, queue: str) -> None:

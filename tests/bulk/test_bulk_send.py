@@ -167,7 +167,7 @@ def test_errors_of_the_entity_are_those_of_a_sender(
     bulk: BulkClient, admin: ServiceBusAdministrationClient, queue_name: str, rows: Callable[..., Any]
 ) -> None:
     """Missing, disabled, too large: the exceptions of the broker's own process."""
-    with pytest.raises(MessagingEntityNotFoundError, match="`missing`"):
+    with pytest.raises(MessagingEntityNotFoundError, match="'missing' could not be found"):
         bulk.send("missing", rows(1))
     description = admin.get_queue(queue_name)
     description.status = "SendDisabled"

@@ -73,7 +73,7 @@ def test_properties_go_with_the_message(ox: Callable[..., Any], queue: str) -> N
     }
     options = [part for name, text in texts.items() for part in ("--" + name.replace("_", "-"), text)]
     values = ["text=a=b", "n:int=-5", "f:float=0.5", "yes:bool=true", "at:datetime=2026-03-01T12:00", "a:b=c"]
-    values.append("id:uuid=12345678-1234-5678-1234-567812345678")
+    values += ["id:uuid=12345678-1234-5678-1234-567812345678", "wait:duration=1h30m"]
     properties = [part for value in values for part in ("--property", value)]
     ox("send", queue, "hello", *options, *properties, "--time-to-live", "1h")
     (message,) = ox("peek", queue, "--json").json_lines
@@ -87,6 +87,7 @@ def test_properties_go_with_the_message(ox: Callable[..., Any], queue: str) -> N
         "at": "2026-03-01T12:00:00+00:00",
         "a:b": "c",
         "id": "12345678-1234-5678-1234-567812345678",
+        "wait": "PT5400S",
     }
 
 
@@ -146,7 +147,9 @@ def test_unknown_entity_is_told(run: Callable[..., Any], queue: str) -> None:
     assert len(refused.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("wrong", ["novalue", "=x", "n:int=five", "b:bool=1", "at:datetime=soon", "id:uuid=1"])
+@pytest.mark.parametrize(
+    "wrong", ["novalue", "=x", "n:int=five", "b:bool=1", "at:datetime=soon", "id:uuid=1", "w:duration=long"]
+)
 def test_property_that_cannot_be_read_is_wrong_usage(run: Callable[..., Any], queue: str, wrong: str) -> None:
     """The text says how to write one."""
     refused = run("send", queue, "hello", "--property", wrong)

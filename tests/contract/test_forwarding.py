@@ -171,6 +171,49 @@ def test_source_is_not_received_from(
     send_to("q0", "still open to senders")
 
 
+def test_entity_that_forwards_to_itself(
+    make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
+) -> None:
+    """It is taken as any destination, and passes a message until its hops are used up (B-033, B-334)."""
+    make_queue("q", forward_to="q")
+    assert (admin.get_queue("q").forward_to or "").rpartition("/")[2] == "q"
+    send_to("q", *map(str, range(20)), partition_key="k")
+    send_to("q", "keyless")
+    dead = take_from("q", "deadletter")
+    assert sorted(texts(dead), key=str) == sorted([*map(str, range(20)), "keyless"])
+    assert {message.dead_letter_reason for message in dead} == {"MaxTransferHopCountExceeded"}
+    set_forward(admin, "q", None)
+    assert take_from("q") == []
+    send_to("q", "stays")
+    set_forward(admin, "q", "Q")
+    assert texts(take_from("q", "deadletter")) == ["stays"]
+
+
+def test_dead_letters_that_are_forwarded_to_their_entity(
+    make_queue: Callable[..., str],
+    admin: ServiceBusAdministrationClient,
+    client: ServiceBusClient,
+    send_to: Callable[..., None],
+) -> None:
+    """They come back four times; then they stay in the dead-letter queue (B-033, B-269, B-334)."""
+    make_queue("q", forward_dead_lettered_messages_to="q")
+    send_to("q", "body", partition_key="k")
+    with client.get_queue_receiver("q") as receiver:
+        for _ in range(4):
+            (message,) = receiver.receive_messages(max_wait_time=0)
+            receiver.dead_letter_message(message, reason="why")
+        (message,) = receiver.receive_messages(max_wait_time=0)
+        receiver.dead_letter_message(message, reason="at last")
+        assert receiver.receive_messages(max_wait_time=0) == []
+    assert admin.get_queue_runtime_properties("q").dead_letter_message_count == 1
+    changed = admin.get_queue("q")
+    changed.forward_dead_lettered_messages_to = None
+    admin.update_queue(changed)
+    with client.get_queue_receiver("q", sub_queue="deadletter") as receiver:
+        (dead,) = receiver.receive_messages(max_wait_time=0)
+        assert (str(dead), dead.dead_letter_reason) == ("body", "at last")
+
+
 @pytest.mark.parametrize("option", ["forward_to", "forward_dead_lettered_messages_to"])
 def test_destination_must_be_there(
     admin: ServiceBusAdministrationClient,
@@ -178,32 +221,82 @@ def test_destination_must_be_there(
     snapshot: Callable[[str], object],
     option: str,
 ) -> None:
-    """One that is not there, is the entity itself or a subscription is refused, and nothing is done (B-033, B-332)."""
+    """One that is not there, or is a subscription, is refused, and nothing is done (B-332)."""
     make_queue("from")
     admin.create_topic("news")
     admin.create_subscription("news", "all")
     before = snapshot("from")
-    for path in ("nobody", "news/Subscriptions/all", "from"):
+    for path in ("nobody", "news/Subscriptions/all"):
         queue = admin.get_queue("from")
         setattr(queue, option, path)
-        with pytest.raises(ServiceBusError, match=r"destination entity doesn't exist|cannot forward to itself"):
+        with pytest.raises(ServiceBusError, match="destination entity doesn't exist"):
             admin.update_queue(queue)
         options: Any = {option: path}
-        with pytest.raises(ServiceBusError, match=r"destination entity doesn't exist|cannot forward to itself|exists"):
-            admin.create_queue("new" if path != "from" else "from", **options)
+        with pytest.raises(ServiceBusError, match="destination entity doesn't exist"):
+            admin.create_queue("new", **options)
     assert getattr(admin.get_queue("from"), option) is None
     assert snapshot("from") == before
     assert [queue.name for queue in admin.list_queues()] == ["from"]
 
 
-def test_sessions_cannot_be_forwarded(admin: ServiceBusAdministrationClient, make_queue: Callable[..., str]) -> None:
-    """An entity that requires sessions is no source (B-333)."""
+def test_sessions_are_forwarded(
+    make_queue: Callable[..., str], client: ServiceBusClient, send_to: Callable[..., None], take_from: Take
+) -> None:
+    """A source that requires sessions moves its messages on, each session in order, and keeps none (B-137, B-333)."""
+    make_queue("to")
+    make_queue("from", requires_session=True, forward_to="to")
+    for number in range(10):
+        send_to("from", f"a{number}", session_id="a")
+        send_to("from", f"b{number}", session_id="b")
+    found = texts(take_from("to"))
+    for session in "ab":
+        assert [text for text in found if text[0] == session] == [f"{session}{number}" for number in range(10)]
+    for wanted in ("a", oxbus.NEXT_AVAILABLE_SESSION):
+        with (
+            pytest.raises(ServiceBusError, match="Cannot create a message receiver on an entity with auto-forwarding"),
+            client.get_queue_receiver("from", session_id=wanted) as receiver,
+        ):
+            receiver.receive_messages(max_wait_time=0)
+    with pytest.raises(ServiceBusError, match="SessionId was not set"):
+        send_to("from", "no session")
+
+
+def test_sessions_that_wait_are_forwarded_later_and_received_again(
+    admin: ServiceBusAdministrationClient,
+    make_queue: Callable[..., str],
+    client: ServiceBusClient,
+    send_to: Callable[..., None],
+    take_from: Take,
+) -> None:
+    """What waits in sessions goes when forwarding is set, what a receiver has when it lets go; then no more (B-333)."""
+    make_queue("to", requires_session=True)
+    make_queue("from", requires_session=True)
+    for session in "ab":
+        send_to("from", *(f"{session}{number}" for number in range(3)), session_id=session)
+    with client.get_queue_receiver("from", session_id="a") as holder:
+        (first,) = holder.receive_messages(max_wait_time=0)
+        assert str(first) == "a0"
+        set_forward(admin, "from", "to")
+        assert texts(take_from("to", session_id="a")) == ["a1", "a2"]
+        assert texts(take_from("to", session_id="b")) == ["b0", "b1", "b2"]
+    assert texts(take_from("to", session_id="a")) == ["a0"]
+    set_forward(admin, "from", None)
+    send_to("from", "a3", session_id="a")
+    assert texts(take_from("from", session_id="a")) == ["a3"]
+
+
+def test_subscriptions_with_sessions_are_forwarded(
+    admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], send_to: Callable[..., None], take_from: Take
+) -> None:
+    """The same of a subscription; a copy without a session is dead-lettered all the same (B-272, B-333)."""
     make_queue("to")
     admin.create_topic("news")
-    with pytest.raises((ServiceBusError, ValueError), match="requires sessions"):
-        make_queue("from", requires_session=True, forward_to="to")
-    with pytest.raises((ServiceBusError, ValueError), match="requires sessions"):
-        admin.create_subscription("news", "all", requires_session=True, forward_to="to")
+    admin.create_subscription("news", "all", requires_session=True, forward_to="to")
+    send_to("news", "1", "2", session_id="s")
+    send_to("news", "no session")
+    assert texts(take_from("to")) == ["1", "2"]
+    counts = admin.get_subscription_runtime_properties("news", "all")
+    assert (counts.dead_letter_message_count, counts.total_message_count) == (1, 1)
 
 
 def test_backlog_moves_in_order_and_stops(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -43,6 +43,7 @@ FILTERS: list[Any] = [
             "@bool": True,
             "@time": datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC),
             "@id": UUID("12345678-1234-5678-1234-567812345678"),
+            "@span": timedelta(days=-1, microseconds=1),
         },
     ),
     CorrelationRuleFilter(correlation_id="c", properties={}),

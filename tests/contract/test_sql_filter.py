@@ -50,6 +50,7 @@ PROPERTIES: dict[str, Any] = {
     "big": 2**53 + 1,
     "id": SOME_ID,
     "at": SOME_TIME,
+    "wait": timedelta(hours=1),
     "quote": "it's",
 }
 SYSTEM: dict[str, Any] = {
@@ -388,6 +389,13 @@ def test_system_property_that_is_not_set_is_unknown(bench: Bench, name: str) -> 
         ("at = @t", {"@t": SOME_TIME}, SELECTED),
         ("at < @t", {"@t": SOME_TIME}, NOT_SELECTED),
         ("at < @t", {"@t": SOME_TIME + timedelta(seconds=1)}, SELECTED),
+        ("wait = @d", {"@d": timedelta(minutes=60)}, SELECTED),
+        ("wait = @d", {"@d": timedelta(hours=1, microseconds=1)}, NOT_SELECTED),
+        ("wait < @d", {"@d": timedelta(days=1)}, SELECTED),
+        ("wait > @d", {"@d": timedelta(days=-1)}, SELECTED),
+        ("wait = @d", {"@d": 3600}, NOT_SELECTED),
+        ("wait = @d", {"@d": 36_000_000_000}, NOT_SELECTED),
+        ("'' + wait = '01:00:00'", {}, SELECTED),
         ("color LIKE @p", {"@p": "r%"}, SELECTED),
         ("color IN (@a, @b)", {"@a": "blue", "@b": "red"}, SELECTED),
         ("Size > @low AND Size < @high", {"@low": 9, "@high": 11}, SELECTED),
@@ -444,6 +452,9 @@ def test_parameter_without_a_value_is_refused_or_unknown(bench: Bench) -> None:
         ({"properties": {"id": SOME_ID}}, SELECTED),
         ({"properties": {"id": str(SOME_ID)}}, NOT_SELECTED),
         ({"properties": {"at": SOME_TIME}}, SELECTED),
+        ({"properties": {"wait": timedelta(seconds=3600)}}, SELECTED),
+        ({"properties": {"wait": timedelta(seconds=3601)}}, NOT_SELECTED),
+        ({"properties": {"wait": 36_000_000_000}}, NOT_SELECTED),
     ],
     ids=repr,
 )

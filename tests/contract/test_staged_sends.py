@@ -270,7 +270,7 @@ def test_refused_stages_leave_nothing(
     stages: Any, queue: str, admin: ServiceBusAdministrationClient, make_queue: Callable[..., str]
 ) -> None:
     """An entity that is not there or takes nothing, a row that is too large, names that are none."""
-    with pytest.raises(MessagingEntityNotFoundError, match="`nothing`"):
+    with pytest.raises(MessagingEntityNotFoundError, match="'nothing' could not be found"):
         stages.stage("nothing", "id", rows("a"))
     make_queue("small", max_message_size_in_kilobytes=1)
     with pytest.raises(MessageSizeExceededError, match="row 1"):

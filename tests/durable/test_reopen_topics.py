@@ -63,6 +63,7 @@ VALUES: dict[str, Any] = {
     "@bool": True,
     "@id": UUID("12345678-1234-5678-1234-567812345678"),
     "@at": datetime(2026, 3, 1, 11, 30, tzinfo=UTC),
+    "@span": timedelta(days=1, hours=2, minutes=3, microseconds=4),
 }
 ALL = "news/Subscriptions/all"
 SOME = "news/Subscriptions/some"
@@ -121,7 +122,7 @@ def test_entities_and_rules_come_back(bus: Bus, clock: ManualClock, way: str) ->
         "a/b-c.d_e",
         "Full",
         "Sql",
-        filter=SqlRuleFilter("a = @text AND b IN (@int, @float, @bool, @id, @at)", VALUES),
+        filter=SqlRuleFilter("a = @text AND b IN (@int, @float, @bool, @id, @at, @span)", VALUES),
         action=SqlRuleAction("SET a = @text; REMOVE b", VALUES),
     )
     correlation = {name[1:]: value for name, value in VALUES.items()}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from oxbus.management import AuthorizationRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,9 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "tests" / "amqp"
 BUILD = ROOT / "build" / "amqp"
 """Where packages are installed and programs are built; `make clean` removes it."""
+
+LISTENER = AuthorizationRule(key_name="listener", primary_key="a key that may listen", rights=["Listen"])
+"""A rule of the queues for orders: programs try what it does not allow."""
 
 RUN_SECONDS_MAX = 150
 """How long a program may take before it counts as stuck; never a measure of speed."""
@@ -67,7 +71,7 @@ def make_entities(admin: ServiceBusAdministrationClient) -> None:
     """Make what the programs use: queues with and without sessions and a topic, plain and partitioned."""
     for kind in ("plain", "partitioned"):
         partitioned = kind == "partitioned"
-        admin.create_queue(f"{kind}-orders", enable_partitioning=partitioned)
+        admin.create_queue(f"{kind}-orders", enable_partitioning=partitioned, authorization_rules=[LISTENER])
         admin.create_queue(f"{kind}-sessions", enable_partitioning=partitioned, requires_session=True)
         admin.create_topic(f"{kind}-news", enable_partitioning=partitioned)
         for subscription in ("all", "chosen"):

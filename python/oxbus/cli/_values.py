@@ -107,6 +107,7 @@ _TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "float": float,
     "bool": _truth,
     "datetime": _time,
+    "duration": duration,
     "uuid": UUID,
 }
 

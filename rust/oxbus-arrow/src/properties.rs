@@ -160,7 +160,7 @@ fn as_json(properties: &Properties<'_>) -> String {
             let value = match value {
                 Value::Null => serde_json::Value::Null,
                 Value::Bool(it) => it.into(),
-                Value::Int(it) => it.into(),
+                Value::Int(it) | Value::Timespan(it) => it.into(),
                 // A number that JSON does not have is text.
                 Value::Double(it) if it.is_finite() => it.into(),
                 other => {
@@ -182,7 +182,7 @@ fn write_text(value: Value<'_>, out: &mut String) {
         Value::Bool(true) => out.write_str("true"),
         Value::Bool(false) => out.write_str("false"),
         Value::Text(it) => out.write_str(it),
-        Value::Int(it) | Value::Time(it) => write!(out, "{it}"),
+        Value::Int(it) | Value::Time(it) | Value::Timespan(it) => write!(out, "{it}"),
         Value::Double(it) => write!(out, "{it:?}"),
         Value::Bytes(it) => it.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
         Value::Uuid(it) => {

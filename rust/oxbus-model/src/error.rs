@@ -190,6 +190,12 @@ impl Error {
         self
     }
 
+    /// That there is no entity of a path, in the words of the service: clients in use tell it by them. `advice` is a sentence.
+    pub fn entity_not_found(path: &str, advice: &str) -> Self {
+        let detail = format!("The messaging entity '{path}' could not be found. {advice}");
+        Self::new(ErrorKind::EntityNotFound, detail)
+    }
+
     /// Its kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind

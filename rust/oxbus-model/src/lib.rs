@@ -2,7 +2,7 @@
 //! The words of a message bus as types.
 //!
 //! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
-//! Read in this order: `time`, `sequence`, `hash`, `name`, `message`, `identity`, `options`, `rules`, `caps`, `lock`, `error`, `varint`.
+//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `options`, `rules`, `caps`, `lock`, `error`, `varint`.
 
 pub mod authorization;
 pub mod caps;
@@ -17,6 +17,7 @@ pub mod rules;
 pub mod sequence;
 pub mod tier;
 pub mod time;
+pub mod timespan;
 pub mod varint;
 
 pub use error::{Effect, Error, ErrorKind, Result};

@@ -231,10 +231,6 @@ impl QueueSettings {
             )?;
         }
         AuthorizationRule::check_all(&self.authorization_rules)?;
-        if self.requires_session && self.forward_to.is_some() {
-            let detail = "an entity that requires sessions cannot forward its messages; leave forward_to or requires_session out";
-            return Err(Error::new(ErrorKind::InvalidOperation, detail));
-        }
         let chars = self.user_metadata.chars().count();
         in_range(
             "user_metadata",

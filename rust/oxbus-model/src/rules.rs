@@ -28,6 +28,10 @@ pub enum OwnedValue {
     Uuid([u8; 16]),
     /// Milliseconds since 1970 in UTC.
     Time(i64),
+    /// The same, of a time that was written without a zone: it counts as UTC, and is shown without a zone again.
+    TimeWithoutZone(i64),
+    /// A length of time, in [units of 100 ns](crate::timespan).
+    Timespan(i64),
 }
 
 impl OwnedValue {
@@ -41,7 +45,8 @@ impl OwnedValue {
             Self::Text(it) => Value::Text(it),
             Self::Bytes(it) => Value::Bytes(it),
             Self::Uuid(it) => Value::Uuid(*it),
-            Self::Time(it) => Value::Time(*it),
+            Self::Time(it) | Self::TimeWithoutZone(it) => Value::Time(*it),
+            Self::Timespan(it) => Value::Timespan(*it),
         }
     }
 }
@@ -57,6 +62,7 @@ impl From<Value<'_>> for OwnedValue {
             Value::Bytes(it) => Self::Bytes(it.to_vec()),
             Value::Uuid(it) => Self::Uuid(it),
             Value::Time(it) => Self::Time(it),
+            Value::Timespan(it) => Self::Timespan(it),
         }
     }
 }

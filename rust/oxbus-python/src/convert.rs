@@ -4,12 +4,15 @@
 use std::time::Duration;
 
 use oxbus_broker::clock::Alarm;
+use oxbus_model::timespan::UNITS_PER_SECOND;
 use oxbus_model::{SequenceNumber, Timestamp};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::imports;
+
+const UNITS_PER_MICROSECOND: i64 = 10;
 
 /// `datetime.timezone.utc`.
 fn utc(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
@@ -64,6 +67,25 @@ pub(crate) fn timedelta_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     }
     let part = |name: &str| value.getattr(name)?.extract::<i64>();
     Ok(part("days")? * 86_400_000 + part("seconds")? * 1000 + part("microseconds")?.div_euclid(1000))
+}
+
+/// Units of a timedelta, of which a [timespan](oxbus_model::timespan) is made.
+pub(crate) fn timedelta_units(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let part = |name: &str| value.getattr(name)?.extract::<i64>();
+    let seconds = part("days")? * 86_400 + part("seconds")?;
+    let fraction = part("microseconds")? * UNITS_PER_MICROSECOND;
+    let units = seconds.checked_mul(UNITS_PER_SECOND);
+    units.and_then(|units| units.checked_add(fraction)).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "a property has a timedelta that is too long; 10,675,199 days are the most: {value}"
+        ))
+    })
+}
+
+/// A timedelta of those units, rounded down to microseconds.
+pub(crate) fn timedelta_of_units(py: Python<'_>, units: i64) -> PyResult<Bound<'_, PyAny>> {
+    let (seconds, rest) = (units.div_euclid(UNITS_PER_SECOND), units.rem_euclid(UNITS_PER_SECOND));
+    imports::timedelta(py)?.call1((0, seconds, rest / UNITS_PER_MICROSECOND))
 }
 
 /// A datetime that the model can hold.

@@ -11,7 +11,7 @@ use crate::{convert, imports};
 /// Encodes a mapping; keys are text (bytes in UTF-8 are taken too).
 pub(crate) fn encode(mapping: &Bound<'_, PyAny>) -> PyResult<PropertiesBuilder> {
     let mapping = mapping.cast::<PyMapping>().map_err(|_| {
-        PyTypeError::new_err("application properties must be a dict of text keys to bool, int, float, str, bytes, datetime, UUID or None")
+        PyTypeError::new_err("application properties must be a dict of text keys to bool, int, float, str, bytes, datetime, timedelta, UUID or None")
     })?;
     let mut builder = PropertiesBuilder::default();
     for item in mapping.items()? {
@@ -59,10 +59,12 @@ fn push(builder: &mut PropertiesBuilder, key: &str, value: &Bound<'_, PyAny>) ->
         builder.push(key, Value::Uuid(value.getattr("bytes")?.extract()?));
     } else if value.is_instance(imports::datetime(py)?)? {
         builder.push(key, Value::Time(convert::datetime_ms(value)?));
+    } else if value.is_instance(imports::timedelta(py)?)? {
+        builder.push(key, Value::Timespan(convert::timedelta_units(value)?));
     } else {
         let detail = format!(
-            "an application property has a type that cannot be sent; use bool, int, float, str, bytes, datetime, UUID or None: \
-             key=`{key}` type={}",
+            "an application property has a type that cannot be sent; use bool, int, float, str, bytes, datetime, timedelta, \
+             UUID or None: key=`{key}` type={}",
             value.get_type().name()?
         );
         return Err(PyTypeError::new_err(detail));
@@ -94,6 +96,7 @@ pub(crate) fn value<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'p
             let delta = imports::timedelta(py)?.call1((0, 0, 0, it))?;
             epoch.call_method1("__add__", (delta,))?
         }
+        Value::Timespan(it) => convert::timedelta_of_units(py, it)?,
     })
 }
 

@@ -19,6 +19,9 @@ import (
 
 var ctx, cancel = context.WithTimeout(context.Background(), 2*time.Minute)
 
+// once makes what fails fail at once.
+var once = &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}}
+
 // check ends the program with its place when err is an error.
 func check(err error) {
 	if err != nil {
@@ -194,9 +197,8 @@ func topics(client *azservicebus.Client, topic string) {
 
 func main() {
 	defer cancel()
-	options := &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}}
 	for _, kind := range []string{"plain", "partitioned"} {
-		client := get(azservicebus.NewClientFromConnectionString(os.Getenv("OXBUS_CONNECTION_STRING"), options))
+		client := get(azservicebus.NewClientFromConnectionString(os.Getenv("OXBUS_CONNECTION_STRING"), once))
 		messages(client, kind+"-orders")
 		settlement(client, kind+"-orders")
 		schedules(client, kind+"-orders")
@@ -206,6 +208,7 @@ func main() {
 		nowhere := get(client.NewReceiverForSubscription(kind+"-news", "nobody", nil))
 		_, err := nowhere.ReceiveMessages(ctx, 1, nil)
 		hasCondition(err, "amqp:not-found")
+		refusals(kind + "-orders")
 		check(client.Close(ctx))
 		fmt.Println(kind, "ok")
 	}

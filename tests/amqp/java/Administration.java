@@ -30,8 +30,12 @@ final class Administration {
 
     Administration(String kind) {
         this.kind = kind;
-        this.client = new ServiceBusAdministrationClientBuilder()
-            .connectionString(System.getenv("OXBUS_CONNECTION_STRING"))
+        this.client = client(System.getenv("OXBUS_CONNECTION_STRING"));
+    }
+
+    static ServiceBusAdministrationClient client(String connection) {
+        return new ServiceBusAdministrationClientBuilder()
+            .connectionString(connection)
             .addPolicy(new ToPort(5672))
             .buildClient();
     }

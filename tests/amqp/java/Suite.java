@@ -289,6 +289,7 @@ final class Suite {
                 suite.refusedTransactions();
             }
             new Administration(kind).run();
+            Refusals.run(kind + "-orders");
             System.out.println(kind + " ok");
         }
         System.exit(0);

@@ -20,6 +20,35 @@ async function take(receiver, count) {
   return messages;
 }
 
+const otherKey = connectionString.replace("SAS_KEY_VALUE", "a key of somebody else");
+const otherName = connectionString.replace("RootManageSharedAccessKey", "nobody");
+const listener = connectionString
+  .replace("RootManageSharedAccessKey", "listener")
+  .replace("SAS_KEY_VALUE", "a key that may listen");
+
+// Each way to an entity is refused with that code and a text that has all the words and no key.
+async function refuses(connection, entity, code, words, ways = WAYS) {
+  for (const way of ways) {
+    const client = new ServiceBusClient(connection, NO_RETRY);
+    await assert.rejects(way(client, entity), (error) => {
+      assert.equal(error.code, code, error.message);
+      for (const word of words) assert.ok(error.message.includes(word), `${word} in ${error.message}`);
+      for (const key of ["SAS_KEY_VALUE", "a key of"]) assert.ok(!error.message.includes(key), error.message);
+      return true;
+    });
+    await client.close();
+  }
+}
+
+const sending = (client, entity) => client.createSender(entity).sendMessages({ body: "x" });
+const WAYS = [
+  sending,
+  (client, entity) => client.createReceiver(entity).receiveMessages(1, { maxWaitTimeInMs: 100 }),
+  (client, entity) => client.createReceiver(entity).peekMessages(1),
+  (client, entity) => client.createSender(entity).scheduleMessages({ body: "x" }, new Date(Date.now() + 60_000)),
+  (client, entity) => client.acceptSession(entity, "s"),
+];
+
 const bodies = (messages) => messages.map((message) => message.body);
 
 for (const kind of ["plain", "partitioned"]) {
@@ -187,7 +216,7 @@ for (const kind of ["plain", "partitioned"]) {
       assert.equal(found[1].filter.sqlExpression, "colour = 'red'");
       assert.equal(found[1].action.sqlExpression, "SET seen = 1");
       await assert.rejects(rules.createRule("red", { sqlExpression: "1=1" }), { code: "MessagingEntityAlreadyExists" });
-      await assert.rejects(rules.deleteRule("none"), /no rule of that name/);
+      await assert.rejects(rules.deleteRule("none"), { code: "MessagingEntityNotFound" });
       await send(
         topic,
         { body: "red", applicationProperties: { colour: "red" }, partitionKey: "k" },
@@ -200,6 +229,25 @@ for (const kind of ["plain", "partitioned"]) {
       const all = client.createReceiver(topic, "all", { receiveMode: "receiveAndDelete" });
       assert.deepEqual(bodies(await take(all, 3)), ["red", "blue", "letter"]);
       await all.close();
+    });
+
+    test("a wrong key, a wrong name and a wrong entity are told apart", async () => {
+      await refuses(connectionString, "nowhere", "MessagingEntityNotFound", ["'nowhere' could not be found."]);
+      const below = [`'${topic}/Subscriptions/none' could not be found.`];
+      const receiving = (client) => client.createReceiver(topic, "none").receiveMessages(1, { maxWaitTimeInMs: 100 });
+      await refuses(connectionString, topic, "MessagingEntityNotFound", below, [receiving]);
+      for (const entity of [queue, "nowhere"]) {
+        const names = [`entity=\`${entity}\``, "InvalidSignature"];
+        const root = "key name=`RootManageSharedAccessKey`";
+        await refuses(otherKey, entity, "UnauthorizedAccess", [...names, "check SharedAccessKey,", root]);
+        await refuses(otherName, entity, "UnauthorizedAccess", [...names, "check SharedAccessKeyName", "key name=`nobody`"]);
+      }
+      const right = ["'Send' claim(s) are required", `entity=\`${queue}\``, "key name=`listener`"];
+      await refuses(listener, queue, "UnauthorizedAccess", right, [sending]);
+      const missing = { statusCode: 404, code: "MessageEntityNotFoundError", message: /'nowhere' could not be found/ };
+      await assert.rejects(new ServiceBusAdministrationClient(connectionString).getQueue("nowhere"), missing);
+      const wrong = { statusCode: 401, message: /check SharedAccessKey,.*key name=`RootManageSharedAccessKey`/ };
+      await assert.rejects(new ServiceBusAdministrationClient(otherKey).getQueue(queue), wrong);
     });
 
     test("the administration client makes entities that stay as they are partitioned", async () => {

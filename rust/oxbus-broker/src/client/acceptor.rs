@@ -80,6 +80,7 @@ impl Acceptor {
 
     /// Accepts the session without waiting; `None` when no session is available. One that is held is an error (B-194).
     pub fn accept_now(&self) -> Result<Option<Receiver>> {
+        self.queue.check_not_forwarding(SubQueue::Main)?;
         self.queue.check_receives()?;
         self.queue.use_now();
         let moment = self.queue.core().clock().moment();

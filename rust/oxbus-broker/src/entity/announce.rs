@@ -59,7 +59,7 @@ impl Queue {
             }
         }
         if ended.sessions > 0 {
-            self.main.publish(index, ended.sessions);
+            self.publish_sessions(index, ended.sessions);
         }
     }
 
@@ -67,11 +67,26 @@ impl Queue {
     #[inline]
     pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize) {
         if self.is_forwarding(sub_queue) {
+            if self.features.requires_session && sub_queue == SubQueue::Main {
+                self.bury_without_session(index);
+            }
             self.forward(sub_queue, index);
         } else if self.features.requires_session && sub_queue == SubQueue::Main {
             self.sort_sessions(index);
         } else {
             self.receivable(sub_queue).publish(index, ready);
+        }
+    }
+
+    /// Tells that so many sessions may be accepted in a cell. Sorted in by who began before the entity was set to forward, or
+    /// by who let a session go since, their messages are moved on.
+    #[inline]
+    fn publish_sessions(&self, index: usize, available: usize) {
+        if self.is_forwarding(SubQueue::Main) {
+            self.unsort_sessions(index);
+            self.forward(SubQueue::Main, index);
+        } else {
+            self.main.publish(index, available);
         }
     }
 

@@ -256,14 +256,8 @@ impl Queue {
             return Ok(());
         }
         self.core.check_open()?;
-        Err(Error::new(
-            ErrorKind::EntityNotFound,
-            format!(
-                "the {} was deleted; create it and open a new handle: `{}`",
-                self.kind(),
-                self.name.as_str()
-            ),
-        ))
+        let advice = format!("The {} was deleted; create it and open a new handle.", self.kind());
+        Err(Error::entity_not_found(self.name.as_str(), &advice))
     }
 
     fn status(&self) -> EntityStatus {

@@ -5,7 +5,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::Queue;
-use crate::shard::{SessionInfo, Sessions};
+use crate::shard::{Ended, SessionInfo, Sessions};
 
 impl Queue {
     /// True when its messages are received by session (B-181).
@@ -49,6 +49,22 @@ impl Queue {
         if let Some(cell) = self.cell(index) {
             let ended = cell.sort_sessions(self.now(), self.rules());
             self.announce(index, ended);
+        }
+    }
+
+    /// Dead-letters what became ready in a cell without a session, as sorting does, whether the rest may be moved on or not.
+    pub(super) fn bury_without_session(&self, index: usize) {
+        if let Some(cell) = self.cell(index) {
+            let ended = cell.sort_sessions(self.now(), self.rules());
+            cell.unsort_sessions();
+            self.announce(index, Ended { sessions: 0, ..ended });
+        }
+    }
+
+    /// Takes what is ready in the sessions of a cell out of them, to be forwarded.
+    pub(super) fn unsort_sessions(&self, index: usize) {
+        if let Some(cell) = self.cell(index) {
+            cell.unsort_sessions();
         }
     }
 

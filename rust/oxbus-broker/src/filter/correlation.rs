@@ -95,6 +95,7 @@ pub(super) enum Comparable<'a> {
     Bytes(&'a [u8]),
     Uuid([u8; 16]),
     Time(i64),
+    Timespan(i64),
 }
 
 impl<'a> Comparable<'a> {
@@ -111,6 +112,7 @@ impl<'a> Comparable<'a> {
             Value::Bytes(it) => Self::Bytes(it),
             Value::Uuid(it) => Self::Uuid(it),
             Value::Time(it) => Self::Time(it),
+            Value::Timespan(it) => Self::Timespan(it),
         })
     }
 }

@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use oxbus_model::Timestamp;
 use oxbus_model::caps::EXPRESSION_TEXT_BYTES_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::rules::OwnedValue;
+use oxbus_model::{Timestamp, timespan};
 
 /// A value, or nothing.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub(super) enum Operand<'a> {
     Bytes(&'a [u8]),
     Uuid([u8; 16]),
     Time(i64),
+    /// In units of 100 ns.
+    Timespan(i64),
 }
 
 /// `+ - * / %`.
@@ -61,6 +63,7 @@ impl<'a> From<Value<'a>> for Operand<'a> {
             Value::Bytes(it) => Self::Bytes(it),
             Value::Uuid(it) => Self::Uuid(it),
             Value::Time(it) => Self::Time(it),
+            Value::Timespan(it) => Self::Timespan(it),
         }
     }
 }
@@ -76,6 +79,7 @@ impl From<Operand<'_>> for OwnedValue {
             Operand::Bytes(it) => Self::Bytes(it.to_vec()),
             Operand::Uuid(it) => Self::Uuid(it),
             Operand::Time(it) => Self::Time(it),
+            Operand::Timespan(it) => Self::Timespan(it),
         }
     }
 }
@@ -100,7 +104,9 @@ impl<'a> Operand<'a> {
     #[inline]
     pub(super) fn compare(&self, operator: Comparison, other: &Operand<'_>) -> Option<bool> {
         let ordering = match (self, other) {
-            (Self::Int(a), Operand::Int(b)) | (Self::Time(a), Operand::Time(b)) => Some(a.cmp(b)),
+            (Self::Int(a), Operand::Int(b))
+            | (Self::Time(a), Operand::Time(b))
+            | (Self::Timespan(a), Operand::Timespan(b)) => Some(a.cmp(b)),
             (Self::Int(a), Operand::Double(b)) => (*a as f64).partial_cmp(b),
             (Self::Double(a), Operand::Int(b)) => a.partial_cmp(&(*b as f64)),
             (Self::Double(a), Operand::Double(b)) => a.partial_cmp(b),
@@ -153,6 +159,7 @@ impl<'a> Operand<'a> {
             Self::Double(it) => double_text(*it),
             Self::Uuid(it) => uuid_text(it),
             Self::Time(it) => time_text(*it),
+            Self::Timespan(it) => timespan::text(*it),
         };
         Some(Cow::Owned(text))
     }
@@ -308,6 +315,7 @@ mod tests {
             (Operand::Time(0), "1970-01-01T00:00:00.000Z"),
             (Operand::Time(951_827_696_789), "2000-02-29T12:34:56.789Z"),
             (Operand::Time(-1), "1969-12-31T23:59:59.999Z"),
+            (Operand::Timespan(937_800_000_000), "1.02:03:00"),
         ] {
             assert_eq!(operand.text().as_deref(), Some(expected));
         }

@@ -221,6 +221,10 @@ fn constant(f: &mut fmt::Formatter<'_>, value: &OwnedValue) -> fmt::Result {
         OwnedValue::Int(it) => write!(f, "{it}"),
         OwnedValue::Double(it) => write!(f, "{it:E}"),
         OwnedValue::Text(it) => f.write_str(&quoted(it)),
-        OwnedValue::Bytes(_) | OwnedValue::Uuid(_) | OwnedValue::Time(_) => write!(f, "@<{value:?}>"),
+        OwnedValue::Bytes(_)
+        | OwnedValue::Uuid(_)
+        | OwnedValue::Time(_)
+        | OwnedValue::TimeWithoutZone(_)
+        | OwnedValue::Timespan(_) => write!(f, "@<{value:?}>"),
     }
 }

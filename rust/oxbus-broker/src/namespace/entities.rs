@@ -68,7 +68,7 @@ impl Namespace {
         let inner = &self.inner;
         let plan = inner.core.plan();
         let kind = role.kind();
-        check_destinations(name, &settings, entities)?;
+        check_destinations((kind == Kind::Queue).then_some(name), &settings, entities)?;
         if entities.contains_key(name.key()) {
             let detail = format!(
                 "an entity of that name exists; choose another name or update that one: `{}`",
@@ -129,8 +129,10 @@ impl Namespace {
         let found = self.inner.core.queues().get(&EntityName::key_of(path)).cloned();
         found.filter(|entity| is_it(entity)).ok_or_else(|| {
             let create = what.replace(' ', "_");
-            let detail = format!("no {what} of that name; create it with create_{create}: `{path}`");
-            Error::new(ErrorKind::EntityNotFound, detail)
+            Error::entity_not_found(
+                path,
+                &format!("Check its name, or create the {what} with create_{create}."),
+            )
         })
     }
 
@@ -174,7 +176,7 @@ impl Namespace {
         if next.status != held.status {
             check_status(role.kind(), next.status)?;
         }
-        check_destinations(entity.name(), &next, &entities)?;
+        check_destinations(None, &next, &entities)?;
         check_all_serve(entity, "update")?;
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
@@ -283,9 +285,9 @@ fn check_status(kind: Kind, status: EntityStatus) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidOperation, detail))
 }
 
-/// Refuses to forward to the entity itself, to what is not there, and to a subscription (B-033, B-332).
+/// Refuses to forward to what is not there, and to a subscription (B-332). A queue that is being made may name itself (B-033).
 fn check_destinations(
-    name: &EntityName,
+    made: Option<&EntityName>,
     settings: &QueueSettings,
     entities: &BTreeMap<String, Arc<Queue>>,
 ) -> Result<()> {
@@ -296,15 +298,13 @@ fn check_destinations(
     for (option, path) in options {
         let Some(path) = path else { continue };
         let key = EntityName::key_of(path);
-        let detail = if key == name.key() {
-            format!("an entity cannot forward to itself; name another one in {option}: `{path}`")
-        } else if entities.get(&key).is_none_or(|entity| entity.is_subscription()) {
-            format!(
-                "The auto forwarding destination entity doesn't exist. Create the queue or topic first, or leave {option} out: `{path}`"
-            )
-        } else {
+        let is_there = entities.get(&key).is_some_and(|entity| !entity.is_subscription());
+        if is_there || made.is_some_and(|made| made.key() == key) {
             continue;
-        };
+        }
+        let detail = format!(
+            "The auto forwarding destination entity doesn't exist. Create the queue or topic first, or leave {option} out: `{path}`"
+        );
         return Err(Error::new(ErrorKind::InvalidOperation, detail));
     }
     Ok(())

@@ -170,14 +170,14 @@ impl Namespace {
     pub fn rule(&self, topic: &str, subscription: &str, name: &str) -> Result<RuleSettings> {
         let rules = self.subscription(topic, subscription)?.compiled_rules();
         let found = position(&rules, name).map(|at| RuleSettings::clone(&rules[at].settings));
-        found.ok_or_else(|| no_rule(name))
+        found.ok_or_else(|| no_rule((topic, subscription), name))
     }
 
     /// Puts another rule in place of the one of its name.
     pub fn update_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
         compile(rule)?;
         self.update_rules(topic, subscription, |rules| {
-            let at = position(rules, &rule.name).ok_or_else(|| no_rule(&rule.name))?;
+            let at = position(rules, &rule.name).ok_or_else(|| no_rule((topic, subscription), &rule.name))?;
             rules[at] = compile(&RuleSettings {
                 created_at_ms: rules[at].settings.created_at_ms,
                 ..rule.clone()
@@ -189,7 +189,7 @@ impl Namespace {
     /// Deletes a rule.
     pub fn delete_rule(&self, topic: &str, subscription: &str, name: &str) -> Result<()> {
         self.update_rules(topic, subscription, |rules| {
-            let at = position(rules, name).ok_or_else(|| no_rule(name))?;
+            let at = position(rules, name).ok_or_else(|| no_rule((topic, subscription), name))?;
             rules.remove(at);
             Ok(())
         })
@@ -293,9 +293,9 @@ fn position(rules: &[CompiledRule], name: &str) -> Option<usize> {
         .position(|rule| rule.settings.name.eq_ignore_ascii_case(name))
 }
 
-fn no_rule(name: &str) -> Error {
-    let detail = format!("no rule of that name; create it with create_rule: `{name}`");
-    Error::new(ErrorKind::EntityNotFound, detail)
+fn no_rule((topic, subscription): (&str, &str), name: &str) -> Error {
+    let path = format!("{topic}/Subscriptions/{subscription}/Rules/{name}");
+    Error::entity_not_found(&path, "Check its name, or create the rule with create_rule.")
 }
 
 /// Compiles a rule, or says why its name or its text cannot be.

@@ -57,8 +57,7 @@ impl Staging {
         shelf.sweep();
         let core = &shelf.core;
         let Some(queue) = core.entity(entity) else {
-            let detail = format!("no queue or topic of that name; create it first: `{entity}`");
-            return Err(Error::new(ErrorKind::EntityNotFound, detail));
+            return Err(Error::entity_not_found(entity, "Create the queue or topic first."));
         };
         queue.check_sendable()?;
         let sender = Sender::new(Arc::clone(&queue));

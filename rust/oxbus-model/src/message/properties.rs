@@ -4,7 +4,7 @@
 //! ```text
 //! entry = varint key length, key UTF-8, type u8, value
 //! value = null · bool u8 · int i64 · double f64 · text (varint length) · bytes (varint length) · uuid 16 · time i64 ms ·
-//!         AMQP (varint length): a value of a type that only AMQP 1.0 has, as that writes it
+//!         timespan i64 units of 100 ns · AMQP (varint length): a value of a type that only AMQP 1.0 has, as that writes it
 //! ```
 //! Keys are unique; the order is that of insertion.
 
@@ -30,6 +30,8 @@ pub enum Value<'a> {
     Uuid([u8; 16]),
     /// Milliseconds since 1970 in UTC.
     Time(i64),
+    /// A length of time, in [units of 100 ns](crate::timespan).
+    Timespan(i64),
 }
 
 /// A property value as it is kept.
@@ -101,6 +103,7 @@ fn entry<'a>(reader: &mut Reader<'a>) -> Option<(&'a str, Raw<'a>)> {
         6 => Value::Uuid(reader.take(16)?.try_into().ok()?),
         7 => Value::Time(i64::from_le_bytes(eight()?)),
         8 => return Some((key, Raw::Amqp(reader.bytes()?))),
+        9 => Value::Timespan(i64::from_le_bytes(eight()?)),
         _ => return None,
     };
     Some((key, Raw::Plain(value)))
@@ -123,6 +126,7 @@ impl PropertiesBuilder {
             Value::Bytes(_) => (5, &[]),
             Value::Uuid(it) => (6, it),
             Value::Time(it) => (7, &it.to_le_bytes()),
+            Value::Timespan(it) => (9, &it.to_le_bytes()),
         };
         self.0.push(kind);
         self.0.extend_from_slice(fixed);

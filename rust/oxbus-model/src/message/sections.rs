@@ -7,13 +7,13 @@
 //! Sections of a body have descriptors of one byte: whoever keeps a body writes them so.
 
 use super::properties::Value;
+use crate::timespan::{self, UNITS_PER_MS};
 
 const DATA: u8 = 0x75;
 const SEQUENCE: u8 = 0x76;
 const VALUE: u8 = 0x77;
 /// .NET ticks, of 100 ns, between the year 1 and 1970.
 const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
-const TICKS_PER_MS: i64 = 10_000;
 
 /// What a body is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,14 +107,16 @@ fn plain(encoded: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// A described value whose descriptor is a name: a date with an offset is a time, anything else what it describes.
+/// A described value whose descriptor is a name: a date with an offset is a time, a length of time a timespan, anything else
+/// what it describes.
 fn described(encoded: &[u8]) -> Option<Value<'_>> {
     let (name, rest) = sized(encoded)?;
     let value = plain(rest)?;
     Some(match value {
         Value::Int(ticks) if name == b"com.microsoft:datetime-offset" => {
-            Value::Time((ticks - TICKS_BEFORE_1970).div_euclid(TICKS_PER_MS))
+            Value::Time((ticks - TICKS_BEFORE_1970).div_euclid(UNITS_PER_MS))
         }
+        Value::Int(units) if name == timespan::AMQP_NAME.as_bytes() => Value::Timespan(units),
         value => value,
     })
 }
@@ -158,5 +160,7 @@ mod tests {
         }
         let offset = b"\x00\xa3\x1dcom.microsoft:datetime-offset\x81\x08\x9f\x7f\xf5\xf7\xb5\x80\x00";
         assert_eq!(nearest(offset), Value::Time(0));
+        let span = b"\x00\xa3\x16com.microsoft:timespan\x55\xff";
+        assert_eq!(nearest(span), Value::Timespan(-1));
     }
 }

@@ -14,6 +14,7 @@ fn value() -> impl Strategy<Value = OwnedValue> {
         any::<Vec<u8>>().prop_map(OwnedValue::Bytes),
         any::<[u8; 16]>().prop_map(OwnedValue::Uuid),
         any::<i64>().prop_map(OwnedValue::Time),
+        any::<i64>().prop_map(OwnedValue::Timespan),
         any::<Vec<u8>>().prop_map(OwnedValue::Amqp),
     ]
 }
@@ -28,6 +29,7 @@ enum OwnedValue {
     Bytes(Vec<u8>),
     Uuid([u8; 16]),
     Time(i64),
+    Timespan(i64),
     Amqp(Vec<u8>),
 }
 
@@ -43,6 +45,7 @@ impl OwnedValue {
             Self::Bytes(it) => Value::Bytes(it),
             Self::Uuid(it) => Value::Uuid(*it),
             Self::Time(it) => Value::Time(*it),
+            Self::Timespan(it) => Value::Timespan(*it),
         })
     }
 }

@@ -21,7 +21,7 @@ use super::links::{Kind, Link, Opening, Receives, Replies, Sends};
 use super::node::{Node, Place};
 use super::settles::settle_all;
 use crate::front::Context;
-use crate::sas::Refused;
+use crate::sas::{Refused, Why};
 
 /// Name of the one filter that is known (B-424).
 pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
@@ -76,7 +76,8 @@ impl Connection {
                 ..
             }) => {
                 if !self.shared.has_claims() {
-                    return self.refuse(link, fault::refused(&Refused::Missing));
+                    let refused = Refused::new(Why::Missing, &place.scope(), None);
+                    return self.refuse(link, fault::refused(&refused));
                 }
                 let (context, place) = (self.context.clone(), place.clone());
                 self.asked.insert(link, attach);

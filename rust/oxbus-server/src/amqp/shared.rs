@@ -10,7 +10,7 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::AMQP_CLAIMS_MAX;
 
 use crate::front::Context;
-use crate::sas::{Claims, Refused, Scope};
+use crate::sas::{Claims, Refused, Why};
 
 /// One for each connection.
 pub(super) struct Shared {
@@ -52,13 +52,13 @@ impl Shared {
 
     /// Refuses what no token of the connection allows.
     pub(super) fn allows(&self, right: AccessRight, path: &str) -> Result<(), Refused> {
-        let (place, now) = (Scope::of_address(path), self.context.now());
-        let mut refused = Refused::Missing;
+        let now = self.context.now();
+        let mut refused = Refused::new(Why::Missing, path, None);
         for claims in guard(&self.claims).iter() {
-            match claims.check(right, &place, now) {
+            match claims.check(right, path, now) {
                 Ok(()) => return Ok(()),
                 // That a right is missing says more than that another token is about something else.
-                Err(Refused::WrongAudience(_)) if !matches!(refused, Refused::Missing) => {}
+                Err(error) if matches!(error.why, Why::WrongAudience(_)) && refused.why != Why::Missing => {}
                 Err(error) => refused = error,
             }
         }

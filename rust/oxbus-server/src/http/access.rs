@@ -7,7 +7,7 @@ use oxbus_model::authorization::AccessRight;
 
 use super::refusal::Refusal;
 use crate::front::Context;
-use crate::sas::{Claims, Refused, Scope};
+use crate::sas::{Claims, Refused, Why};
 use crate::work::on_thread;
 
 /// What the token of the request allows at the path; refuses one without the right.
@@ -17,8 +17,9 @@ pub(super) async fn check(
     right: AccessRight,
     path: &str,
 ) -> Result<Claims, Refusal> {
-    let token = headers.get(AUTHORIZATION).ok_or(Refused::Missing)?;
-    let token = token.to_str().map_err(|_| Refused::Malformed("it is not ASCII"))?;
+    let refused = |why| Refused::new(why, path, None);
+    let token = headers.get(AUTHORIZATION).ok_or_else(|| refused(Why::Missing))?;
+    let token = token.to_str().map_err(|_| refused(Why::Malformed("it is not ASCII")))?;
     Ok(authorize(context, token, right, path).await?)
 }
 
@@ -29,17 +30,16 @@ pub(super) async fn authorize(
     right: AccessRight,
     path: &str,
 ) -> Result<Claims, Refused> {
+    let refused = Refused::new(Why::Malformed("it could not be checked"), path, None);
     let (token, path) = (token.to_owned(), path.to_owned());
     let context = context.clone();
     // On a thread: the rules of an entity may have to be read from the catalog.
     let checked = on_thread(move || {
         let now = context.now();
         Ok(context.authority().authorize(&token, &path, now).and_then(|claims| {
-            claims.check(right, &Scope::of_address(&path), now)?;
+            claims.check(right, &path, now)?;
             Ok(claims)
         }))
     });
-    checked
-        .await
-        .unwrap_or(Err(Refused::Malformed("it could not be checked")))
+    checked.await.unwrap_or(Err(refused))
 }

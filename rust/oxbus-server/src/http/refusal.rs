@@ -5,7 +5,7 @@ use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use oxbus_model::{Error, ErrorKind};
-use quick_xml::escape::escape;
+use quick_xml::escape::partial_escape;
 
 use super::Answer;
 use crate::sas::Refused;
@@ -55,7 +55,7 @@ impl Refusal {
         let code = status.as_u16();
         let text = format!(
             "<Error><Code>{code}</Code><Detail>SubCode={sub_code}. {}</Detail></Error>",
-            escape(detail.as_str())
+            partial_escape(detail.as_str())
         );
         let mut answer = Response::new(Full::from(text));
         *answer.status_mut() = *status;
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn details_are_escaped() {
-        let error = Error::new(ErrorKind::InvalidRule, "a < b & c");
+        let error = Error::new(ErrorKind::InvalidRule, "a < b & 'c'");
         let answer = Refusal::of(Area::Entities, &error);
-        assert!(format!("{:?}", answer.answer()).contains("a &lt; b &amp; c"));
+        assert!(format!("{:?}", answer.answer()).contains("a &lt; b &amp; 'c'"));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 use oxbus_model::{Result, Timestamp};
 
-use super::refused::Refused;
+use super::refused::{Refused, Why};
 use super::scope::Scope;
 use super::token::Token;
 
@@ -42,17 +42,22 @@ pub struct Claims {
 
 impl Claims {
     /// Refuses what the token does not allow: another place, a right it does not give, a time after its end.
-    pub fn check(&self, right: AccessRight, place: &Scope, now: Timestamp) -> std::result::Result<(), Refused> {
-        if self.expires_at <= now {
-            return Err(Refused::Expired(self.expires_at));
-        }
-        if !self.scope.covers(place) {
-            return Err(Refused::WrongAudience(self.scope.clone()));
-        }
-        if self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage) {
+    pub fn check(&self, right: AccessRight, address: &str, now: Timestamp) -> std::result::Result<(), Refused> {
+        let why = if self.expires_at <= now {
+            Why::Expired(self.expires_at)
+        } else if !self.scope.covers(&Scope::of_address(address)) {
+            Why::WrongAudience(self.scope.clone())
+        } else if self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage) {
             return Ok(());
-        }
-        Err(Refused::MissingRight(right))
+        } else {
+            Why::MissingRight(right)
+        };
+        Err(self.refused(why, address))
+    }
+
+    /// A refusal under this token.
+    pub fn refused(&self, why: Why, address: &str) -> Refused {
+        Refused::new(why, address, Some(&self.key_name))
     }
 }
 
@@ -89,7 +94,12 @@ impl Authority {
     /// The rule is looked for at the entity that the token names, at what it is below, then at the namespace. One that the
     /// entity has hides one of the namespace of the same name.
     pub fn authorize(&self, token: &str, audience: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
-        let token = Token::parse(token)?;
+        let token = Token::parse(token).map_err(|why| Refused::new(why, audience, None))?;
+        self.claims_of(&token, audience, now)
+            .map_err(|why| Refused::new(why, audience, Some(&token.key_name)))
+    }
+
+    fn claims_of(&self, token: &Token<'_>, audience: &str, now: Timestamp) -> std::result::Result<Claims, Why> {
         let of_entity = token.scope.with_parents().find_map(|path| {
             self.entities
                 .of(path)
@@ -102,24 +112,24 @@ impl Authority {
                 .find(|rule| rule.key_name == token.key_name)
                 .cloned()
         });
-        let rule = found.ok_or_else(|| Refused::UnknownPolicy(token.key_name.clone()))?;
+        let rule = found.ok_or(Why::UnknownPolicy)?;
         // Both keys are tried whatever the first says, so that the time tells nothing.
         let is_signed = rule
             .keys()
             .fold(false, |is_signed, key| token.is_signed_by(key) | is_signed);
         if !is_signed {
-            return Err(Refused::WrongKey(token.key_name));
+            return Err(Why::WrongKey);
         }
         if token.expires_at <= now {
-            return Err(Refused::Expired(token.expires_at));
+            return Err(Why::Expired(token.expires_at));
         }
         if !token.scope.covers(&Scope::of_address(audience)) {
-            return Err(Refused::WrongAudience(token.scope));
+            return Err(Why::WrongAudience(token.scope.clone()));
         }
         Ok(Claims {
             rights: rule.rights,
             expires_at: token.expires_at,
-            scope: token.scope,
+            scope: token.scope.clone(),
             key_name: rule.key_name,
         })
     }
@@ -128,9 +138,10 @@ impl Authority {
     pub fn authorize_plain(&self, key_name: &str, key: &str) -> std::result::Result<Claims, Refused> {
         let rules = self.rules();
         let rule = rules.iter().find(|rule| rule.key_name == key_name);
-        let rule = rule.ok_or_else(|| Refused::UnknownPolicy(key_name.to_owned()))?;
+        let refused = |why| Refused::new(why, "", Some(key_name));
+        let rule = rule.ok_or_else(|| refused(Why::UnknownPolicy))?;
         if !rule.keys().fold(false, |is_key, its| same(its, key) | is_key) {
-            return Err(Refused::WrongKey(key_name.to_owned()));
+            return Err(refused(Why::WrongKey));
         }
         Ok(Claims {
             rights: rule.rights.clone(),

@@ -4,11 +4,22 @@
 use oxbus_model::Timestamp;
 use oxbus_model::authorization::AccessRight;
 
-use super::scope::Scope;
+use super::scope::{self, Scope};
+
+/// A refusal: why, for which entity, under which name of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub why: Why,
+    /// The path of what was asked for, as the client wrote it; empty for the whole namespace.
+    pub entity: String,
+    /// The name of the rule that the client shows; nothing before that was read.
+    pub key_name: Option<String>,
+}
 
 /// Why access is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum Why {
     /// There is no token.
     Missing,
     /// It is no shared access signature.
@@ -16,9 +27,9 @@ pub enum Refused {
     /// It is a token of an issuer of identities, which this server does not ask.
     Issuer,
     /// No rule of that name is there.
-    UnknownPolicy(String),
+    UnknownPolicy,
     /// None of the keys of the rule signed it.
-    WrongKey(String),
+    WrongKey,
     /// Its time is over.
     Expired(Timestamp),
     /// It is for another entity.
@@ -28,6 +39,15 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// A refusal of an address such as `sb://host/entity`, or of a path.
+    pub fn new(why: Why, address: &str, key_name: Option<&str>) -> Self {
+        Self {
+            why,
+            entity: scope::entity_of(address),
+            key_name: key_name.map(str::to_owned),
+        }
+    }
+
     /// The status over HTTP, and of the answer of `$cbs`.
     pub fn status(&self) -> u16 {
         401
@@ -40,44 +60,56 @@ impl Refused {
 
     /// The sub code over HTTP (B-464).
     pub fn sub_code(&self) -> u32 {
-        match self {
-            Self::MissingRight(_) => 40100,
-            Self::Missing | Self::Malformed(_) | Self::Issuer => 40102,
-            Self::UnknownPolicy(_) | Self::WrongKey(_) | Self::WrongAudience(_) | Self::Expired(_) => 40103,
+        match self.why {
+            Why::MissingRight(_) => 40100,
+            Why::Missing | Why::Malformed(_) | Why::Issuer => 40102,
+            Why::UnknownPolicy | Why::WrongKey | Why::WrongAudience(_) | Why::Expired(_) => 40103,
         }
     }
 
-    /// What happened and what to do. Shows no key and no signature.
+    /// What happened, what to do, and of which entity and key name. Shows no key and no signature.
     pub fn detail(&self) -> String {
+        let entity = &self.entity;
+        match &self.key_name {
+            Some(name) => format!("{}: entity=`{entity}`, key name=`{name}`", self.why.text()),
+            None => format!("{}: entity=`{entity}`", self.why.text()),
+        }
+    }
+}
+
+impl Why {
+    fn text(&self) -> String {
         match self {
             Self::Missing => {
-                "MissingToken: the request has no token; send the header Authorization with a shared access \
-                              signature"
+                "MissingToken: there is no token; send a shared access signature, over HTTP in the header \
+                              Authorization, over AMQP to $cbs"
                     .to_owned()
             }
             Self::Malformed(why) => format!(
-                "MalformedToken: the token cannot be read: {why}; use SharedAccessSignature sr=…&sig=…&se=…&skn=…"
+                "MalformedToken: the token cannot be read, {why}; use SharedAccessSignature sr=…&sig=…&se=…&skn=…"
             ),
             Self::Issuer => {
                 "InvalidIssuer: this server takes no tokens of an issuer; use a shared access signature, which \
                              a client makes from SharedAccessKeyName and SharedAccessKey"
                     .to_owned()
             }
-            Self::UnknownPolicy(name) => format!(
-                "InvalidSignature: The token has an invalid signature: no rule has that key name; check \
-                 SharedAccessKeyName: `{name}`"
-            ),
-            Self::WrongKey(name) => format!(
-                "InvalidSignature: The token has an invalid signature; check SharedAccessKey of the rule: `{name}`"
-            ),
+            Self::UnknownPolicy => {
+                "InvalidSignature: The token has an invalid signature, since no rule has that key name; \
+                                    check SharedAccessKeyName"
+                    .to_owned()
+            }
+            Self::WrongKey => {
+                "InvalidSignature: The token has an invalid signature; check SharedAccessKey, it is no key of \
+                               that rule"
+                    .to_owned()
+            }
             Self::Expired(at) => format!(
-                "ExpiredToken: The token is expired; make a new one, and compare the clocks of both machines: expired at \
-                 {} s since 1970",
+                "ExpiredToken: The token is expired since {} s after 1970; make a new one, and compare the clocks of both \
+                 machines",
                 at.0 / 1000
             ),
             Self::WrongAudience(scope) => format!(
-                "InvalidAudience: the token is for another entity; make one for the entity or for the namespace: sr path \
-                 `/{}`",
+                "InvalidAudience: the token is for `/{}`; make one for this entity or for the namespace",
                 scope.path()
             ),
             Self::MissingRight(right) => format!(

@@ -10,6 +10,27 @@ use percent_encoding::percent_decode_str;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope(String);
 
+/// The entity of an address, as it is written there: that of its management node, too.
+pub(super) fn entity_of(address: &str) -> String {
+    const MANAGEMENT: &str = "/$management";
+    let path = path_of(address);
+    let at = path.len().saturating_sub(MANAGEMENT.len());
+    match path.split_at_checked(at) {
+        Some((entity, end)) if end.eq_ignore_ascii_case(MANAGEMENT) => entity.to_owned(),
+        _ => path,
+    }
+}
+
+/// The path of an address, as it is written there.
+fn path_of(address: &str) -> String {
+    let path = match address.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => address,
+    };
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    path.trim_matches('/').to_owned()
+}
+
 impl Scope {
     /// The whole namespace.
     pub fn namespace() -> Self {
@@ -18,11 +39,7 @@ impl Scope {
 
     /// Of an address: `sb://host:port/entity`, `entity`, `topic/Subscriptions/name`, with `%2F` or plainly.
     pub fn of_address(address: &str) -> Self {
-        let path = match address.split_once("://") {
-            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-            None => address,
-        };
-        Self::of_path(&percent_decode_str(path).decode_utf8_lossy())
+        Self::of_path(&path_of(address))
     }
 
     /// Of an address in which every reserved character is escaped, as the `sr` of a token is; `None` when it is no text.

@@ -13,7 +13,9 @@ use super::{ErrorKind, Refusals, World};
 impl World {
     /// Why creating an entity may be refused.
     pub fn create_refusals(&self, name: &str, kind: Kind, settings: &QueueSettings) -> Refusals {
-        let mut refusals = self.settings_refusals(name, settings);
+        // A queue may name itself (B-033).
+        let made = (kind == Kind::Queue).then_some(name);
+        let mut refusals = self.settings_refusals(made, settings);
         if self.find(name).is_some() {
             refusals.push(ErrorKind::EntityAlreadyExists);
         }
@@ -25,11 +27,8 @@ impl World {
         refusals
     }
 
-    fn settings_refusals(&self, name: &str, settings: &QueueSettings) -> Refusals {
+    fn settings_refusals(&self, made: Option<&str>, settings: &QueueSettings) -> Refusals {
         let mut refusals = Refusals::new();
-        if settings.requires_session && settings.forward_to.is_some() {
-            refusals.push(ErrorKind::InvalidOperation);
-        }
         for path in [&settings.forward_to, &settings.forward_dead_letters_to]
             .into_iter()
             .flatten()
@@ -37,7 +36,7 @@ impl World {
             let to = self
                 .find(path)
                 .filter(|to| !matches!(self.entities[*to].kind, Kind::Subscription(_)));
-            if to.is_none() || path.eq_ignore_ascii_case(name) {
+            if to.is_none() && !made.is_some_and(|made| path.eq_ignore_ascii_case(made)) {
                 refusals.push(ErrorKind::InvalidOperation);
             }
         }
@@ -63,7 +62,7 @@ impl World {
     pub fn update_refusals(&self, entity: usize, next: &QueueSettings) -> Refusals {
         let it = &self.entities[entity];
         let held = &it.settings;
-        let mut refusals = self.settings_refusals(&it.name, next);
+        let mut refusals = self.settings_refusals(None, next);
         let changes = held.enable_partitioning != next.enable_partitioning
             || held.requires_session != next.requires_session
             || held.requires_duplicate_detection != next.requires_duplicate_detection;

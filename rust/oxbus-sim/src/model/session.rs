@@ -151,7 +151,10 @@ impl World {
             wanted.filter_map(|message| message.content.session.clone())
         };
         let with_state = it.sessions.iter().filter(|(_, known)| known.state.is_some());
+        // What is to be forwarded is in no session.
+        let waits = it.settings.forward_to.is_none();
         let must: BTreeSet<String> = of(|message| message.place == Place::Ready && message.expires_at == NEVER)
+            .filter(|_| waits)
             .chain(with_state.map(|(id, _)| id.clone()))
             .collect();
         let may = of(|message| message.place == Place::Ready || message.hold.is_some());

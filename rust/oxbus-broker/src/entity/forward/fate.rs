@@ -51,6 +51,11 @@ impl Queue {
         let Ok(mut fields) = Fields::decode(&record) else {
             return unreadable;
         };
+        // Found when a directory is opened whose process ended before it was dead-lettered.
+        if source.sub_queue == SubQueue::Main && self.requires_session() && fields.session_id.is_none() {
+            let (reason, description) = without_session();
+            return Fate::Buried(reason, description);
+        }
         let cell = destination
             .ok_or_else(|| {
                 let path = self.forwards_to(source.sub_queue).unwrap_or_default();
@@ -173,11 +178,16 @@ fn bytes_as_sent(fields: &Fields<'_>) -> usize {
     as_sent.encoded_len()
 }
 
+/// What becomes of a message without a session where one is needed (B-185, B-272).
+fn without_session() -> Refused {
+    let detail = "Session enabled entity doesn't allow a message whose session identifier is null.";
+    ("Session id is null.", detail.to_owned())
+}
+
 /// A refusal in the service's words.
 fn refused(error: &Error, fields: &Fields<'_>, destination: &Queue) -> Refused {
     if fields.session_id.is_none() && destination.requires_session() && error.kind() == ErrorKind::InvalidOperation {
-        let detail = "Session enabled entity doesn't allow a message whose session identifier is null.";
-        return ("Session id is null.", detail.to_owned());
+        return without_session();
     }
     let reason = match error.kind() {
         ErrorKind::EntityNotFound => "MessagingEntityNotFoundException",

@@ -148,6 +148,11 @@ impl Queue {
         for sub_queue in SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it)) {
             self.recall_all(sub_queue);
         }
+        if self.is_forwarding(SubQueue::Main) {
+            for (index, _) in self.cells() {
+                self.unsort_sessions(index);
+            }
+        }
         for (index, cell) in self.cells() {
             for sub_queue in SUB_QUEUES {
                 let place = (sub_queue, index);

@@ -308,6 +308,19 @@ impl Index {
         self.sessions.retain(|_, session| !session.is_nothing());
     }
 
+    /// Takes all ready messages out of their sessions.
+    pub(super) fn take_ready(&mut self) -> Vec<LockKey> {
+        self.available.clear();
+        let mut keys = Vec::new();
+        for session in self.sessions.values_mut() {
+            session.turn = None;
+            session.earliest_expiry = None;
+            keys.extend(session.ready.drain(..).map(|message| message.key));
+        }
+        self.sessions.retain(|_, session| !session.is_nothing());
+        keys
+    }
+
     fn forget_nothing(&mut self, id: &str) {
         if self.sessions.get(id).is_some_and(Session::is_nothing) {
             self.sessions.remove(id);

@@ -222,6 +222,14 @@ impl Cell {
         self.sort_in(sessions, now, rules)
     }
 
+    /// Puts what is ready in all sessions back into the store's own order: it is not received by session any more.
+    pub fn unsort_sessions(&self) {
+        let Some(sessions) = &self.sessions else { return };
+        let _intake = sessions.intake();
+        let keys = sessions.index().take_ready();
+        self.main.release_cached(&keys);
+    }
+
     /// The same for who has `intake`.
     fn sort_in(&self, sessions: &Sessions, now: Timestamp, rules: Rules) -> Ended {
         let mut ended = Ended::default();

@@ -322,11 +322,12 @@ fn rules_are_added_listed_and_removed() {
     assert_eq!(bus.ask(path, "add-rule", red()).status, 200);
     let again = bus.ask(path, "add-rule", red());
     assert_eq!(refused(&again), (409, "com.microsoft:entity-already-exists"));
-    let properties = body(vec![("to", "me".into())]);
+    let span = Value::described(Symbol::from("com.microsoft:timespan").into(), 15_000_000_i64.into());
+    let properties = body(vec![("to", "me".into()), ("wait", span)]);
     let letter = body(vec![
         ("label", "letter".into()),
         ("to", Value::Null),
-        ("properties", properties.into()),
+        ("properties", properties.clone().into()),
     ]);
     assert_eq!(
         bus.ask(path, "add-rule", add("letter", "correlation-filter", letter))
@@ -355,6 +356,8 @@ fn rules_are_added_listed_and_removed() {
         assert_eq!(descriptor(part(rule, 1)), 0x137_0000_0005);
     }
     assert_eq!(part(part(shown[1], 0), 4), &"letter".into());
+    let shown_properties = part(part(shown[1], 0), 8).as_map().expect("a map");
+    assert!(shown_properties.iter().eq(properties.iter()), "{shown_properties:?}");
     assert_eq!(part(part(shown[2], 0), 0), &"colour = 'red'".into());
     assert_eq!(bus.ask(path, "enumerate-rules", page(3)).status, 204);
     let remove = || body(vec![("rule-name", "red".into())]);

@@ -3,7 +3,9 @@
 
 use oxbus_amqp::codec::{Map, Timestamp, Uuid, Value};
 use oxbus_model::rules::OwnedValue;
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Error, ErrorKind, Result, timespan};
+
+use crate::amqp::message::timespan_of;
 
 /// The pairs of a map whose keys are texts.
 pub(super) fn pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
@@ -27,14 +29,17 @@ fn plain(key: &str, value: &Value) -> Result<OwnedValue> {
         Value::Binary(it) => OwnedValue::Bytes(it.to_vec()),
         Value::Uuid(Uuid(it)) => OwnedValue::Uuid(*it),
         Value::Timestamp(Timestamp(ms)) => OwnedValue::Time(*ms),
+        Value::Described(pair) if pair.0.as_text() == Some(timespan::AMQP_NAME) => {
+            OwnedValue::Timespan(pair.1.as_i64().ok_or_else(|| refused(key))?)
+        }
         other => OwnedValue::Int(other.as_i64().ok_or_else(|| refused(key))?),
     })
 }
 
 fn refused(key: &str) -> Error {
     let detail = format!(
-        "a property has a type that cannot be set here; use boolean, whole number of 64 bits, float, text, binary, uuid or \
-         timestamp: `{key}`"
+        "a property has a type that cannot be set here; use boolean, whole number of 64 bits, float, text, binary, uuid, \
+         timestamp or com.microsoft:timespan: `{key}`"
     );
     Error::new(ErrorKind::InvalidArgument, detail)
 }
@@ -49,6 +54,7 @@ pub(super) fn written(value: &OwnedValue) -> Value {
         OwnedValue::Text(it) => it.as_str().into(),
         OwnedValue::Bytes(it) => bytes::Bytes::copy_from_slice(it).into(),
         OwnedValue::Uuid(it) => Uuid(*it).into(),
-        OwnedValue::Time(it) => Timestamp(*it).into(),
+        OwnedValue::Time(it) | OwnedValue::TimeWithoutZone(it) => Timestamp(*it).into(),
+        OwnedValue::Timespan(it) => timespan_of(*it),
     }
 }

@@ -1,60 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The AMQP part of a message: two sections of AMQP, either of which may be missing.
+//! The AMQP part of a message: up to four sections of AMQP, any of which may be missing.
 //!
-//! Annotations of the sender that mean nothing to the broker, and the properties that it has no field for. A property with a
-//! field is here only when its type is not that of the field; then the field has its text, and the two must agree: an action
+//! What the header says and the broker does not count, annotations of the sender of both kinds that mean nothing to the
+//! broker, and the properties that it has no field for. A property with a field is here only when its type is not that of the field; then the field has its text, and the two must agree: an action
 //! of a rule changes the field alone.
+
+use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::Reader;
 use oxbus_amqp::codec::{Field, Map, Value};
-use oxbus_amqp::message::{MessageId, Properties, Sections, put_message_annotations, read_map};
+use oxbus_amqp::message::{
+    Header, MessageId, Properties, Sections, put_delivery_annotations, put_message_annotations, read_map,
+};
 
 use super::ids;
 
 /// What is in an AMQP part.
 #[derive(Debug)]
 pub(super) struct Extras {
+    pub(super) rank: Rank,
+    pub(super) delivery_annotations: Map,
     pub(super) annotations: Map,
     pub(super) properties: Properties,
 }
 
-impl Extras {
-    /// Writes the part; nothing when there is nothing in it.
-    pub(super) fn encoded(annotations: &Map, properties: &Properties) -> Bytes {
-        let mut out = BytesMut::new();
-        if !annotations.is_empty() {
-            put_message_annotations(&mut out, annotations);
+/// What its sender says of how it is to be treated. The broker treats all alike, and hands it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rank {
+    pub(super) durable: Option<bool>,
+    pub(super) priority: Option<u8>,
+}
+
+impl Rank {
+    /// What a header says of it.
+    pub(super) fn of(header: &Header) -> Self {
+        let Header { durable, priority, .. } = *header;
+        Self { durable, priority }
+    }
+
+    /// The header that says the same.
+    pub(super) fn header(self, delivery_count: u32, ttl_ms: Option<u32>) -> Header {
+        Header {
+            durable: self.durable,
+            priority: self.priority,
+            ..Header::of(delivery_count, ttl_ms)
         }
-        if *properties != Properties::NONE {
-            properties.encode(&mut out);
+    }
+}
+
+impl Extras {
+    const NONE: Self = Self {
+        rank: Rank {
+            durable: None,
+            priority: None,
+        },
+        delivery_annotations: Map::new(),
+        annotations: Map::new(),
+        properties: Properties::NONE,
+    };
+
+    /// Writes the part; nothing when there is nothing in it.
+    pub(super) fn encoded(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        if self.rank != Self::NONE.rank {
+            self.rank.header(0, None).encode(&mut out);
+        }
+        if !self.delivery_annotations.is_empty() {
+            put_delivery_annotations(&mut out, &self.delivery_annotations);
+        }
+        if !self.annotations.is_empty() {
+            put_message_annotations(&mut out, &self.annotations);
+        }
+        if self.properties != Properties::NONE {
+            self.properties.encode(&mut out);
         }
         out.freeze()
     }
 
     /// Reads the part of a stored message. One that does not decode is taken for none: it was written by this file.
     pub(super) fn read(part: &[u8]) -> Self {
-        let none = Self {
-            annotations: Map::new(),
-            properties: Properties::NONE,
-        };
         if part.is_empty() {
-            return none;
+            return Self::NONE;
         }
         let part = Bytes::copy_from_slice(part);
         let Ok(sections) = Sections::scan(&part) else {
-            return none;
+            return Self::NONE;
         };
-        let annotations = read_map(&part, &sections.message_annotations).unwrap_or_default();
-        let properties = if sections.properties.is_empty() {
-            Properties::NONE
-        } else {
-            let mut reader = Reader::within(&part, sections.properties.start, sections.properties.end);
-            Properties::decode(&mut reader).unwrap_or(Properties::NONE)
-        };
+        let reader = |section: &Range<usize>| Reader::within(&part, section.start, section.end);
+        let header = (!sections.header.is_empty())
+            .then(|| Header::decode(&mut reader(&sections.header)).ok())
+            .flatten();
+        let properties = (!sections.properties.is_empty())
+            .then(|| Properties::decode(&mut reader(&sections.properties)).ok())
+            .flatten();
         Self {
-            annotations,
-            properties,
+            rank: header.map_or(Self::NONE.rank, |header| Rank::of(&header)),
+            delivery_annotations: read_map(&part, &sections.delivery_annotations).unwrap_or_default(),
+            annotations: read_map(&part, &sections.message_annotations).unwrap_or_default(),
+            properties: properties.unwrap_or(Properties::NONE),
         }
     }
 

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use oxbus_amqp::codec::{DecodeError, Field, Map, Reader, Value, code, descriptor_code};
-use oxbus_amqp::message::{BodyKind, Header, MessageId as AmqpId, Properties, Sections, data, entries, section};
+use oxbus_amqp::message::{
+    BodyKind, Header, MessageId as AmqpId, Properties, Sections, data, entries, read_map, section,
+};
 use oxbus_arrow::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
-use super::extras::Extras;
+use super::extras::{Extras, Rank};
 use super::{ids, properties};
 
 /// Annotations that the broker writes. What comes back of them with a message that is sent again is dropped.
@@ -62,8 +64,10 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
         range if range.is_empty() => Properties::NONE,
         range => Properties::decode(&mut Reader::within(message, range.start, range.end)).map_err(malformed)?,
     };
+    let header = header(message, &sections)?;
     let annotated = annotations(message, &sections)?;
-    let time_to_live_ms = time_to_live(message, &sections, &properties)?;
+    let delivery_annotations = delivery_annotations(message, &sections)?;
+    let time_to_live_ms = time_to_live(header.ttl_ms, &properties);
     let application = application_properties(message, &sections)?;
     let body_bytes = body(message, &sections).map_err(malformed)?;
 
@@ -77,16 +81,19 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
     let session_id = properties.group_id.take();
     let reply_to_session_id = properties.reply_to_group_id.take();
     let content_type = properties.content_type.take();
-    let amqp = Extras::encoded(
-        &annotated.others,
-        &Properties {
+    let extras = Extras {
+        rank: Rank::of(&header),
+        delivery_annotations,
+        annotations: annotated.others,
+        properties: Properties {
             message_id: message_typed,
             correlation_id: correlation_typed,
             to: to_typed,
             reply_to: reply_to_typed,
             ..properties
         },
-    );
+    };
+    let amqp = extras.encoded();
     take(&Fields {
         body: match &body_bytes {
             Carried::Data(bytes) => Body::Data(bytes),
@@ -141,6 +148,21 @@ fn address_of(address: Option<Value>) -> (Option<bytestring::ByteString>, Option
     }
 }
 
+fn header(message: &Bytes, sections: &Sections) -> Result<Header> {
+    if sections.header.is_empty() {
+        return Ok(Header::of(0, None));
+    }
+    let mut reader = Reader::within(message, sections.header.start, sections.header.end);
+    Header::decode(&mut reader).map_err(malformed)
+}
+
+/// Annotations for the next receiver, who is the receiver of the message: the service hands them on.
+fn delivery_annotations(message: &Bytes, sections: &Sections) -> Result<Map> {
+    let mut found = read_map(message, &sections.delivery_annotations).map_err(malformed)?;
+    found.retain(|key, _| key.as_text().is_none_or(|name| !BROKERS_OWN.contains(&name)));
+    Ok(found)
+}
+
 fn annotations(message: &Bytes, sections: &Sections) -> Result<Annotated> {
     let mut found = Annotated::default();
     let Some(pairs) = entries(message, &sections.message_annotations).map_err(malformed)? else {
@@ -181,20 +203,14 @@ fn scheduled(value: &Value) -> Result<Option<Timestamp>> {
 }
 
 /// Milliseconds to live: those of the header or, as they end at 49.7 days, what the times say (B-249).
-fn time_to_live(message: &Bytes, sections: &Sections, properties: &Properties) -> Result<Option<u64>> {
-    let header_ms = if sections.header.is_empty() {
-        None
-    } else {
-        let mut reader = Reader::within(message, sections.header.start, sections.header.end);
-        Header::decode(&mut reader).map_err(malformed)?.ttl_ms
-    };
+fn time_to_live(header_ms: Option<u32>, properties: &Properties) -> Option<u64> {
     let long_ms = match (properties.creation_time, properties.absolute_expiry_time) {
         (Some(from), Some(to)) if header_ms == Some(u32::MAX) => u64::try_from(to.0.saturating_sub(from.0)).ok(),
         _ => None,
     };
-    Ok(long_ms
+    long_ms
         .filter(|ms| *ms > u64::from(u32::MAX))
-        .or(header_ms.map(u64::from)))
+        .or(header_ms.map(u64::from))
 }
 
 fn application_properties(message: &Bytes, sections: &Sections) -> Result<Option<PropertiesBuilder>> {

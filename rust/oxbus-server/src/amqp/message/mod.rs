@@ -2,9 +2,10 @@
 //! Messages as AMQP writes them and as the broker keeps them (behaviour.md 21.4).
 //!
 //! What the broker has a field for is a field, so that filters, programs in process and HTTP see it. Everything else comes back
-//! unchanged (B-428 … B-430): bodies that are not one run of bytes and property values of other types are kept as they were
+//! unchanged (B-428 … B-430), but a decimal: bodies that are not one run of bytes and property values of other types are kept as they were
 //! encoded; annotations and properties without a field are in the message's AMQP part.
 
+mod decimal;
 mod extras;
 mod ids;
 mod incoming;
@@ -13,6 +14,7 @@ mod properties;
 
 pub(super) use incoming::{each_of_batch, read_new};
 pub(super) use outgoing::{Seen, State, write, write_head};
+pub(super) use properties::timespan_of;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 use bytes::{BufMut, BytesMut};
 use oxbus_amqp::codec::{Field, Map, Symbol, Timestamp as AmqpTime, Value, code};
 use oxbus_amqp::message::{
-    Header, MessageId as AmqpId, Properties, put_delivery_annotations, put_message_annotations, section,
+    MessageId as AmqpId, Properties, put_delivery_annotations, put_message_annotations, section,
 };
 use oxbus_model::message::{Body, Fields, MessageId};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
@@ -49,8 +49,8 @@ pub(in crate::amqp) fn write_head<'a>(out: &mut BytesMut, fields: &Fields<'a>, s
     let extras = Extras::read(fields.amqp);
     let life_ms = life::time_to_live_ms(fields, seen.enqueued_at, seen.expires_at);
     let ttl_ms = life_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
-    Header::of(seen.delivery_count, ttl_ms).encode(out);
-    let mut delivery = Map::new();
+    extras.rank.header(seen.delivery_count, ttl_ms).encode(out);
+    let mut delivery = extras.delivery_annotations;
     if let Some(lock_token) = seen.lock_token {
         delivery.push(Symbol::from("x-opt-lock-token"), token::guid(lock_token));
     }

@@ -7,8 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use oxbus_amqp::codec::{DecodeError, Entries, Field, Reader, Symbol, Timestamp, Uuid, Value as AmqpValue, code};
 use oxbus_amqp::message::section;
 use oxbus_model::message::{Properties, PropertiesBuilder, Raw, Value};
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Error, ErrorKind, Result, timespan};
 
+use super::decimal;
 use super::incoming::malformed;
 
 /// Reads the map that begins at `at` and ends at `end`.
@@ -104,7 +105,7 @@ pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>) {
 
 fn put(out: &mut BytesMut, value: Raw<'_>) {
     let value = match value {
-        Raw::Amqp(encoded) => return out.put_slice(encoded),
+        Raw::Amqp(encoded) => return out.put_slice(&decimal::as_dotnet_writes_it(encoded)),
         Raw::Plain(value) => value,
     };
     match value {
@@ -116,7 +117,13 @@ fn put(out: &mut BytesMut, value: Raw<'_>) {
         Value::Bytes(it) => put_sized(out, code::BINARY_8, code::BINARY_32, it),
         Value::Uuid(it) => Uuid(it).encode(out),
         Value::Time(it) => Timestamp(it).encode(out),
+        Value::Timespan(it) => timespan_of(it).encode(out),
     }
+}
+
+/// A timespan as clients write it: a described long.
+pub(in crate::amqp) fn timespan_of(units: i64) -> AmqpValue {
+    AmqpValue::described(symbol(timespan::AMQP_NAME).into(), units.into())
 }
 
 /// Writes text or bytes with their length.

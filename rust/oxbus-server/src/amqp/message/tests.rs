@@ -2,8 +2,8 @@
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::{Array, Field, Map, Reader, Symbol, Timestamp as AmqpTime, Uuid, Value};
 use oxbus_amqp::message::{
-    Header, MessageId, Properties, Sections, put_application_properties, put_data, put_message_annotations,
-    put_value_body, read_map,
+    Header, MessageId, Properties, Sections, put_application_properties, put_data, put_delivery_annotations,
+    put_message_annotations, put_value_body, read_map,
 };
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
@@ -176,6 +176,11 @@ fn what_the_broker_wrote_is_dropped_and_what_it_does_not_know_is_kept() {
         .with("x-mine", 5_u16);
     put_message_annotations(&mut message, &annotations);
     put_data(&mut message, &Bytes::new());
+    // Last, as the SDK of Python writes them.
+    let delivery = Map::new()
+        .with("x-opt-lock-token", Uuid([9; 16]))
+        .with("x-mine", "for you");
+    put_delivery_annotations(&mut message, &delivery);
     let (out, sections) = round_trip(&message.freeze());
     let annotations = read_map(&out, &sections.message_annotations).expect("a map");
     let expected = Map::new()
@@ -186,10 +191,16 @@ fn what_the_broker_wrote_is_dropped_and_what_it_does_not_know_is_kept() {
         .with("x-mine", 5_u16);
     assert_eq!(annotations, expected);
     let header = Header::decode(&mut Reader::within(&out, sections.header.start, sections.header.end));
-    assert_eq!(header.expect("a header"), Header::of(2, Some(60_000)));
+    let expected = Header {
+        durable: Some(true),
+        priority: Some(9),
+        ..Header::of(2, Some(60_000))
+    };
+    assert_eq!(header.expect("a header"), expected);
     let delivery = read_map(&out, &sections.delivery_annotations).expect("a map");
     let guid = Uuid([4, 3, 2, 1, 6, 5, 8, 7, 9, 10, 11, 12, 13, 14, 15, 16]);
-    assert_eq!(delivery, Map::new().with("x-opt-lock-token", guid));
+    let expected = Map::new().with("x-mine", "for you").with("x-opt-lock-token", guid);
+    assert_eq!(delivery, expected);
 }
 
 #[test]

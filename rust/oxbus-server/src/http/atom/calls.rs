@@ -26,7 +26,7 @@ use crate::http::query::Parameters;
 use crate::http::refusal::{Area, Refusal};
 use crate::http::route::Place;
 use crate::http::{Answer, access, api_version, body, query};
-use crate::sas::{Claims, Refused, Scope};
+use crate::sas::{Claims, Why};
 use crate::work::on_thread;
 
 /// Tokens for the entities that an entity is to forward to.
@@ -184,13 +184,10 @@ async fn check_destinations(
     let paths = options::destinations(wanted.wishes()).map(|path| path.map(str::to_owned));
     for (path, token) in paths.into_iter().zip(tokens) {
         let Some(path) = path else { continue };
-        if claims
-            .check(AccessRight::Send, &Scope::of_address(&path), context.now())
-            .is_ok()
-        {
+        if claims.check(AccessRight::Send, &path, context.now()).is_ok() {
             continue;
         }
-        let token = token.ok_or(Refused::MissingRight(AccessRight::Send))?;
+        let token = token.ok_or_else(|| claims.refused(Why::MissingRight(AccessRight::Send), &path))?;
         access::authorize(context, &token, AccessRight::Send, &path).await?;
     }
     Ok(())

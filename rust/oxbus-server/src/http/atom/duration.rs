@@ -2,14 +2,32 @@
 //! Durations as ISO 8601 writes them: `PT1M30.5S`, `P1DT2H` (B-460).
 
 use oxbus_model::caps::DURATION_MS_NEVER;
+use oxbus_model::timespan::{UNITS_PER_MS, UNITS_PER_SECOND};
 
 /// The longest duration of .NET, which means never.
 const NEVER: &str = "P10675199DT2H48M5.4775807S";
-const DAY_MS: u64 = 86_400_000;
+const SECOND: u128 = UNITS_PER_SECOND as u128;
+const DAY: u128 = 86_400 * SECOND;
 
 /// Milliseconds of a text, rounded down; `None` when it is no duration of weeks, days, hours, minutes and seconds. What is too
 /// long for milliseconds is the longest there is.
 pub(super) fn read(text: &str) -> Option<u64> {
+    let ms = units(text)? / u128::from(UNITS_PER_MS.unsigned_abs());
+    Some(u64::try_from(ms).unwrap_or(u64::MAX))
+}
+
+/// A [timespan](oxbus_model::timespan) of a text, which may begin with a minus; `None` for one that is too long as well.
+pub(super) fn read_timespan(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    i64::try_from(sign * i128::try_from(units(text)?).ok()?).ok()
+}
+
+/// Units of 100 ns of a text, rounded down.
+fn units(text: &str) -> Option<u128> {
     let rest = text.trim().strip_prefix(['P', 'p'])?;
     let (date, time) = match rest.split_once(['T', 't']) {
         Some((date, time)) if !time.is_empty() => (date, time),
@@ -17,19 +35,19 @@ pub(super) fn read(text: &str) -> Option<u64> {
         None => (rest, ""),
     };
     let parts = [
-        (date, &[('W', 7 * DAY_MS), ('D', DAY_MS)][..]),
-        (time, &[('H', 3_600_000), ('M', 60_000), ('S', 1000)][..]),
+        (date, &[('W', 7 * DAY), ('D', DAY)][..]),
+        (time, &[('H', 3_600 * SECOND), ('M', 60 * SECOND), ('S', SECOND)][..]),
     ];
-    let mut total: u64 = 0;
+    let mut total: u128 = 0;
     let mut is_empty = true;
-    for (mut rest, units) in parts {
-        let mut units = units.iter();
+    for (mut rest, names) in parts {
+        let mut names = names.iter();
         while !rest.is_empty() {
             let end = rest.find(|it: char| it.is_ascii_alphabetic())?;
-            let unit = rest[end..].chars().next()?.to_ascii_uppercase();
-            // Units come in their order, each once.
-            let (_, ms) = units.find(|(name, _)| *name == unit)?;
-            total = total.saturating_add(part(&rest[..end], *ms)?);
+            let name = rest[end..].chars().next()?.to_ascii_uppercase();
+            // They come in their order, each once.
+            let (_, size) = names.find(|(known, _)| *known == name)?;
+            total = total.saturating_add(part(&rest[..end], *size)?);
             rest = &rest[end + 1..];
             is_empty = false;
         }
@@ -37,23 +55,19 @@ pub(super) fn read(text: &str) -> Option<u64> {
     (!is_empty).then_some(total)
 }
 
-/// Milliseconds of a number of units, which may have a fraction.
-fn part(number: &str, ms: u64) -> Option<u64> {
+/// Units of a number, which may have a fraction, of days or whatever has that size.
+fn part(number: &str, size: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once(['.', ',']).unwrap_or((number, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || !is_number(whole) || !is_number(fraction) || number.ends_with(['.', ',']) {
         return None;
     }
-    let whole: u64 = whole.parse().unwrap_or(u64::MAX);
-    // Nine digits are more than a millisecond of a week needs.
-    let digits = &fraction[..fraction.len().min(9)];
+    let whole: u128 = whole.parse().unwrap_or(u64::MAX.into());
+    // Thirteen digits are more than a unit of a week needs.
+    let digits = &fraction[..fraction.len().min(13)];
     let scale = 10u128.pow(digits.len() as u32);
     let fraction: u128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
-    Some(
-        whole
-            .saturating_mul(ms)
-            .saturating_add((fraction * u128::from(ms) / scale) as u64),
-    )
+    Some(whole.saturating_mul(size).saturating_add(fraction * size / scale))
 }
 
 /// Milliseconds as text; `None` is never.
@@ -61,21 +75,39 @@ pub(super) fn written(ms: Option<u64>) -> String {
     let Some(ms) = ms.filter(|ms| *ms < DURATION_MS_NEVER) else {
         return NEVER.to_owned();
     };
-    let (days, rest) = (ms / DAY_MS, ms % DAY_MS);
-    let (hours, minutes, rest) = (rest / 3_600_000, rest / 60_000 % 60, rest % 60_000);
-    let part = |number: u64, unit: &str| {
+    let fraction = match ms % 1000 {
+        0 => String::new(),
+        ms => format!(".{ms:03}"),
+    };
+    text(ms / 1000, &fraction)
+}
+
+/// A timespan as text.
+pub(super) fn written_timespan(units: i64) -> String {
+    let (all, second) = (units.unsigned_abs(), UNITS_PER_SECOND.unsigned_abs());
+    let fraction = match all % second {
+        0 => String::new(),
+        rest => format!(".{rest:07}").trim_end_matches('0').to_owned(),
+    };
+    let sign = if units < 0 { "-" } else { "" };
+    format!("{sign}{}", text(all / second, &fraction))
+}
+
+/// A number of seconds with the digits behind its point.
+fn text(seconds: u64, fraction: &str) -> String {
+    let part = |number: u64, name: &str| {
         if number > 0 {
-            format!("{number}{unit}")
+            format!("{number}{name}")
         } else {
             String::new()
         }
     };
-    let seconds = match (rest / 1000, rest % 1000) {
-        (0, 0) if ms > 0 => String::new(),
-        (seconds, 0) => format!("{seconds}S"),
-        (seconds, ms) => format!("{seconds}.{ms:03}S"),
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let last = match seconds % 60 {
+        0 if fraction.is_empty() && seconds > 0 => String::new(),
+        rest => format!("{rest}{fraction}S"),
     };
-    let time = part(hours, "H") + &part(minutes, "M") + &seconds;
+    let time = part(hours, "H") + &part(minutes, "M") + &last;
     let separator = if time.is_empty() { "" } else { "T" };
     format!("P{}{separator}{time}", part(days, "D"))
 }
@@ -85,7 +117,7 @@ mod tests {
     use oxbus_model::caps::DURATION_MS_NEVER;
     use proptest::prelude::*;
 
-    use super::{NEVER, read, written};
+    use super::{NEVER, read, read_timespan, written, written_timespan};
 
     #[test]
     fn durations_are_read_and_written_as_the_service_does() {
@@ -126,7 +158,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn timespans_have_a_sign_and_seven_digits() {
+        // B-374.
+        for (text, units) in [
+            ("P1DT2H3M", 937_800_000_000),
+            ("PT0S", 0),
+            ("PT0.0000001S", 1),
+            ("-PT1.5S", -15_000_000),
+            ("P10675199DT2H48M5.4775807S", i64::MAX),
+            ("-P10675199DT2H48M5.4775808S", i64::MIN),
+        ] {
+            assert_eq!(read_timespan(text), Some(units), "{text}");
+            assert_eq!(written_timespan(units), text);
+        }
+        for text in [
+            "",
+            "-",
+            "P",
+            "--PT1S",
+            "P10675200D",
+            "P10675199DT2H48M5.4775808S",
+            "P1M",
+        ] {
+            assert_eq!(read_timespan(text), None, "{text}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn timespans_come_back(units: i64) {
+            prop_assert_eq!(read_timespan(&written_timespan(units)), Some(units));
+        }
+
         #[test]
         fn milliseconds_come_back(ms in 0..DURATION_MS_NEVER) {
             prop_assert_eq!(read(&written(Some(ms))), Some(ms));
@@ -134,7 +198,7 @@ mod tests {
 
         #[test]
         fn nothing_that_comes_in_breaks_the_reader(text in "[Pp]?[0-9.,WDTHMSwdthms-]{0,20}|.*") {
-            let _ = read(&text);
+            let _ = (read(&text), read_timespan(&text));
         }
     }
 }

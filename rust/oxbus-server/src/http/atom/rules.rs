@@ -5,7 +5,7 @@ use oxbus_model::Timestamp;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
 
 use super::xml::{Element, Out, trim};
-use super::{INSTANCE, SCHEMA, SERVICE_BUS, times};
+use super::{INSTANCE, SCHEMA, SERVICE_BUS, duration, times};
 use crate::http::refusal::Refusal;
 
 /// Value of an element that every SQL text has, and that says nothing here.
@@ -102,7 +102,11 @@ fn value_of(key: &str, element: &Element) -> Result<OwnedValue, Refusal> {
             "false" | "0" => false,
             _ => return Err(wrong("true or false")),
         }),
-        Some("dateTime") => OwnedValue::Time(times::read(trimmed).ok_or_else(|| wrong("a time as ISO 8601"))?),
+        Some("dateTime") => times::read(trimmed).ok_or_else(|| wrong("a time as ISO 8601"))?,
+        Some("duration") => {
+            let units = duration::read_timespan(trimmed);
+            OwnedValue::Timespan(units.ok_or_else(|| wrong("a duration as ISO 8601, in days and less"))?)
+        }
         Some("string" | "anyURI" | "char") | None => OwnedValue::Text(text.clone()),
         Some("guid") => {
             let digits: String = trimmed.chars().filter(|it| *it != '-').collect();
@@ -111,8 +115,8 @@ fn value_of(key: &str, element: &Element) -> Result<OwnedValue, Refusal> {
         }
         Some(kind) => {
             return Err(Refusal::bad_request(format!(
-                "the value of {key} has a type that rules here do not have; use string, int, long, double, boolean or \
-                 dateTime: `{kind}`"
+                "the value of {key} has a type that rules here do not have; use string, int, long, double, boolean, \
+                 dateTime or duration: `{kind}`"
             )));
         }
     })
@@ -187,6 +191,8 @@ fn write_values(name: &str, values: &[(String, OwnedValue)], out: &mut Out) {
             OwnedValue::Bytes(it) => ("hexBinary", oxbus_wire::to_hex(it)),
             OwnedValue::Uuid(it) => ("guid", oxbus_wire::to_hex(it)),
             OwnedValue::Time(it) => ("dateTime", times::of_ms(*it)),
+            OwnedValue::TimeWithoutZone(it) => ("dateTime", times::without_zone(*it)),
+            OwnedValue::Timespan(it) => ("duration", duration::written_timespan(*it)),
         };
         out.open("KeyValueOfstringanyType", "");
         out.text("Key", key);
@@ -222,6 +228,8 @@ mod tests {
                 .prop_map(OwnedValue::Double),
             text().prop_map(OwnedValue::Text),
             (-62_135_596_800_000i64..253_402_300_800_000).prop_map(OwnedValue::Time),
+            (-62_135_596_800_000i64..253_402_300_800_000).prop_map(OwnedValue::TimeWithoutZone),
+            any::<i64>().prop_map(OwnedValue::Timespan),
             any::<[u8; 16]>().prop_map(OwnedValue::Uuid),
         ]
     }
@@ -291,7 +299,7 @@ mod tests {
             "<R><Filter i:type='SqlFilter' xmlns:i='i'/></R>",
             "<R><Action i:type='Other' xmlns:i='i'/></R>",
             "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Properties><K><Key>a</Key><Value i:type='d:int'>x</Value></K></Properties></Filter></R>",
-            "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Properties><K><Key>a</Key><Value i:type='d:duration'>PT1S</Value></K></Properties></Filter></R>",
+            "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Properties><K><Key>a</Key><Value i:type='d:duration'>1s</Value></K></Properties></Filter></R>",
         ] {
             let element = Element::parse(xml.as_bytes()).expect("XML");
             assert!(read(&element, "r", Timestamp(0)).is_err(), "{xml}");

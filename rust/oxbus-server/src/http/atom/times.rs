@@ -2,6 +2,7 @@
 //! Times as entries have them: `2026-01-31T12:00:00.0000000Z`.
 
 use oxbus_model::Timestamp;
+use oxbus_model::rules::OwnedValue;
 use time::OffsetDateTime;
 use time::format_description::FormatItem;
 use time::format_description::well_known::Iso8601;
@@ -35,20 +36,28 @@ pub(super) fn of_use(at: Option<Timestamp>) -> String {
     at.map_or_else(|| NEVER_USED.to_owned(), written)
 }
 
-/// Milliseconds since 1970 of a text; a time without zone is in UTC.
-pub(super) fn read(text: &str) -> Option<i64> {
-    let time = OffsetDateTime::parse(text, &Iso8601::DEFAULT)
-        .or_else(|_| PrimitiveDateTime::parse(text, &Iso8601::DEFAULT).map(PrimitiveDateTime::assume_utc))
-        .ok()?;
-    i64::try_from(time.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
+/// The same without a zone.
+pub(super) fn without_zone(ms: i64) -> String {
+    of_ms(ms).trim_end_matches('Z').to_owned()
+}
+
+/// A time of a text, in UTC unless it says otherwise.
+pub(super) fn read(text: &str) -> Option<OwnedValue> {
+    let ms = |time: OffsetDateTime| i64::try_from(time.unix_timestamp_nanos().div_euclid(1_000_000)).ok();
+    if let Ok(time) = OffsetDateTime::parse(text, &Iso8601::DEFAULT) {
+        return ms(time).map(OwnedValue::Time);
+    }
+    let time = PrimitiveDateTime::parse(text, &Iso8601::DEFAULT).ok()?;
+    ms(time.assume_utc()).map(OwnedValue::TimeWithoutZone)
 }
 
 #[cfg(test)]
 mod tests {
     use oxbus_model::Timestamp;
+    use oxbus_model::rules::OwnedValue;
     use proptest::prelude::*;
 
-    use super::{of_ms, of_use, read};
+    use super::{of_ms, of_use, read, without_zone};
 
     #[test]
     fn a_time_has_seven_digits_behind_the_second() {
@@ -58,14 +67,18 @@ mod tests {
         );
         assert_eq!(of_use(None), "0001-01-01T00:00:00Z");
         assert_eq!(of_ms(i64::MAX), "9999-12-31T23:59:59.9990000Z");
-        assert_eq!(read("2014-07-02T03:32:27+02:00"), Some(1_404_264_747_000));
+        assert_eq!(
+            read("2014-07-02T03:32:27+02:00"),
+            Some(OwnedValue::Time(1_404_264_747_000))
+        );
         assert_eq!(read("yesterday"), None);
     }
 
     proptest! {
         #[test]
         fn milliseconds_come_back(ms in -62_135_596_800_000i64..253_402_300_800_000) {
-            prop_assert_eq!(read(&of_ms(ms)), Some(ms));
+            prop_assert_eq!(read(&of_ms(ms)), Some(OwnedValue::Time(ms)));
+            prop_assert_eq!(read(&without_zone(ms)), Some(OwnedValue::TimeWithoutZone(ms)));
         }
     }
 }

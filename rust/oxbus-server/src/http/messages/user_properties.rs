@@ -6,9 +6,9 @@
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
-use oxbus_model::Timestamp;
 use oxbus_model::message::{Properties, Value};
 use oxbus_model::rules::OwnedValue;
+use oxbus_model::{Timestamp, timespan};
 
 use super::broker_properties::{self, ascii};
 use super::dates;
@@ -134,6 +134,7 @@ fn written(value: Value<'_>) -> String {
         }
         Value::Uuid(it) => quoted(&broker_properties::guid(oxbus_model::LockToken(it))),
         Value::Time(it) => quoted(&dates::written(Timestamp(it.max(0) as u64))),
+        Value::Timespan(it) => quoted(&timespan::text(it)),
     }
 }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Decimals in the layout that .NET wrote for years, which the service answers in and the decoder of azure-servicebus for
+//! Python reads ([decision 0024](../../../../../docs/decisions/0024-decimals-as-dotnet-writes-them.md)).
+//!
+//! ```text
+//! standard   sign 1 bit | biased exponent 14 bits | coefficient 113 bits
+//! .NET       sign 1 bit | biased exponent, bits 9 and up, 7 bits | its lowest 7 bits | 0 17 bits | coefficient 96 bits
+//! ```
+//! Bits 7 and 8 of the exponent have no place in the second one; they are 0 in those that a decimal of .NET has.
+
+use std::borrow::Cow;
+
+use oxbus_amqp::codec::code;
+
+const BIAS: i32 = 6176;
+/// Digits behind the point that a decimal of .NET has at most.
+const SCALE_MAX: i32 = 28;
+const COEFFICIENT_END: u128 = 1 << 96;
+const SIGN: u128 = 1 << 127;
+/// Set in infinities, in what is no number, and in numbers whose coefficient has a form that nobody writes.
+const SPECIAL: u128 = 0x60 << 120;
+
+/// An encoded value: a decimal in the layout of .NET, if .NET has one that is equal; anything else as it is.
+pub(super) fn as_dotnet_writes_it(encoded: &[u8]) -> Cow<'_, [u8]> {
+    let rewritten = match encoded {
+        [code::DECIMAL_128, bytes @ ..] => bytes
+            .try_into()
+            .ok()
+            .and_then(|bytes| rewritten(u128::from_be_bytes(bytes))),
+        _ => None,
+    };
+    match rewritten {
+        Some(value) => {
+            let mut out = vec![code::DECIMAL_128];
+            out.extend_from_slice(&value.to_be_bytes());
+            Cow::Owned(out)
+        }
+        None => Cow::Borrowed(encoded),
+    }
+}
+
+/// The value in the other layout. One that is in it already has, read by the standard, an exponent far below any of .NET.
+fn rewritten(value: u128) -> Option<u128> {
+    if value & SPECIAL == SPECIAL {
+        return None;
+    }
+    let exponent = (value >> 113 & 0x3fff) as i32 - BIAS;
+    let coefficient = value & ((1 << 113) - 1);
+    // .NET has no positive exponents: the coefficient has the zeros.
+    let zeros = 10u128.checked_pow(u32::try_from(exponent.max(0)).ok()?)?;
+    let coefficient = coefficient.checked_mul(zeros)?;
+    let exponent = exponent.min(0);
+    if exponent < -SCALE_MAX || coefficient >= COEFFICIENT_END {
+        return None;
+    }
+    let biased = (BIAS + exponent) as u128;
+    Some(value & SIGN | biased >> 9 << 120 | (biased & 0x7f) << 113 | coefficient)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_dotnet_writes_it;
+
+    /// The layouts of a number: sign, exponent of ten, coefficient.
+    fn standard(is_negative: bool, exponent: i32, coefficient: u128) -> Vec<u8> {
+        let value = u128::from(is_negative) << 127 | ((6176 + exponent) as u128) << 113 | coefficient;
+        [&[0x94], &value.to_be_bytes()[..]].concat()
+    }
+
+    #[test]
+    fn decimals_are_written_as_dotnet_does() {
+        // B-429.
+        for (is_negative, exponent, coefficient, written) in [
+            (false, -4, 12_345, "0c380000000000000000000000003039"),
+            (true, 0, 7, "8c400000000000000000000000000007"),
+            (false, 0, 0, "0c400000000000000000000000000000"),
+            (false, 3, 2, "0c4000000000000000000000000007d0"),
+            (true, -28, (1 << 96) - 1, "8c080000ffffffffffffffffffffffff"),
+        ] {
+            let standard = standard(is_negative, exponent, coefficient);
+            let found = as_dotnet_writes_it(&standard);
+            assert_eq!(oxbus_wire::to_hex(&found[1..]), written);
+            assert_eq!(as_dotnet_writes_it(&found), found, "written once");
+        }
+    }
+
+    #[test]
+    fn what_dotnet_has_no_decimal_for_stays() {
+        // B-429.
+        for encoded in [
+            standard(false, -29, 1),
+            standard(false, 0, 1 << 96),
+            standard(false, 6111, 1),
+            standard(false, 29, 1),
+            [&[0x94, 0x78], &[0; 15][..]].concat(),
+            [&[0x94, 0x7c], &[0; 15][..]].concat(),
+            vec![0x94, 0x30, 0x38],
+            vec![0x84, 0, 0, 0, 0, 0, 0, 0, 1],
+        ] {
+            assert_eq!(&*as_dotnet_writes_it(&encoded), encoded);
+        }
+    }
+}

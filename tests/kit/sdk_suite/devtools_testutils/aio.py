@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same for asynchronous tests."""
+
+from __future__ import annotations
+
+from devtools_testutils import recorded_by_proxy as recorded_by_proxy_async
+
+__all__ = ["recorded_by_proxy_async"]
