@@ -524,7 +524,7 @@ class ManualClock:
         """
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward.
+        """Move the clock forward; when this returns, each `AutoLockRenewer` has renewed the locks that were due.
 
         Raises:
             ValueError: `seconds` is negative.
@@ -532,6 +532,8 @@ class ManualClock:
 
     def now(self) -> datetime:
         """Return the time it shows."""
+
+    def _follow(self, follower: object) -> None: ...
 
 @final
 class PartitionHealth:
@@ -1539,6 +1541,8 @@ class ServiceBusReceiver:
         """
 
     def _now(self) -> datetime: ...
+    @property
+    def _clock(self) -> ManualClock | None: ...
     def _release(self, messages: list[ServiceBusReceivedMessage]) -> None: ...
     def _wait_at(self, wake_ups: _WakeUps, number: int) -> _WakeTicket: ...
     def _try_open(self) -> bool: ...

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from oxbus import ServiceBusReceivedMessage
     from oxbus import ServiceBusReceiver as NativeReceiver
-    from oxbus._oxbus import ArrowTable
+    from oxbus._oxbus import ArrowTable, ManualClock
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
     from oxbus.aio._calls import Calls
     from oxbus.aio._transaction import Transaction
@@ -352,6 +352,10 @@ class ServiceBusReceiver:
 
     def _now(self) -> datetime:
         return self._receiver._now()
+
+    @property
+    def _clock(self) -> ManualClock | None:
+        return self._receiver._clock
 
     def __repr__(self) -> str:
         """Show what it receives from."""

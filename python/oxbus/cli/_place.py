@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DATA_VARIABLE: Final = "OXBUS_DATA"
 TIER_VARIABLE: Final = "OXBUS_TIER"
-TIERS: Final = ("basic", "standard", "premium")
+TIERS: Final = ("basic", "standard", "premium", "none")
 PROFILES: Final = ("current", "2019", "2017")
 
 
@@ -32,23 +32,24 @@ def add_place(parser: ArgumentParser) -> None:
     add_rules(parser)
 
 
-def add_rules(parser: ArgumentParser) -> None:
-    """Add the options that choose the rules which hold in a namespace."""
+def add_rules(parser: ArgumentParser, *, tier: str = "none") -> None:
+    """Add the options that choose the rules which hold in a namespace; `tier` is the usual one."""
     group = parser.add_argument_group("rules of the service")
     group.add_argument(
         "--tier",
         choices=TIERS,
-        help=f"the tier whose quotas hold; it is not kept (default: ${TIER_VARIABLE}, else none)",
+        help=f"the tier whose limits hold; it is not kept (default: ${TIER_VARIABLE}, else {tier})",
     )
+    parser.set_defaults(usual_tier=tier)
     group.add_argument("--profile", choices=PROFILES, default="current", help="the edition of the service's rules")
 
 
 def rules(options: Options) -> dict[str, Any]:
     """Return the options of a namespace that `add_rules` read."""
-    tier = options.tier or os.environ.get(TIER_VARIABLE) or None
-    if tier is not None and tier not in TIERS:
+    tier = options.tier or os.environ.get(TIER_VARIABLE) or options.usual_tier
+    if tier not in TIERS:
         raise UsageError(f"${TIER_VARIABLE} must be {', '.join(TIERS)} or empty: `{tier}`")
-    return {"tier": tier, "profile": options.profile}
+    return {"tier": None if tier == "none" else tier, "profile": options.profile}
 
 
 def directory(given: Path | None) -> Path:

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::arrow::{self, ArrowTable};
+use crate::clock::ManualClock;
 use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
 use crate::fork::Owned;
@@ -42,6 +43,8 @@ pub(crate) struct ServiceBusReceiver {
     options: ReceiverOptions,
     max_wait_time: Option<f64>,
     auto_lock_renewer: Option<Py<PyAny>>,
+    /// The clock of its namespace, when that is moved by hand.
+    clock: Option<Py<ManualClock>>,
     /// The session it is to accept, where messages are received by session.
     wanted: Option<Wanted>,
     acceptor: OnceLock<Owned<Acceptor>>,
@@ -63,6 +66,7 @@ impl ServiceBusReceiver {
         options: ReceiverOptions,
         max_wait_time: Option<f64>,
         auto_lock_renewer: Option<Py<PyAny>>,
+        clock: Option<Py<ManualClock>>,
         wanted: Option<Wanted>,
     ) -> Self {
         Self {
@@ -72,6 +76,7 @@ impl ServiceBusReceiver {
             options,
             max_wait_time,
             auto_lock_renewer,
+            clock,
             wanted,
             acceptor: OnceLock::new(),
             session: OnceLock::new(),
@@ -393,6 +398,12 @@ impl ServiceBusReceiver {
     #[getter]
     fn _wants_session(&self) -> bool {
         self.wants_session()
+    }
+
+    /// The clock of its namespace when that is moved by hand, else `None`.
+    #[getter]
+    fn _clock<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, ManualClock>> {
+        self.clock.as_ref().map(|clock| clock.bind(py))
     }
 
     fn _now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
