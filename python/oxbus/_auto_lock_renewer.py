@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
+from oxbus._options import explains_options
 from oxbus._exit_hook import run_before_pools_join
 from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
 from oxbus._manual_renewal import ManualRenewals
@@ -45,6 +46,7 @@ class _Renewal:
     on_failure: LockRenewFailureCallback | None
 
 
+@explains_options
 class AutoLockRenewer:
     """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 

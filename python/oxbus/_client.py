@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from oxbus._options import explains_options
 from oxbus._client_receivers import Receivers
 from oxbus._client_sessions import SessionLists
 from oxbus._connection import open_namespace, parse_connection_string
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import ServiceBusReceiver, ServiceBusSender
 
 
+@explains_options
 class ServiceBusClient(Receivers, SessionLists):
     """Makes senders and receivers for the entities of one namespace.
 

@@ -298,7 +298,7 @@ def test_what_is_outside_the_ranges_is_served_and_only_changes_are_checked(tmp_p
     for name, value in wide.items():
         refused = admin.get_queue("q")
         refused[name] = value + value
-        with pytest.raises((ServiceBusError, ValueError), match="lock|size"):
+        with pytest.raises((ServiceBusError, ValueError), match=r"lock|size"):
             admin.update_queue(refused)
     queue.lock_duration = timedelta(minutes=5)
     admin.update_queue(queue)

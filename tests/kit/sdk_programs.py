@@ -65,7 +65,7 @@ def copy_of(language: str) -> Iterator[Path]:
 
 
 def make_entities(admin: ServiceBusAdministrationClient) -> str:
-    """Make what the programs use: queues with and without sessions and a topic, plain and partitioned; return the kinds.
+    """Make what the programs use, queues with and without sessions and a topic, and return their kinds.
 
     In a Premium namespace all entities are of one kind. The programs take the kinds from ``OXBUS_KINDS``.
     """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
+from oxbus._options import explains_options
 from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
 from oxbus._manual_renewal import ManualRenewals
 from oxbus.aio._session import ServiceBusSession
@@ -39,6 +40,7 @@ class _Renewal:
     on_failure: AsyncLockRenewFailureCallback | None
 
 
+@explains_options
 class AutoLockRenewer:
     """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 

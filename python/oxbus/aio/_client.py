@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Self, overload
 
+from oxbus._options import explains_options
 from oxbus import _client
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus.aio._calls import Calls
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
 
 
+@explains_options
 class ServiceBusClient:
     """Makes senders and receivers for the entities of one namespace, for asyncio.
 

@@ -8,6 +8,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
+from oxbus._options import explains_options
 from oxbus._transaction import current
 from oxbus.aio._session import ServiceBusSession
 from oxbus.aio._wake_ups import wake_ups
@@ -33,6 +34,7 @@ ACCEPT_WAIT_SECONDS = 60.0
 """How long to wait for a session when the caller says nothing. Source: docs/behaviour.md B-196."""
 
 
+@explains_options
 class ServiceBusReceiver:
     """Receives from one queue or sub-queue; for one event loop. Made by `ServiceBusClient.get_queue_receiver`."""
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from oxbus._options import Choice
 
 
-class EntityStatus(str, Enum):
+class EntityStatus(str, Choice):
     """What an entity lets through; the ones from `CREATING` on cannot be set by a program.
 
     Source: docs/behaviour.md B-396.
@@ -23,7 +23,7 @@ class EntityStatus(str, Enum):
     UNKNOWN = "Unknown"
 
 
-class EntityAvailabilityStatus(str, Enum):
+class EntityAvailabilityStatus(str, Choice):
     """Whether all partitions of an entity can be reached.
 
     Source: docs/behaviour.md B-097, B-098.
@@ -37,7 +37,7 @@ class EntityAvailabilityStatus(str, Enum):
     RENAMING = "Renaming"
 
 
-class AccessRights(str, Enum):
+class AccessRights(str, Choice):
     """What an authorization rule allows.
 
     Source: docs/behaviour.md B-416.
@@ -48,7 +48,7 @@ class AccessRights(str, Enum):
     LISTEN = "Listen"
 
 
-class MessagingSku(str, Enum):
+class MessagingSku(str, Choice):
     """The tier of a namespace.
 
     Source: docs/behaviour.md B-001.
@@ -59,7 +59,7 @@ class MessagingSku(str, Enum):
     PREMIUM = "Premium"
 
 
-class NamespaceType(str, Enum):
+class NamespaceType(str, Choice):
     """What a namespace may contain; here always `MESSAGING`."""
 
     MESSAGING = "Messaging"
@@ -69,7 +69,7 @@ class NamespaceType(str, Enum):
     RELAY = "Relay"
 
 
-class ApiVersion(str, Enum):
+class ApiVersion(str, Choice):
     """Versions of the service's management interface; all do the same here."""
 
     V2024_05 = "2024-05"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from oxbus._options import explains_options
 from oxbus._field_mapping import MutableFieldMapping
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus
 
 
+@explains_options
 @dataclass(slots=True, eq=False)
 class TopicProperties(MutableFieldMapping):
     """The options of a topic: change them, then give them to `update_topic`; also usable like a mapping.

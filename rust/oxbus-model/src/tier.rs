@@ -84,9 +84,8 @@ impl Tier {
             None => Ok(()),
             Some(megabytes) => {
                 let tier = self.name();
-                let detail = format!(
-                    "max_size_in_megabytes is none of the {tier} tier's; use one of {allowed:?}: {megabytes}"
-                );
+                let detail =
+                    format!("max_size_in_megabytes is none of the {tier} tier's; use one of {allowed:?}: {megabytes}");
                 Err(Error::new(ErrorKind::InvalidArgument, detail))
             }
         }
@@ -151,7 +150,9 @@ impl Plan {
 
     /// Bytes that one message may have: what the settings say, or else the tier.
     pub fn message_size_bytes_max(self, settings: &QueueSettings) -> usize {
-        let default = self.tier.map_or(MESSAGE_SIZE_BYTES_MAX, Tier::message_size_bytes_default);
+        let default = self
+            .tier
+            .map_or(MESSAGE_SIZE_BYTES_MAX, Tier::message_size_bytes_default);
         settings
             .max_message_size_kilobytes
             .map_or(default, |kilobytes| (kilobytes as usize) << 10)

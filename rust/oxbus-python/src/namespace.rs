@@ -21,6 +21,7 @@ use crate::fork::Owned;
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
+use crate::unknown::{self, Unknown};
 use crate::{blocking, convert, imports, options, waiting};
 
 /// Health of one partition.
@@ -109,8 +110,9 @@ impl Namespace {
     #[new]
     #[pyo3(signature = (
         path=None, *, partitions=None, durability=None, tier=None, profile="current", config=None, clock=None, memory_limit_bytes=None,
-        partitions_owned=None, lock_policy="fresh", peek_policy="merged",
-    ))]
+        partitions_owned=None, lock_policy="fresh", peek_policy="merged", **unknown,
+    ), text_signature = "(path=None, *, partitions=None, durability=None, tier=None, profile='current', config=None, \
+        clock=None, memory_limit_bytes=None, partitions_owned=None, lock_policy='fresh', peek_policy='merged')")]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn new(
         py: Python<'_>,
@@ -125,7 +127,9 @@ impl Namespace {
         partitions_owned: Option<&Bound<'_, PyAny>>,
         lock_policy: &str,
         peek_policy: &str,
+        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Py<Self>> {
+        unknown::refuse::<Self>(py, "", unknown)?;
         // Read before anything is opened or created.
         let configuration = config
             .map(|config| imports::read_configuration(py)?.call1((config,)))

@@ -19,6 +19,7 @@ use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
 use crate::session::ServiceBusSession;
+use crate::unknown::{self, Unknown};
 use crate::{blocking, waiting};
 
 /// What a handle and the messages it received share. An object of Python's: its references are counted under the
@@ -252,12 +253,14 @@ impl Drop for ServiceBusReceiver {
 
 #[pymethods]
 impl ServiceBusReceiver {
-    #[pyo3(signature = (max_message_count=Some(1), max_wait_time=None), text_signature = "($self, max_message_count=1, max_wait_time=None)")]
+    #[pyo3(signature = (max_message_count=Some(1), max_wait_time=None, **unknown), text_signature = "($self, max_message_count=1, max_wait_time=None)")]
     fn receive_messages<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: Option<i64>,
         max_wait_time: Option<Seconds>,
+        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Bound<'py, PyList>> {
+        unknown::refuse::<Self>(slf.py(), "receive_messages", unknown)?;
         let this = slf.get();
         let max = this.max_count(max_message_count)?;
         let mut deliveries = Deliveries::new();
@@ -301,13 +304,18 @@ impl ServiceBusReceiver {
         Self::hand_over_all(slf, shared, &mut deliveries)
     }
 
-    #[pyo3(signature = (max_message_count=1, *, sequence_number=0, timeout=60.0))]
+    #[pyo3(
+        signature = (max_message_count=1, *, sequence_number=0, timeout=60.0, **unknown),
+        text_signature = "($self, max_message_count=1, *, sequence_number=0, timeout=60.0)",
+    )]
     fn peek_messages<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: i64,
         sequence_number: i64,
         timeout: Option<f64>,
+        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Bound<'py, PyList>> {
+        unknown::refuse::<Self>(slf.py(), "peek_messages", unknown)?;
         let (this, py) = (slf.get(), slf.py());
         Self::renew_session(slf)?;
         let shared = this.open(py)?;

@@ -334,7 +334,9 @@ impl Sender {
             return Ok(());
         }
         let advice = match self.queue.core().plan().tier {
-            Some(tier @ (Tier::Basic | Tier::Standard)) if max == tier.message_size_bytes_default() => ", or open the namespace with another tier",
+            Some(tier @ (Tier::Basic | Tier::Standard)) if max == tier.message_size_bytes_default() => {
+                ", or open the namespace with another tier"
+            }
             _ if max < MESSAGE_SIZE_BYTES_MAX => ", or raise max_message_size_in_kilobytes of the queue",
             _ => "",
         };
