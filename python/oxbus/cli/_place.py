@@ -12,6 +12,7 @@ from oxbus._client import ServiceBusClient
 from oxbus._oxbus import Namespace
 from oxbus._read_progress import ReadProgress, show_reading
 from oxbus.cli._outcomes import CommandError, UsageError
+from oxbus.exceptions import MessagingEntityNotFoundError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -65,18 +66,27 @@ class Bus:
 
     Args:
         namespace: The namespace.
+        options: Those of the command: when it names an entity that is not there, the refusal says what there is.
     """
 
-    def __init__(self, namespace: Namespace) -> None:
+    def __init__(self, namespace: Namespace, options: Options | None = None) -> None:
         self.namespace = namespace
+        self._options = options
         self.client = ServiceBusClient(namespace)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        told = None
+        if isinstance(error, MessagingEntityNotFoundError) and self._options is not None:
+            from oxbus.cli._missing import explained  # noqa: PLC0415 -- not needed for `--help`
+
+            told = explained(self.admin, self._options)
         self.client.close()
         self.namespace.close()
+        if told is not None:
+            raise CommandError(told) from error
 
     @cached_property
     def admin(self) -> ServiceBusAdministrationClient:
@@ -96,10 +106,10 @@ def open_place(options: Options, **how: Any) -> Bus:
     # The catalog is written last when a namespace is made (docs/format.md).
     if not (place / "catalog").exists():
         raise CommandError(f"there is no namespace in `{place}`: name another directory, or make one with `oxbus init`")
-    return open_directory(place, **how, **rules(options))
+    return open_directory(place, options, **how, **rules(options))
 
 
-def open_directory(place: Path, **how: Any) -> Bus:
+def open_directory(place: Path, options: Options | None = None, **how: Any) -> Bus:
     """Open a directory; a bar shows how far it is when that takes long."""
     with ReadProgress(place, show_reading):
-        return Bus(Namespace(place, **how))
+        return Bus(Namespace(place, **how), options)
