@@ -14,10 +14,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
-from oxbus._options import explains_options
 from oxbus._exit_hook import run_before_pools_join
 from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
 from oxbus._manual_renewal import ManualRenewals
+from oxbus._options import explains_options
 from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSession
 from oxbus.exceptions import ServiceBusError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from oxbus._options import explains_options
 from oxbus._client_receivers import Receivers
 from oxbus._client_sessions import SessionLists
 from oxbus._connection import open_namespace, parse_connection_string
+from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
 from oxbus._transaction import Transaction
 

@@ -83,29 +83,31 @@ class ManualRenewals(Generic[R]):
 
     def _keeps(self, renewal: R, lost: list[tuple[R, Exception | None]]) -> bool:
         """Renew a lock if it is due; whether to go on with it."""
-        receiver, renewable = renewal.receiver, renewal.renewable
-        if is_settled(renewable) or receiver.closed:
+        renewable = renewal.renewable
+        if is_settled(renewable) or renewal.receiver.closed:
             return False
         if is_committing(renewable):
             return True
         if renewable._lock_expired:
             lost.append((renewal, None))
             return False
-        now = receiver._now()
+        now = renewal.receiver._now()
         if now >= renewal.last:
             renewable.auto_renew_error = timed_out(renewal.duration)
             return False
-        if now < renewal.due:
-            return True
+        return now < renewal.due or self._renews(renewal, now, lost)
+
+    def _renews(self, renewal: R, now: datetime, lost: list[tuple[R, Exception | None]]) -> bool:
+        """Renew a lock; whether to go on with it."""
+        renewable = renewal.renewable
         try:
-            locked_until = self._renew(renewal)
+            renewal.due = renew_at(self._renew(renewal), now)
         except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
-            if is_settled(renewable) or receiver.closed:
-                return False  # While the renewal was under way.
+            # It may have been settled, or its receiver closed, while the renewal was under way.
             if is_committing(renewable):
                 return True
-            renewable.auto_renew_error = failed(error)
-            lost.append((renewal, renewable.auto_renew_error))
+            if not (is_settled(renewable) or renewal.receiver.closed):
+                renewable.auto_renew_error = failed(error)
+                lost.append((renewal, renewable.auto_renew_error))
             return False
-        renewal.due = renew_at(locked_until, now)
         return True

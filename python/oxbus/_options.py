@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import inspect
-from enum import Enum
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,12 +14,15 @@ F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 
 
-class Choice(Enum):
-    """Named choices that a program may write as texts; another text is refused with all that there are."""
+class Choice:
+    """For an `Enum` whose choices a program may write as texts: another text is refused with all that there are."""
+
+    __slots__ = ()
 
     @classmethod
-    def _missing_(cls, value: object) -> Self:
-        values = [member.value for member in cls]
+    def _missing_(cls, value: object) -> NoReturn:
+        choices: Any = cls
+        values = [member.value for member in choices]
         allowed = ", ".join(repr(value) for value in values)
         near = _nearest(value, values) if isinstance(value, str) else None
         meant = "" if near is None else f"; did you mean {near!r}?"

@@ -42,26 +42,34 @@ def some(ox: Callable[..., Any]) -> None:
         ),
         (
             "subscription show news nobody",
-            "there is no subscription `nobody`; subscriptions that there are: all; "
-            "make it with `oxbus subscription create news nobody`",
+            (
+                "there is no subscription `nobody`; subscriptions that there are: all; "
+                "make it with `oxbus subscription create news nobody`"
+            ),
         ),
         (
             "rule show news all nothing",
-            "there is no rule `nothing`; rules that there are: $Default; "
-            "make it with `oxbus rule create news all nothing`",
+            (
+                "there is no rule `nothing`; rules that there are: $Default; "
+                "make it with `oxbus rule create news all nothing`"
+            ),
         ),
         *[
             (
                 f"{command} nowhere",
-                "there is no queue `nowhere`; entities that there are: orders, news, news/Subscriptions/all; "
-                "make it with `oxbus queue create nowhere`",
+                (
+                    "there is no queue `nowhere`; entities that there are: orders, news, news/Subscriptions/all; "
+                    "make it with `oxbus queue create nowhere`"
+                ),
             )
             for command in ("peek", "receive", "stats", "deadletter list", "reservation list")
         ],
         (
             "receive news --subscription nobody",
-            "there is no subscription `nobody`; subscriptions that there are: all; "
-            "make it with `oxbus subscription create news nobody`",
+            (
+                "there is no subscription `nobody`; subscriptions that there are: all; "
+                "make it with `oxbus subscription create news nobody`"
+            ),
         ),
     ],
 )

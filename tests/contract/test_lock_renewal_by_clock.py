@@ -21,6 +21,7 @@ from oxbus.exceptions import AutoLockRenewTimeout, MessageLockLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     from oxbus import Namespace, ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
     from oxbus.testing import ManualClock
 
@@ -172,6 +173,7 @@ def test_one_that_renews_itself_renews_all_that_is_due(
             clock.advance(16)
         end = clock.now() + timedelta(seconds=30)
         assert [message.locked_until_utc for message in messages] == [end] * 3
+        assert holder.session is not None
         assert holder.session.locked_until_utc == end
         receiver.complete_messages(messages)
 

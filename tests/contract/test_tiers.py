@@ -285,7 +285,7 @@ def test_what_is_outside_the_ranges_is_served_and_only_changes_are_checked(tmp_p
         "max_size_in_megabytes": 7,
         "max_message_size_in_kilobytes": 2048,
     }
-    window = {"duplicate_detection_history_time_window": timedelta(days=9), "enable_express": True}
+    window: dict[str, Any] = {"duplicate_detection_history_time_window": timedelta(days=9), "enable_express": True}
     admin.create_queue("q", **wide, **window, requires_duplicate_detection=True)
     namespace.close()
     namespace, admin, client = opened(path=tmp_path / "bus", tier="standard")
@@ -339,7 +339,7 @@ def test_entity_without_a_limit_of_its_own_has_that_of_the_tier(tmp_path: Path) 
             admin.create_queue("q")
         queue = admin.get_queue("q")
         assert queue.max_message_size_in_kilobytes == kilobytes
-        queue.max_delivery_count += 1
+        queue.max_delivery_count = (queue.max_delivery_count or 0) + 1
         admin.update_queue(queue)
         with client.get_queue_sender("q") as sender:
             if tier is None:

@@ -133,8 +133,10 @@ def test_error_within_a_call_is_the_call_s_own(made: dict[str, Any]) -> None:
     [
         (
             {"receive_mode": "peek_lock"},
-            "'peek_lock' is not a valid ServiceBusReceiveMode: use one of 'peeklock', 'receiveanddelete'; "
-            "did you mean 'peeklock'?",
+            (
+                "'peek_lock' is not a valid ServiceBusReceiveMode: use one of 'peeklock', 'receiveanddelete'; "
+                "did you mean 'peeklock'?"
+            ),
         ),
         (
             {"sub_queue": "dlq"},

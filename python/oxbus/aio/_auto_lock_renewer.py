@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from oxbus._options import explains_options
 from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
 from oxbus._manual_renewal import ManualRenewals
+from oxbus._options import explains_options
 from oxbus.aio._session import ServiceBusSession
 from oxbus.exceptions import ServiceBusError
 

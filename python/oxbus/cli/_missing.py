@@ -10,6 +10,7 @@ from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
     from argparse import Namespace as Options
+    from collections.abc import Iterator
 
     from oxbus.management import ServiceBusAdministrationClient
 
@@ -18,29 +19,30 @@ _SHOWN: Final = 20
 
 
 def missing_entity(admin: ServiceBusAdministrationClient, options: Options) -> str | None:
-    """The text of the refusal; None when all that the command names is there."""
-    queues = [queue.name for queue in admin.list_queues()]
-    topics = [topic.name for topic in admin.list_topics()]
+    """The text of the refusal; None when all that the command names is there, or that cannot be found out."""
+    try:
+        return next(_refusals(admin, options), None)
+    except ServiceBusError:
+        return None
+
+
+def _refusals(admin: ServiceBusAdministrationClient, options: Options) -> Iterator[str]:
+    """What is missing of what the command names, from the whole to the part."""
     kind, entity = getattr(options, "kind", None), getattr(options, "entity", None)
     topic, subscription, name = _names(options)
-    if kind == "queue" and _is_none_of(name, queues):
-        return _told("queue", f"{name}", queues)
-    if kind == "topic" and _is_none_of(name, topics):
-        return _told("topic", f"{name}", topics)
-    if topic is not None and _is_none_of(topic, topics):
-        return _told("topic", topic, topics)
-    subscriptions = {topic: [it.name for it in admin.list_subscriptions(topic)] for topic in topics}
-    if topic is not None and subscription is not None:
-        found = next(found for known, found in subscriptions.items() if known.lower() == topic.lower())
-        if _is_none_of(subscription, found):
-            return _told("subscription", subscription, found, f"{topic} ")
-        if kind is None and name is not None:
+    queues = [queue.name for queue in admin.list_queues()]
+    topics = [it.name for it in admin.list_topics()]
+    if kind in {"queue", "topic"}:
+        yield from _told(kind, name, queues if kind == "queue" else topics)
+    elif topic is not None:
+        yield from _told("topic", topic, topics)
+        yield from _told("subscription", subscription, [it.name for it in admin.list_subscriptions(topic)], topic)
+        if kind is None and name is not None and subscription is not None:
             rules = [rule.name for rule in admin.list_rules(topic, subscription)]
-            return _told("rule", name, rules, f"{topic} {subscription} ") if _is_none_of(name, rules) else None
-    paths = [subscription_path(topic, it) for topic, found in subscriptions.items() for it in found]
-    if entity is not None and _is_none_of(entity, [*queues, *topics, *paths]):
-        return _told("queue", entity, [*queues, *topics, *paths])
-    return None
+            yield from _told("rule", name, rules, topic, subscription)
+    elif entity is not None:
+        paths = [subscription_path(it, part.name) for it in topics for part in admin.list_subscriptions(it)]
+        yield from _told("queue", entity, [*queues, *topics, *paths])
 
 
 def _names(options: Options) -> tuple[str | None, str | None, str | None]:
@@ -52,23 +54,12 @@ def _names(options: Options) -> tuple[str | None, str | None, str | None]:
     return (options.entity if subscription is not None else None), subscription, name
 
 
-def _is_none_of(name: str | None, known: list[str]) -> bool:
-    return name is None or name.lower() not in {other.lower() for other in known}
-
-
-def _told(kind: str, name: str, known: list[str], before: str = "") -> str:
+def _told(kind: str, name: str | None, known: list[str], *owner: str) -> Iterator[str]:
+    """Say that a name is none of those known, if that is so."""
+    if name is None or name.lower() in {other.lower() for other in known}:
+        return
     shown = ", ".join(known[:_SHOWN]) or "none"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     there = "entities" if kind == "queue" and any("/Subscriptions/" in other for other in known) else f"{kind}s"
-    return (
-        f"there is no {kind} `{name}`; {there} that there are: {shown}{more}; "
-        f"make it with `oxbus {kind} create {before}{name}`"
-    )
-
-
-def explained(admin: ServiceBusAdministrationClient, options: Options) -> str | None:
-    """The same; None also when that cannot be found out."""
-    try:
-        return missing_entity(admin, options)
-    except ServiceBusError:
-        return None
+    make = " ".join([kind, "create", *owner, name])
+    yield f"there is no {kind} `{name}`; {there} that there are: {shown}{more}; make it with `oxbus {make}`"

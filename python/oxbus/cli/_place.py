@@ -80,9 +80,9 @@ class Bus:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         told = None
         if isinstance(error, MessagingEntityNotFoundError) and self._options is not None:
-            from oxbus.cli._missing import explained  # noqa: PLC0415 -- not needed for `--help`
+            from oxbus.cli._missing import missing_entity  # noqa: PLC0415 -- not needed for `--help`
 
-            told = explained(self.admin, self._options)
+            told = missing_entity(self.admin, self._options)
         self.client.close()
         self.namespace.close()
         if told is not None:

@@ -2,8 +2,8 @@
 """Tables for people, as wide as the terminal at most.
 
 A table on a terminal is drawn by `rich` when it is there and there is room; else its columns are padded with spaces.
-Where it is too wide, columns that say nothing are left out, then those that can be spared, then texts are cut; if that is
-not enough, each row is a paragraph.
+Where it is too wide, columns that say nothing are left out, then those that can be spared, then texts are cut; if that
+is not enough, each row is a paragraph.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _SETTING: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=\"([^\"]*)\"")
 
 
 def in_commands(text: str) -> str:
-    """Say a refusal in commands: ``create_queue`` is ``oxbus queue create``, ``tier="standard"`` is ``--tier standard``."""
+    """Say a refusal in commands: ``create_queue`` is ``oxbus queue create``."""
     text = _CALL.sub(lambda found: f"`oxbus {found[2]} {_VERBS[found[1]]}`", text)
     text = _RECEIVER.sub(
         lambda found: "`oxbus receive TOPIC --subscription NAME`" if found[1] == "subscription" else "`oxbus receive`",

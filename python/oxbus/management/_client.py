@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from oxbus._options import explains_options
 from oxbus._connection import open_namespace, parse_connection_string
+from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
 from oxbus.management._enums import ApiVersion, MessagingSku, NamespaceType
 from oxbus.management._message_calls import MessageCalls

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from oxbus._options import explains_options
 from oxbus._field_mapping import MutableFieldMapping
+from oxbus._options import explains_options
 from oxbus.management._counts import MessageCountDetails
 
 if TYPE_CHECKING:
