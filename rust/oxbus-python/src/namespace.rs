@@ -68,6 +68,7 @@ impl Recovery {
 
 /// A set of queues in this process.
 #[pyclass(frozen, module = "oxbus", weakref)]
+#[expect(clippy::struct_field_names, reason = "it is the broker's namespace of this one")]
 pub(crate) struct Namespace {
     pub(crate) namespace: Owned<oxbus_broker::Namespace>,
     handles: AtomicU64,
@@ -338,9 +339,9 @@ impl Namespace {
             options,
             max_wait_time,
             auto_lock_renewer,
-            self.clock.as_ref().map(|clock| clock.clone_ref(py)),
             session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
-        ))
+        )
+        .under(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
     }
 
     /// See the stub.

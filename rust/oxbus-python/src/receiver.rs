@@ -67,7 +67,6 @@ impl ServiceBusReceiver {
         options: ReceiverOptions,
         max_wait_time: Option<f64>,
         auto_lock_renewer: Option<Py<PyAny>>,
-        clock: Option<Py<ManualClock>>,
         wanted: Option<Wanted>,
     ) -> Self {
         Self {
@@ -77,7 +76,7 @@ impl ServiceBusReceiver {
             options,
             max_wait_time,
             auto_lock_renewer,
-            clock,
+            clock: None,
             wanted,
             acceptor: OnceLock::new(),
             session: OnceLock::new(),
@@ -85,6 +84,12 @@ impl ServiceBusReceiver {
             shared: OnceLock::new(),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// The same for a namespace whose clock is moved by hand.
+    pub(crate) fn under(mut self, clock: Option<Py<ManualClock>>) -> Self {
+        self.clock = clock;
+        self
     }
 
     /// The receiver behind this handle.
