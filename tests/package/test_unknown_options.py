@@ -56,9 +56,7 @@ def made() -> dict[str, Any]:
         ("client", "from_connection_string", "retries_total", "retry_total"),
         ("client", "transaction", "crossentity", "cross_entity"),
         ("client", "list_queue_sessions", "detail", "details"),
-        ("receiver", "receive_messages", "max_messages", "max_message_count"),
         ("receiver", "peek_messages", "sequence", "sequence_number"),
-        ("sender", "send_messages", "timeouts", "timeout"),
         ("sender", "schedule_messages", "timeouts", "timeout"),
         ("renewer", "register", "max_duration", "max_lock_renewal_duration"),
         ("admin", "create_queue", "lock_durations", "lock_duration"),
@@ -73,7 +71,7 @@ def test_unknown_option_names_the_right_one(
     """With the public class, in both APIs."""
     it = made[f"{kind}{owner}"]
     # What is missing is told first where a class is native.
-    first = {"send_messages": ["x"], "schedule_messages": ["x", "y"]}.get(call, [])
+    first = ["x", "y"] if call == "schedule_messages" else []
 
     async def use() -> None:
         found = getattr(it, call)(*first, **{wrong: 3})
@@ -84,6 +82,20 @@ def test_unknown_option_names_the_right_one(
         asyncio.run(use())
     expected = f"{type(it).__name__}.{call}() got an unexpected keyword argument '{wrong}'; did you mean '{right}'?"
     assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("kind", ["", "aio "])
+def test_sending_and_receiving_name_the_class(made: dict[str, Any], kind: str) -> None:
+    """In the API without asyncio they are called a million times a second, and take no advice along."""
+    for owner, call in (("sender", "send_messages"), ("receiver", "receive_messages")):
+        it = made[f"{kind}{owner}"]
+        with pytest.raises(TypeError, match=rf"^{type(it).__name__}.{call}\(\) got an unexpected keyword argument 'x'"):
+            asyncio.run(_awaited(getattr(it, call)(*(["x"] if owner == "sender" else []), x=3)))
+
+
+async def _awaited(found: Any) -> None:
+    if inspect.isawaitable(found):
+        await found
 
 
 @pytest.mark.parametrize(

@@ -258,14 +258,12 @@ impl Drop for ServiceBusReceiver {
 
 #[pymethods]
 impl ServiceBusReceiver {
-    #[pyo3(signature = (max_message_count=Some(1), max_wait_time=None, **unknown), text_signature = "($self, max_message_count=1, max_wait_time=None)")]
+    #[pyo3(signature = (max_message_count=Some(1), max_wait_time=None), text_signature = "($self, max_message_count=1, max_wait_time=None)")]
     fn receive_messages<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: Option<i64>,
         max_wait_time: Option<Seconds>,
-        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        unknown::refuse::<Self>(slf.py(), "receive_messages", unknown)?;
         let this = slf.get();
         let max = this.max_count(max_message_count)?;
         let mut deliveries = Deliveries::new();

@@ -149,20 +149,15 @@ fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durabil
 
 #[pymethods]
 impl ServiceBusSender {
-    #[pyo3(
-        signature = (message, *, timeout=60.0, durability=None, transaction=None, **unknown),
-        text_signature = "($self, message, *, timeout=60.0, durability=None, transaction=None)",
-    )]
+    #[pyo3(signature = (message, *, timeout=60.0, durability=None, transaction=None))]
     fn send_messages(
         &self,
         message: &Bound<'_, PyAny>,
         timeout: Option<f64>,
         durability: Option<&str>,
         transaction: Option<&Bound<'_, PyAny>>,
-        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<()> {
         let py = message.py();
-        unknown::refuse::<Self>(py, "send_messages", unknown)?;
         let sender = self.open()?;
         check_timeout(timeout)?;
         let durability = durability_of(sender, durability)?;

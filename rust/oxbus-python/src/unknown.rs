@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Options that a call does not have: the error names the one that was probably meant.
+//!
+//! Taking further options costs a call some time, so sending and receiving take none: Python's own error names them.
 
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
@@ -7,7 +9,7 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::imports;
 
-/// Further options of a call by name. There are none in a call that fits, and asking for them costs nothing then.
+/// Further options of a call by name; there are none in a call that fits.
 pub(crate) type Unknown<'a, 'py> = &'a Bound<'py, PyDict>;
 
 /// Refuses further options of a method of `C`, or of the class itself when `method` is empty.
