@@ -3,7 +3,7 @@
 
 One thread per renewer looks at the registered locks and hands those that are due to a thread pool, which renews them.
 The thread starts with the first registered lock and ends with the last one; a renewer without locks has no thread.
-Times are those of the namespace, so a `ManualClock` drives renewal too.
+Times are those of the namespace. Under a `ManualClock`, whoever moves the clock renews (`_manual_renewal`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from weakref import WeakSet
 
 from oxbus._exit_hook import run_before_pools_join
 from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
+from oxbus._manual_renewal import ManualRenewals
+from oxbus._options import explains_options
 from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSession
 from oxbus.exceptions import ServiceBusError
 
@@ -44,10 +46,11 @@ class _Renewal:
     on_failure: LockRenewFailureCallback | None
 
 
+@explains_options
 class AutoLockRenewer:
     """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 
-    A lock is renewed 10 seconds before it ends, a short one when half of it is over.
+    A lock is renewed when half of it is over; under a `ManualClock`, before `advance` returns.
     Give it to `ServiceBusClient.get_queue_receiver` to register every message, or its session, or call `register`
     for some.
     May be shared by threads and receivers; usable as a context manager.
@@ -83,6 +86,7 @@ class AutoLockRenewer:
         self._executor = executor
         self._max_workers = max_workers
         self._renewals: list[_Renewal] = []
+        self._by_hand: ManualRenewals[_Renewal] = ManualRenewals(_renew_now, self._report_lost)
         self._in_pool = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -136,7 +140,10 @@ class AutoLockRenewer:
         )
         with self._changed:
             self._check_open()
-            self._renewals.append(renewal)
+            if receiver._clock is None:
+                self._renewals.append(renewal)
+            else:
+                self._by_hand.add(renewal, receiver._clock)
             self._start()
             self._changed.notify_all()
 
@@ -150,6 +157,7 @@ class AutoLockRenewer:
         with self._changed:
             self._closed = True
             self._renewals.clear()
+            self._by_hand.clear()
             self._changed.notify_all()
             thread, executor = self._thread, self._executor
         if thread is not None and wait:
@@ -176,12 +184,13 @@ class AutoLockRenewer:
     def _watch(self) -> None:
         """Look at the locks until there is none left."""
         with self._changed:
-            while not self._closed and (self._renewals or self._in_pool):
+            while not self._closed and (self._renewals or self._by_hand or self._in_pool):
                 self._changed.wait(self._look())
             self._thread = None
 
     def _look(self) -> float:
         """Hand every lock that is due to the pool; return the seconds until the next look."""
+        self._by_hand.look()
         watched = []
         wait = LOOK_EVERY_SECONDS
         for renewal in self._renewals:
@@ -195,20 +204,20 @@ class AutoLockRenewer:
                     watched.append(renewal)
                     wait = min(wait, seconds)
             elif renewal.renewable._lock_expired:
-                self._submit(self._report, renewal)
+                self._submit(self._call_back, renewal, None)
         self._renewals = watched
         return wait
 
-    def _submit(self, task: Callable[[_Renewal], None], renewal: _Renewal) -> None:
+    def _submit(self, task: Callable[..., None], *arguments: object) -> None:
         """Run `task` in the pool; the caller holds the condition."""
         assert self._executor is not None  # noqa: S101 (`_start` made it)
-        self._executor.submit(self._run, task, renewal)
+        self._executor.submit(self._run, task, *arguments)
         self._in_pool += 1
 
-    def _run(self, task: Callable[[_Renewal], None], renewal: _Renewal) -> None:
+    def _run(self, task: Callable[..., None], *arguments: object) -> None:
         self._own.thread = True
         try:
-            task(renewal)
+            task(*arguments)
         finally:
             self._own.thread = False
             with self._changed:
@@ -224,10 +233,7 @@ class AutoLockRenewer:
             renewable.auto_renew_error = timed_out(renewal.duration)
             return
         try:
-            if isinstance(renewable, ServiceBusSession):
-                locked_until = renewable.renew_lock()
-            else:
-                locked_until = renewal.receiver.renew_message_lock(renewable)
+            locked_until = _renew_now(renewal)
         except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
             if is_settled(renewable) or renewal.receiver.closed:
                 return  # While the renewal was under way.
@@ -245,9 +251,11 @@ class AutoLockRenewer:
             if not self._closed:
                 self._renewals.append(renewal)
 
-    def _report(self, renewal: _Renewal) -> None:
-        """Tell that a lock ran out before it could be renewed."""
-        self._call_back(renewal, None)
+    def _report_lost(self, renewal: _Renewal, error: Exception | None) -> None:
+        """Have somebody else call back."""
+        with self._changed:
+            if not self._closed:
+                self._submit(self._call_back, renewal, error)
 
     @staticmethod
     def _call_back(renewal: _Renewal, error: Exception | None) -> None:
@@ -259,6 +267,13 @@ class AutoLockRenewer:
             import logging  # noqa: PLC0415 (only needed here)
 
             logging.getLogger("oxbus").exception("on_lock_renew_failure raised")
+
+
+def _renew_now(renewal: _Renewal) -> datetime:
+    """Renew a lock; when it ends now."""
+    if isinstance(renewal.renewable, ServiceBusSession):
+        return renewal.renewable.renew_lock()
+    return renewal.receiver.renew_message_lock(renewal.renewable)
 
 
 def _is_live(renewal: _Renewal) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from oxbus._client_receivers import Receivers
 from oxbus._client_sessions import SessionLists
 from oxbus._connection import open_namespace, parse_connection_string
+from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
 from oxbus._transaction import Transaction
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import ServiceBusReceiver, ServiceBusSender
 
 
+@explains_options
 class ServiceBusClient(Receivers, SessionLists):
     """Makes senders and receivers for the entities of one namespace.
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from oxbus._options import Choice
 
-class ServiceBusReceiveMode(str, Enum):
+
+class ServiceBusReceiveMode(Choice, str, Enum):
     """How a receiver takes messages.
 
     Source: docs/behaviour.md B-146.
@@ -20,7 +22,7 @@ class ServiceBusReceiveMode(str, Enum):
     """Remove each message as it is handed out; nothing to settle, and a crash loses it."""
 
 
-class ServiceBusSubQueue(str, Enum):
+class ServiceBusSubQueue(Choice, str, Enum):
     """The queues that belong to an entity.
 
     Source: docs/behaviour.md B-259, B-273.
@@ -33,7 +35,7 @@ class ServiceBusSubQueue(str, Enum):
     """Messages that could not be forwarded."""
 
 
-class ServiceBusMessageState(int, Enum):
+class ServiceBusMessageState(Choice, int, Enum):
     """Where a message stands in its queue.
 
     Source: docs/behaviour.md B-292.
@@ -59,7 +61,7 @@ class ServiceBusSessionFilter(Enum):
     """Any session that is unlocked and has messages."""
 
 
-class AmqpMessageBodyType(str, Enum):
+class AmqpMessageBodyType(Choice, str, Enum):
     """The form of a message's body.
 
     Source: docs/behaviour.md B-428.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from oxbus._oxbus import ServiceBusReceivedMessage
@@ -12,13 +11,12 @@ from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout
 if TYPE_CHECKING:
     from datetime import datetime
 
-_RENEW_BEFORE_END = timedelta(seconds=10)
 LOOK_EVERY_SECONDS = 0.25
 
 
 def renew_at(locked_until: datetime, now: datetime) -> datetime:
-    """When to renew a lock that ends then."""
-    return locked_until - min(_RENEW_BEFORE_END, (locked_until - now) / 2)
+    """When to renew a lock that ends then: when half of it is over, so that a late look still finds it."""
+    return now + (locked_until - now) / 2
 
 
 def lock_end(renewable: object, session_class: type) -> datetime:

@@ -6,7 +6,7 @@ Times are aware UTC datetimes with the resolution of a millisecond; waits are se
 A call that may block lets other threads run and can be interrupted with Ctrl-C.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
@@ -57,6 +57,8 @@ class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 _Property: TypeAlias = bool | int | float | str | bytes | datetime | timedelta | UUID | None
+_MaybeNone: TypeAlias = Any
+"""None, where nearly no program meets it: one that does not ask for it need not be told."""
 _Outcome: TypeAlias = Literal["complete", "abandon", "defer", "dead_letter"]
 
 def partition_id(key: str | bytes, partitions: int = 16) -> int:
@@ -528,7 +530,7 @@ class ManualClock:
         """
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward.
+        """Move the clock forward; when this returns, each `AutoLockRenewer` has renewed the locks that were due.
 
         Raises:
             ValueError: `seconds` is negative.
@@ -536,6 +538,8 @@ class ManualClock:
 
     def now(self) -> datetime:
         """Return the time it shows."""
+
+    def _follow(self, follower: object) -> None: ...
 
 @final
 class PartitionHealth:
@@ -889,7 +893,7 @@ class ServiceBusMessage:
 
     def __bytes__(self) -> bytes: ...
     @property
-    def body(self) -> Any:
+    def body(self) -> Iterator[bytes] | _MaybeNone:
         """The sections of the payload; ``b"".join(message.body)`` is all of it. None for a message without one."""
 
     @property
@@ -1560,6 +1564,8 @@ class ServiceBusReceiver:
         """
 
     def _now(self) -> datetime: ...
+    @property
+    def _clock(self) -> ManualClock | None: ...
     def _release(self, messages: list[ServiceBusReceivedMessage]) -> None: ...
     def _wait_at(self, wake_ups: _WakeUps, number: int) -> _WakeTicket: ...
     def _try_open(self) -> bool: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from oxbus import _options
 from oxbus._oxbus import Server
 from oxbus.management import _translation
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Server", "authorization_rules", "replace_authorization_rules", "serve"]
 
 
+@_options.explains
 def serve(
     namespace: Namespace,
     *,

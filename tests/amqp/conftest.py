@@ -3,6 +3,9 @@
 
 The SDKs compare times of the broker with their own clock, so here time goes by itself; no test measures it.
 Entities are made in this process, where that is not what a test is about.
+
+The tests with SDKs, and the samples of one, run with the tiers Standard, which `oxbus serve` has, and Premium.
+Those that speak AMQP by themselves have no tier.
 """
 
 from __future__ import annotations
@@ -30,17 +33,36 @@ WAIT_SECONDS = 30
 """How long a receive waits for what must come; never a measure of speed."""
 
 
+SPEAKS_AMQP = ("test_amqp_", "test_golden_frames")
+"""The beginnings of the names of modules without an SDK."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that opens a namespace with each tier, if it is one of an SDK."""
+    if "tier" in metafunc.fixturenames:
+        has_sdk = not metafunc.module.__name__.startswith(SPEAKS_AMQP)
+        metafunc.parametrize("tier", ["standard", "premium"] if has_sdk else [None], ids=str)
+
+
 @pytest.fixture
-def bus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Namespace]:
+def bus(request: pytest.FixtureRequest, tmp_path: Path, tier: str | None) -> Iterator[Namespace]:
     """A namespace whose time goes by itself: in a directory where the test's entities are partitioned, else in memory.
 
     With a journal the server works on threads, without one in its own task. Each kind of entity has one of them,
     since the SDK takes a second to open and close a link.
+    A Premium namespace with one partition has no partitioned entities, and one with several no others.
     """
-    is_durable = "partitioned" in request.fixturenames and request.getfixturevalue("partitioned")
-    options: dict[str, Any] = {"path": tmp_path / "bus", "durability": "os"} if is_durable else {}
-    with Namespace(**options) as bus:
+    is_partitioned = "partitioned" in request.fixturenames and request.getfixturevalue("partitioned")
+    options: dict[str, Any] = {"path": tmp_path / "bus", "durability": "os"} if is_partitioned else {}
+    if tier == "premium":
+        options["partitions"] = 4 if is_partitioned or "spread" in request.fixturenames else 1
+    with Namespace(tier=tier, **options) as bus:
         yield bus
+
+
+@pytest.fixture
+def spread() -> None:
+    """For a test that makes partitioned entities itself."""
 
 
 @pytest.fixture

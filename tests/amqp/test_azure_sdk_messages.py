@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+    from oxbus import Namespace
     from oxbus.management import ServiceBusAdministrationClient
 
     Take = Callable[[ServiceBusReceiver, int], list[ServiceBusReceivedMessage]]
@@ -91,7 +92,7 @@ def test_a_list_is_one_batch_in_one_partition(
 
 
 def test_keyless_messages_use_all_partitions(
-    client: ServiceBusClient, queue: str, take: Take, partitioned: bool
+    client: ServiceBusClient, bus: Namespace, queue: str, take: Take, partitioned: bool
 ) -> None:
     """Messages without a key go round, so the numbers of a partitioned queue are those of many partitions (B-062)."""
     with client.get_queue_sender(queue) as sender:
@@ -102,7 +103,7 @@ def test_keyless_messages_use_all_partitions(
         messages = take(receiver, 16)
     assert {text(message) for message in messages} == {str(number) for number in range(16)}
     partitions = {(message.sequence_number or 0) >> 48 for message in messages}
-    assert len(partitions) == (16 if partitioned else 1)
+    assert len(partitions) == (bus.partitions if partitioned else 1)
 
 
 def test_a_batch_object_is_filled_and_sent(client: ServiceBusClient, queue: str, take: Take) -> None:
@@ -122,7 +123,7 @@ def test_a_batch_object_is_filled_and_sent(client: ServiceBusClient, queue: str,
 
 def test_a_large_message_is_sent_in_several_frames(client: ServiceBusClient, queue: str, take: Take) -> None:
     """A body of several times the frame size arrives whole."""
-    body = bytes(range(256)) * 2000
+    body = bytes(range(256)) * 1000
     with client.get_queue_sender(queue) as sender:
         sender.send_messages(ServiceBusMessage(body))
     with client.get_queue_receiver(queue) as receiver:

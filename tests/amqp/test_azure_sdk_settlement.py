@@ -210,6 +210,7 @@ def test_a_scheduled_message_comes_when_it_is_due(client: ServiceBusClient, queu
         assert receiver.peek_messages() == []
 
 
+@pytest.mark.usefixtures("spread")
 def test_messages_of_two_partitions_are_not_fetched_together(
     client: ServiceBusClient, inside: ServiceBusAdministrationClient, take: Take
 ) -> None:

@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.usefixtures("spread")
 def test_the_go_sdk_works(server: Server, inside: ServiceBusAdministrationClient, certificate: Path) -> None:
     """Messages, settlement, deferral, schedules, sessions, topics and administration work from Go."""
     go = sdk_programs.need("go")
-    sdk_programs.make_entities(inside)
+    kinds = sdk_programs.make_entities(inside)
     with sdk_programs.copy_of("go") as place:
         sdk_programs.run(go, "build", "-o", "suite", ".", cwd=place)
         sdk_programs.run(
-            place / "suite", cwd=place, OXBUS_CONNECTION_STRING=server.connection_string, SSL_CERT_FILE=str(certificate)
+            place / "suite",
+            cwd=place,
+            OXBUS_CONNECTION_STRING=server.connection_string,
+            OXBUS_KINDS=kinds,
+            SSL_CERT_FILE=str(certificate),
         )

@@ -27,10 +27,11 @@ def address() -> str:
     return f"127.{1 + number // 62_500 % 250}.{number // 250 % 250}.{1 + number % 250}"
 
 
+@pytest.mark.usefixtures("spread")
 def test_the_java_sdk_works(bus: Namespace, inside: ServiceBusAdministrationClient, tmp_path: Path) -> None:
     """Messages, settlement, deferral, schedules, sessions, rules, transactions and administration work from Java."""
     mvn, java, javac, keytool = (sdk_programs.need(name) for name in ("mvn", "java", "javac", "keytool"))
-    sdk_programs.make_entities(inside)
+    kinds = sdk_programs.make_entities(inside)
     issuer, trusted = tmp_path / "issuer.pem", tmp_path / "trusted.p12"
     with (
         sdk_programs.copy_of("java") as place,
@@ -48,7 +49,5 @@ def test_the_java_sdk_works(bus: Namespace, inside: ServiceBusAdministrationClie
             javac, "-cp", "lib/*", "-d", "classes", "Suite.java", "Administration.java", "Refusals.java", cwd=place
         )
         trust = (f"-Djavax.net.ssl.trustStore={trusted}", f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}")
-        connection_string = server.connection_string
-        sdk_programs.run(
-            java, *trust, "-cp", "lib/*:classes", "Suite", cwd=place, OXBUS_CONNECTION_STRING=connection_string
-        )
+        variables = {"OXBUS_CONNECTION_STRING": server.connection_string, "OXBUS_KINDS": kinds}
+        sdk_programs.run(java, *trust, "-cp", "lib/*:classes", "Suite", cwd=place, **variables)

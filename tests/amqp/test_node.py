@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.usefixtures("spread")
 def test_the_node_sdk_works(server: Server, inside: ServiceBusAdministrationClient, certificate: Path) -> None:
     """Messages, settlement, deferral, schedules, sessions, rules and administration work from Node."""
     npm, node = sdk_programs.need("npm"), sdk_programs.need("node")
-    sdk_programs.make_entities(inside)
+    kinds = sdk_programs.make_entities(inside)
     with sdk_programs.copy_of("node") as place:
         lock = (place / "package-lock.json").read_text()
         installed = place / "installed.json"
@@ -33,5 +34,6 @@ def test_the_node_sdk_works(server: Server, inside: ServiceBusAdministrationClie
             "suite.test.mjs",
             cwd=place,
             OXBUS_CONNECTION_STRING=server.connection_string,
+            OXBUS_KINDS=kinds,
             NODE_EXTRA_CA_CERTS=str(certificate),
         )

@@ -11,15 +11,20 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.core.exceptions import HttpResponseError
+from azure.servicebus import ServiceBusClient as SdkClient
+from azure.servicebus import ServiceBusMessage as SdkMessage
+from azure.servicebus.exceptions import MessageSizeExceededError as SdkMessageSizeExceededError
 from azure.servicebus.management import ServiceBusAdministrationClient as SdkAdministrationClient
 from oxbus import Namespace, ServiceBusClient
 from oxbus.bulk import BulkClient
 from oxbus.cli import _serve
 from oxbus.cli._commands import make_parser
-from oxbus.exceptions import ServiceBusAuthenticationError
+from oxbus.exceptions import MessageSizeExceededError, ServiceBusAuthenticationError
 from oxbus.management import ServiceBusAdministrationClient
 from signatures import token
 
@@ -177,6 +182,83 @@ def test_sdk_reaches_a_directory_and_sigterm_ends_it(
         assert ServiceBusAdministrationClient(namespace).get_queue("made").enable_partitioning
 
 
+@pytest.mark.parametrize(
+    ("arguments", "variables", "sku"),
+    [
+        ([], {}, "Standard"),
+        (["--tier", "none"], {}, None),
+        ([], {"OXBUS_TIER": "none"}, None),
+        (["--tier", "standard"], {"OXBUS_TIER": "none"}, "Standard"),
+        ([], {"OXBUS_TIER": "premium"}, "Premium"),
+    ],
+    ids=str,
+)
+def test_tier_is_standard_unless_told_otherwise(
+    start: Callable[..., Any], tmp_path: Path, arguments: list[str], variables: dict[str, str], sku: str | None
+) -> None:
+    """What passes here passes in Azure: the limits are those of Standard, and the namespace says so (B-025, B-053).
+
+    Without a tier a server took a lock of ten minutes and a message of 300 KB, which the service refuses.
+    """
+    certificate = tmp_path / "issuer.pem"
+    variables = {"OXBUS_TIER": "", **variables}
+    _, told = start("--memory", "--amqp-port", "0", "--tls-cert-out", str(certificate), *arguments, **variables)
+    with sdk(told, certificate) as admin:
+        assert admin.get_namespace_properties().messaging_sku == sku
+        if sku is not None:
+            with pytest.raises(HttpResponseError, match="5' minutes"):
+                admin.create_queue("q", lock_duration=timedelta(minutes=10))
+        else:
+            admin.create_queue("q", lock_duration=timedelta(minutes=10))
+            return
+        admin.create_queue("q")
+    with (
+        SdkClient.from_connection_string(told["connection_string"], retry_total=0) as client,
+        client.get_queue_sender("q") as sender,
+    ):
+        sender.send_messages(SdkMessage(b"x" * (200 << 10)))
+        if sku == "Standard":
+            with pytest.raises(SdkMessageSizeExceededError):
+                sender.send_messages(SdkMessage(b"x" * (300 << 10)))
+        else:
+            sender.send_messages(SdkMessage(b"x" * (300 << 10)))
+
+
+def test_entities_outside_the_tier_are_served(
+    start: Callable[..., Any], ox: Callable[..., Any], tmp_path: Path
+) -> None:
+    """What was made without a tier works and can be changed; a change to what the tier lacks is refused (B-025)."""
+    ox("queue", "create", "slow", "--lock-duration", "10m", "--max-message-size-in-kilobytes", "1024")
+    certificate = tmp_path / "issuer.pem"
+    _, told = start("--amqp-port", "0", "--tls-cert-out", str(certificate))
+    with sdk(told, certificate) as admin:
+        queue = admin.get_queue("slow")
+        assert queue.lock_duration == timedelta(minutes=10)
+        queue.max_delivery_count = 3
+        admin.update_queue(queue)
+        queue.lock_duration = timedelta(minutes=20)
+        with pytest.raises(HttpResponseError, match="5' minutes"):
+            admin.update_queue(queue)
+    with (
+        SdkClient.from_connection_string(told["connection_string"], retry_total=0) as client,
+        client.get_queue_sender("slow") as sender,
+        client.get_queue_receiver("slow") as receiver,
+    ):
+        sender.send_messages(SdkMessage(b"x" * (500 << 10)))
+        (message,) = receiver.receive_messages(max_wait_time=LIVENESS_SECONDS)
+        receiver.complete_message(message)
+
+
+def test_rows_have_the_limit_of_messages(serve: Callable[..., Any], ox: Callable[..., Any]) -> None:
+    """Two megabytes in rows of a kilobyte are many messages and no batch (B-053)."""
+    ox("queue", "create", "orders", "--partitioned")
+    _, endpoint = serve()
+    with BulkClient(f"Endpoint={endpoint}") as client:
+        assert sum(client.send("orders", pa.table({"body": [b"x" * 1000] * 2000})).values()) == 2000
+        with pytest.raises(MessageSizeExceededError):
+            client.send("orders", pa.table({"body": [b"x" * (300 << 10)]}))
+
+
 def test_usual_ports_hold_unless_one_is_named() -> None:
     """5672, 5671 and 5300; with one that is named, that one only; the bulk plane alone opens none of them."""
     parser = make_parser()
@@ -230,11 +312,12 @@ def test_key_of_the_environment_is_not_shown_to_people(launch: Callable[..., sub
     for key, shown in ((SECRET, "need a key"), ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true")):
         process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=key)
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(3)]
+        lines = [process.stdout.readline() for _ in range(4)]
         process.terminate()
         out, err = process.communicate(timeout=LIVENESS_SECONDS)
         assert process.returncode == 0
         assert lines[0].startswith("Serving on 127.0.0.1: amqp ")
         assert shown in lines[1]
-        assert lines[2] == "Ctrl-C or SIGTERM ends it.\n"
+        assert lines[2] == "Limits are those of the tier standard; --tier none lifts them.\n"
+        assert lines[3] == "Ctrl-C or SIGTERM ends it.\n"
         assert SECRET not in "".join(lines) + out + err

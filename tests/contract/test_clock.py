@@ -28,9 +28,14 @@ def test_clock_stands_still() -> None:
 
 
 def test_clock_without_a_start() -> None:
-    """Without a start the clock has some time in UTC and stands still (test kit)."""
+    """Without a start the clock shows the present time of the machine in UTC and stands still (test kit).
+
+    It showed the first of January 2025, so what a program computed from its own clock was years away.
+    """
+    earlier = datetime.now(UTC) - timedelta(milliseconds=1)  # The clock has whole milliseconds.
     clock = ManualClock()
     before = clock.now()
+    assert earlier <= before <= datetime.now(UTC)
     assert before.tzinfo is not None
     clock.advance(3600)
     assert clock.now() - before == timedelta(hours=1)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """AutoLockRenewer follows the clock of the namespace, so its decisions can be tested without measuring time.
 
-The clock only moves when a test moves it, and each step waits until the renewer has acted on it:
-a busy machine makes these tests slow and never wrong.
+The clock only moves when a test moves it, and what is due then is renewed before `advance` returns.
+Callbacks come from a thread of the renewer: tests wait for them, and a busy machine makes them slow and never wrong.
 """
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,9 +21,8 @@ from oxbus.exceptions import AutoLockRenewTimeout, MessageLockLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
-    from oxbus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+    from oxbus import Namespace, ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
     from oxbus.testing import ManualClock
 
 LOCK_SECONDS = 60.0
@@ -32,11 +34,6 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)
-
-
-def wait_for_lock_end(message: ServiceBusReceivedMessage, end: datetime) -> None:
-    """Wait until the lock of a message ends at `end`, or fail."""
-    wait_until(lambda: message.locked_until_utc == end)
 
 
 @pytest.fixture
@@ -53,25 +50,32 @@ def take(receiver: ServiceBusReceiver) -> ServiceBusReceivedMessage:
     return message
 
 
-def test_lock_is_renewed_ten_seconds_before_it_ends(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """Ten locks later the message is still ours and can be completed (B-152, B-154)."""
+@pytest.mark.parametrize("step", [LOCK_SECONDS - 10, LOCK_SECONDS / 2, 7])
+def test_lock_is_renewed_before_the_step_is_over(receiver: ServiceBusReceiver, clock: ManualClock, step: float) -> None:
+    """Ten locks later the message is still ours and can be completed (B-152, B-154).
+
+    The renewer looked four times a second: in a test that moved the clock in steps, the lock ended before it did.
+    """
     message = take(receiver)
+    first = message.locked_until_utc
+    assert first is not None
     with AutoLockRenewer(max_lock_renewal_duration=3600) as renewer:
         renewer.register(receiver, message)
-        for _ in range(10):
-            clock.advance(LOCK_SECONDS - 10)
-            wait_for_lock_end(message, clock.now() + timedelta(seconds=LOCK_SECONDS))
+        while clock.now() < first + timedelta(seconds=10 * LOCK_SECONDS):
+            clock.advance(step)
+            assert message.locked_until_utc is not None
+            assert message.locked_until_utc - clock.now() > timedelta(seconds=LOCK_SECONDS / 2)
         receiver.complete_message(message)
     assert message.auto_renew_error is None
 
 
 def test_lock_is_not_renewed_before_it_is_due(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """With more than ten seconds left nothing happens (B-154)."""
+    """With more than half of it left nothing happens (B-154)."""
     message = take(receiver)
     first = message.locked_until_utc
     with AutoLockRenewer() as renewer:
         renewer.register(receiver, message)
-        clock.advance(LOCK_SECONDS - 11)
+        clock.advance(LOCK_SECONDS / 2 - 1)
         time.sleep(0.6)
         assert message.locked_until_utc == first
 
@@ -82,7 +86,6 @@ def test_renewal_stops_when_the_allowed_time_is_over(receiver: ServiceBusReceive
     with AutoLockRenewer(max_lock_renewal_duration=30) as renewer:
         renewer.register(receiver, message)
         clock.advance(30)
-        wait_until(lambda: message.auto_renew_error is not None)
         assert isinstance(message.auto_renew_error, AutoLockRenewTimeout)
         clock.advance(LOCK_SECONDS)
         with pytest.raises(MessageLockLostError):
@@ -150,3 +153,104 @@ def test_callback_may_close_the_renewer(receiver: ServiceBusReceiver, clock: Man
     renewer.register(receiver, message, on_lock_renew_failure=give_up)
     clock.advance(2 * LOCK_SECONDS)
     assert done.wait(20)
+
+
+def test_one_that_renews_itself_renews_all_that_is_due(
+    client: ServiceBusClient, make_queue: Callable[..., str], clock: ManualClock
+) -> None:
+    """A receiver registers what it hands out; a session is renewed like a message (B-154, B-202)."""
+    queue = make_queue(lock_duration=timedelta(seconds=30))
+    sessions = make_queue("sessions", lock_duration=timedelta(seconds=30), requires_session=True)
+    client.get_queue_sender(queue).send_messages([ServiceBusMessage(str(n), partition_key="k") for n in range(3)])
+    client.get_queue_sender(sessions).send_messages(ServiceBusMessage("x", session_id="s"))
+    with (
+        AutoLockRenewer() as renewer,
+        client.get_queue_receiver(queue, auto_lock_renewer=renewer) as receiver,
+        client.get_queue_receiver(sessions, session_id="s", auto_lock_renewer=renewer) as holder,
+    ):
+        messages = receiver.receive_messages(3, max_wait_time=0)
+        for _ in range(5):
+            clock.advance(16)
+        end = clock.now() + timedelta(seconds=30)
+        assert [message.locked_until_utc for message in messages] == [end] * 3
+        assert holder.session is not None
+        assert holder.session.locked_until_utc == end
+        receiver.complete_messages(messages)
+
+
+def test_callback_may_move_the_clock(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
+    """A callback is called from another thread, so neither waits for the other (B-157)."""
+    message = take(receiver)
+    done = threading.Event()
+    guard = threading.Lock()
+
+    def move(_message: object, _error: Exception | None) -> None:
+        with guard:
+            clock.advance(1)
+        done.set()
+
+    with AutoLockRenewer(max_workers=1) as renewer:
+        renewer.register(receiver, message, on_lock_renew_failure=move)
+        with guard:
+            clock.advance(2 * LOCK_SECONDS)
+        assert done.wait(20)
+
+
+def test_clock_is_moved_in_the_pool_that_renews(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
+    """Whoever moves the clock renews, so a pool with one worker, which moves it, waits for nobody (B-154)."""
+    message = take(receiver)
+    with ThreadPoolExecutor(max_workers=1) as pool, AutoLockRenewer(executor=pool) as renewer:
+        renewer.register(receiver, message)
+        pool.submit(clock.advance, LOCK_SECONDS / 2).result(20)
+        assert message.locked_until_utc == clock.now() + timedelta(seconds=LOCK_SECONDS)
+
+
+def test_clock_moves_on_after_the_namespace(
+    receiver: ServiceBusReceiver, namespace: Namespace, clock: ManualClock
+) -> None:
+    """With the namespace its locks are gone; the clock may serve others (B-157)."""
+    message = take(receiver)
+    with AutoLockRenewer() as renewer:
+        renewer.register(receiver, message)
+        namespace.close()
+        clock.advance(LOCK_SECONDS / 2)
+        clock.advance(LOCK_SECONDS)
+        wait_until(lambda: renewer._thread is None)
+
+
+def test_forgotten_renewer_is_not_called(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
+    """A clock keeps no renewer alive, and a closed one renews nothing (B-157)."""
+    message = take(receiver)
+    first = message.locked_until_utc
+    renewer = AutoLockRenewer()
+    renewer.register(receiver, message)
+    renewer.close()
+    reference = weakref.ref(renewer._by_hand)
+    del renewer
+    gc.collect()
+    assert reference() is None
+    clock.advance(LOCK_SECONDS / 2)
+    assert message.locked_until_utc == first
+
+
+def test_threads_move_the_clock_at_once(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
+    """Each of them finds the lock renewed when its own step is over (B-154)."""
+    message = take(receiver)
+    late: list[timedelta] = []
+
+    def step() -> None:
+        for _ in range(50):
+            clock.advance(1)
+            assert message.locked_until_utc is not None
+            left = message.locked_until_utc - clock.now()
+            late.extend([left] * (left < timedelta(seconds=20)))
+
+    with AutoLockRenewer(max_lock_renewal_duration=3600) as renewer:
+        renewer.register(receiver, message)
+        threads = [threading.Thread(target=step) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        receiver.complete_message(message)
+    assert late == []

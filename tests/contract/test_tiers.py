@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
+from oxbus.bulk import BulkClient
 from oxbus.exceptions import (
     InvalidOperationError,
     MessageSizeExceededError,
@@ -269,4 +271,105 @@ def test_standard_directory_reopened_as_premium(tmp_path: Path) -> None:
     assert admin.create_queue("new", enable_partitioning=True).enable_partitioning is False
     with client.get_queue_receiver("old", max_wait_time=0) as receiver:
         assert len(receiver.receive_messages()) == 1
+    namespace.close()
+
+
+def test_what_is_outside_the_ranges_is_served_and_only_changes_are_checked(tmp_path: Path) -> None:
+    """An entity that no tier has keeps what it has; a change of one option is about that option (B-025, B-034, B-054).
+
+    Each update checked all options, so a queue with a lock of ten minutes could not get another description.
+    """
+    namespace, admin, _ = opened(path=tmp_path / "bus", partitions=4)
+    wide: dict[str, Any] = {
+        "lock_duration": timedelta(minutes=10),
+        "max_size_in_megabytes": 7,
+        "max_message_size_in_kilobytes": 2048,
+    }
+    window: dict[str, Any] = {"duplicate_detection_history_time_window": timedelta(days=9), "enable_express": True}
+    admin.create_queue("q", **wide, **window, requires_duplicate_detection=True)
+    namespace.close()
+    namespace, admin, client = opened(path=tmp_path / "bus", tier="standard")
+    assert namespace.partitions == 4
+    queue = admin.get_queue("q")
+    assert {name: queue[name] for name in wide} == wide
+    queue.max_delivery_count = 3
+    admin.update_queue(queue)
+    assert admin.get_queue("q").max_delivery_count == 3
+    for name, value in wide.items():
+        refused = admin.get_queue("q")
+        refused[name] = value + value
+        with pytest.raises((ServiceBusError, ValueError), match=r"lock|size"):
+            admin.update_queue(refused)
+    queue.lock_duration = timedelta(minutes=5)
+    admin.update_queue(queue)
+    with client.get_queue_sender("q") as sender, client.get_queue_receiver("q", max_wait_time=0) as receiver:
+        sender.send_messages(ServiceBusMessage(b"x" * (1 << 20)))
+        sender.send_messages([ServiceBusMessage(b"x" * (1 << 20))])
+        assert len(receiver.receive_messages(2) + receiver.receive_messages(2)) == 2
+    namespace.close()
+
+
+def test_basic_serves_what_it_lacks(tmp_path: Path) -> None:
+    """Topics and sessions of a directory stay, and can be changed otherwise (B-001, B-002)."""
+    namespace, admin, _ = opened(path=tmp_path / "bus", partitions=1)
+    admin.create_queue("q", requires_session=True, default_message_time_to_live=timedelta(days=1))
+    admin.create_topic("t")
+    admin.create_subscription("t", "s", requires_session=True, forward_dead_lettered_messages_to="q")
+    namespace.close()
+    namespace, admin, _ = opened(path=tmp_path / "bus", tier="basic")
+    queue, topic, subscription = admin.get_queue("q"), admin.get_topic("t"), admin.get_subscription("t", "s")
+    for found in (queue, topic, subscription):
+        found.user_metadata = "seen"
+    admin.update_queue(queue)
+    admin.update_topic(topic)
+    admin.update_subscription("t", subscription)
+    subscription.auto_delete_on_idle = timedelta(hours=1)
+    with pytest.raises(InvalidOperationError, match="AutoDeleteOnIdle"):
+        admin.update_subscription("t", subscription)
+    with pytest.raises(InvalidOperationError, match="Basic"):
+        admin.create_subscription("t", "another")
+    namespace.close()
+
+
+def test_entity_without_a_limit_of_its_own_has_that_of_the_tier(tmp_path: Path) -> None:
+    """It was made without a tier and said nothing: what a message may have is the tier's, and is not kept (B-053)."""
+    for tier, kilobytes in ((None, 102_400), ("standard", 256), ("premium", 1024), (None, 102_400)):
+        namespace, admin, client = opened(path=tmp_path / "bus", tier=tier)
+        if not list(admin.list_queues()):
+            admin.create_queue("q")
+        queue = admin.get_queue("q")
+        assert queue.max_message_size_in_kilobytes == kilobytes
+        queue.max_delivery_count = (queue.max_delivery_count or 0) + 1
+        admin.update_queue(queue)
+        with client.get_queue_sender("q") as sender:
+            if tier is None:
+                sender.send_messages(ServiceBusMessage(b"x" * (2 << 20)))
+            else:
+                with pytest.raises(MessageSizeExceededError, match="tier" if tier == "standard" else "raise"):
+                    sender.send_messages(ServiceBusMessage(b"x" * (kilobytes << 10)))
+        namespace.close()
+
+
+def test_rows_have_the_limit_of_messages(tmp_path: Path) -> None:
+    """A table of many rows is no batch: each row may have what a message may have (B-053)."""
+    pa = pytest.importorskip("pyarrow")
+    rows = pa.table({"body": [b"x" * 1000] * 2000, "partition_key": [str(n % 7) for n in range(2000)]})
+    large = pa.table({"body": [b"x" * 100, b"x" * (300 << 10)]})
+    namespace, admin, client = opened(path=tmp_path / "bus", tier="standard")
+    for queue in ("q", "staged"):
+        admin.create_queue(queue, enable_partitioning=True)
+    with (
+        namespace.serve_bulk() as server,
+        BulkClient(server.connection_string) as bulk,
+        client.get_queue_sender("q") as sender,
+    ):
+        assert sum(sender.send_arrow(rows).values()) == 2000
+        assert sum(bulk.send("q", rows).values()) == 2000
+        assert bulk.stage("staged", "task", rows) == 2000
+        assert bulk.commit_stages("sink", "query", 1, ["task"])
+        for send in (sender.send_arrow, partial(bulk.send, "q"), partial(bulk.stage, "staged", "large")):
+            with pytest.raises(MessageSizeExceededError, match="limit=262144"):
+                send(large)
+    counts = [admin.get_queue_runtime_properties(queue).active_message_count for queue in ("q", "staged")]
+    assert counts == [4000, 2000]
     namespace.close()

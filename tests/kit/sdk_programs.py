@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from oxbus.management import AuthorizationRule
+from oxbus.management import AuthorizationRule, MessagingSku
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,12 +67,19 @@ def copy_of(language: str) -> Iterator[Path]:
         yield target
 
 
-def make_entities(admin: ServiceBusAdministrationClient) -> None:
-    """Make what the programs use: queues with and without sessions and a topic, plain and partitioned."""
-    for kind in ("plain", "partitioned"):
+def make_entities(admin: ServiceBusAdministrationClient) -> str:
+    """Make what the programs use, queues with and without sessions and a topic, and return their kinds.
+
+    In a Premium namespace all entities are of one kind. The programs take the kinds from ``OXBUS_KINDS``.
+    """
+    kinds = ["plain", "partitioned"]
+    if admin.get_namespace_properties().messaging_sku == MessagingSku.PREMIUM:
+        kinds = ["partitioned"]
+    for kind in kinds:
         partitioned = kind == "partitioned"
         admin.create_queue(f"{kind}-orders", enable_partitioning=partitioned, authorization_rules=[LISTENER])
         admin.create_queue(f"{kind}-sessions", enable_partitioning=partitioned, requires_session=True)
         admin.create_topic(f"{kind}-news", enable_partitioning=partitioned)
         for subscription in ("all", "chosen"):
             admin.create_subscription(f"{kind}-news", subscription)
+    return ",".join(kinds)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from oxbus import ServiceBusMessage
+from oxbus import AutoLockRenewer, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
@@ -26,6 +26,35 @@ def test_lock_ends_by_the_clock_of_the_fixtures(
     oxbus_clock.advance(31)
     (again,) = other.receive_messages(max_wait_time=0)
     assert again.delivery_count == 1
+
+
+def test_clock_of_the_fixture_shows_the_present_time(
+    oxbus_namespace: Namespace, oxbus_client: ServiceBusClient, oxbus_clock: ManualClock
+) -> None:
+    """What a program schedules by the clock of the machine is due when the test has moved the clock there."""
+    ServiceBusAdministrationClient(oxbus_namespace).create_queue("work")
+    due = datetime.now(UTC) + timedelta(minutes=5)
+    oxbus_client.get_queue_sender("work").schedule_messages(ServiceBusMessage("job"), due)
+    receiver = oxbus_client.get_queue_receiver("work")
+    oxbus_clock.advance(200)
+    assert receiver.receive_messages(max_wait_time=0) == []
+    oxbus_clock.advance(200)
+    assert len(receiver.receive_messages(max_wait_time=0)) == 1
+
+
+def test_renewer_follows_the_clock_of_the_fixture(
+    oxbus_namespace: Namespace, oxbus_client: ServiceBusClient, oxbus_clock: ManualClock
+) -> None:
+    """As the guide shows: a slow worker that has its lock renewed keeps it."""
+    ServiceBusAdministrationClient(oxbus_namespace).create_queue("work", lock_duration=timedelta(seconds=30))
+    oxbus_client.get_queue_sender("work").send_messages(ServiceBusMessage("job"))
+    with AutoLockRenewer() as renewer:
+        slow = oxbus_client.get_queue_receiver("work", auto_lock_renewer=renewer)
+        (message,) = slow.receive_messages(max_wait_time=0)
+        for _ in range(6):
+            oxbus_clock.advance(20)
+        assert message.locked_until_utc == oxbus_clock.now() + timedelta(seconds=30)
+        slow.complete_message(message)
 
 
 def test_namespace_of_the_fixture_is_empty(oxbus_namespace: Namespace) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from oxbus import Namespace
     from oxbus.server import Server
+    from oxbus.testing import ManualClock
 
 
 @pytest.fixture
@@ -59,3 +60,16 @@ def sdk(server: Server, certificate: Path) -> Iterator[SdkAdministrationClient]:
     )
     with client:
         yield client
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests with an SDK with the tiers Standard and Premium; those with plain HTTP have none."""
+    if {"tier", "namespace"} <= {*metafunc.fixturenames}:
+        has_sdk = metafunc.module.__name__.startswith("test_sdk_")
+        metafunc.parametrize("tier", ["standard", "premium"] if has_sdk else [None], ids=str)
+
+
+@pytest.fixture
+def namespace(open_namespace: Callable[..., Namespace], clock: ManualClock, tier: str | None) -> Namespace:
+    """A namespace of the tier that follows `clock`."""
+    return open_namespace(clock=clock, tier=tier)

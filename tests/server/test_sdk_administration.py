@@ -38,7 +38,7 @@ def refused(status: int, call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def test_queue_comes_back_as_it_was_made(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
+def test_queue_comes_back_as_it_was_made(sdk: Any, admin: ServiceBusAdministrationClient, tier: str) -> None:
     """B-456, B-460, B-461: every option, over the wire and in process."""
     sdk.create_queue("target")
     options: dict[str, Any] = {
@@ -48,11 +48,12 @@ def test_queue_comes_back_as_it_was_made(sdk: Any, admin: ServiceBusAdministrati
         "duplicate_detection_history_time_window": timedelta(minutes=5),
         "enable_batched_operations": False,
         "enable_express": False,
-        "enable_partitioning": True,
+        # In Premium the namespace decides, and only there messages may be larger.
+        "enable_partitioning": tier == "standard",
         "lock_duration": timedelta(seconds=45),
         "max_delivery_count": 7,
         "max_size_in_megabytes": 2048,
-        "max_message_size_in_kilobytes": 2048,
+        "max_message_size_in_kilobytes": 128 if tier == "standard" else 2048,
         "requires_duplicate_detection": True,
         "requires_session": False,
         "user_metadata": "<a> & 'b' \"ü\"",
@@ -93,10 +94,10 @@ def test_queue_is_changed_and_deleted(sdk: Any) -> None:
         sdk.get_queue("orders")
 
 
-def test_topic_subscription_and_rules(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
+def test_topic_subscription_and_rules(sdk: Any, admin: ServiceBusAdministrationClient, tier: str) -> None:
     """B-456, B-457, B-462: made, read, changed, listed, deleted."""
     topic = sdk.create_topic("news", support_ordering=False, enable_partitioning=True, user_metadata="m")
-    assert (topic.enable_partitioning, topic.support_ordering, topic.user_metadata) == (True, False, "m")
+    assert (topic.enable_partitioning, topic.support_ordering, topic.user_metadata) == (tier == "standard", False, "m")
     topic.max_size_in_megabytes = 2048
     sdk.update_topic(topic)
     assert sdk.get_topic("news").max_size_in_megabytes == 2048
@@ -226,10 +227,10 @@ def test_entity_that_nobody_used_was_used_in_the_year_one(sdk: Any) -> None:
     assert sdk.get_queue_runtime_properties("orders").accessed_at_utc.year == 1
 
 
-def test_namespace_says_what_it_is(sdk: Any) -> None:
-    """B-457: `$namespaceinfo`."""
+def test_namespace_says_what_it_is(sdk: Any, tier: str) -> None:
+    """B-457: `$namespaceinfo`, with the tier."""
     found = sdk.get_namespace_properties()
-    assert (bool(found.name), found.namespace_type, found.messaging_sku) == (True, "Messaging", None)
+    assert (bool(found.name), found.namespace_type, found.messaging_sku) == (True, "Messaging", tier.capitalize())
     assert found.created_at_utc <= found.modified_at_utc
 
 

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
+from oxbus._manual_renewal import ManualRenewals
+from oxbus._options import explains_options
 from oxbus.aio._session import ServiceBusSession
 from oxbus.exceptions import ServiceBusError
 
@@ -38,10 +40,12 @@ class _Renewal:
     on_failure: AsyncLockRenewFailureCallback | None
 
 
+@explains_options
 class AutoLockRenewer:
     """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 
-    A lock is renewed 10 seconds before it ends, a short one when half of it is over. Times are those of the namespace.
+    A lock is renewed when half of it is over; under a `ManualClock`, before `advance` returns.
+    Times are those of the namespace.
     For one event loop; usable as an asynchronous context manager.
 
     Source: Service Bus client libraries; differences in docs/compat.md.
@@ -69,7 +73,10 @@ class AutoLockRenewer:
         self._max_lock_renewal_duration = max_lock_renewal_duration
         self._on_lock_renew_failure = on_lock_renew_failure
         self._loop = loop
+        self._used_loop: asyncio.AbstractEventLoop | None = None
         self._renewals: list[_Renewal] = []
+        self._by_hand: ManualRenewals[_Renewal] = ManualRenewals(_renew_now, self._report_lost)
+        self._calls_back: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -108,24 +115,27 @@ class AutoLockRenewer:
         locked_until = lock_end(renewable, ServiceBusSession)
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
-        self._renewals.append(
-            _Renewal(
-                receiver=receiver,
-                renewable=renewable,
-                due=renew_at(locked_until, now),
-                last=now + timedelta(seconds=duration),
-                duration=duration,
-                on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
-            )
+        renewal = _Renewal(
+            receiver=receiver,
+            renewable=renewable,
+            due=renew_at(locked_until, now),
+            last=now + timedelta(seconds=duration),
+            duration=duration,
+            on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
         )
+        loop = self._used_loop = self._loop or asyncio.get_running_loop()
+        if receiver._clock is None:
+            self._renewals.append(renewal)
+        else:
+            self._by_hand.add(renewal, receiver._clock)
         if self._task is None or self._task.done():
-            loop = self._loop or asyncio.get_running_loop()
             self._task = loop.create_task(self._watch(), name="oxbus-lock-renewer")
 
     async def close(self) -> None:
         """Stop renewing; locks then run out by themselves. A renewal under way ends first."""
         self._closed = True
         self._renewals.clear()
+        self._by_hand.clear()
         task, self._task = self._task, None
         if task is not None and task is not asyncio.current_task():
             await asyncio.wait((task,))
@@ -136,14 +146,27 @@ class AutoLockRenewer:
 
     async def _watch(self) -> None:
         """Look at the locks until there is none left."""
-        while self._renewals:
+        while self._renewals or self._by_hand:
+            self._by_hand.look()
             looked_at, self._renewals = self._renewals, []
             kept = [renewal for renewal in looked_at if await self._look(renewal)]
             if self._closed:
                 return
             self._renewals += kept
-            if self._renewals:
-                await asyncio.sleep(min(LOOK_EVERY_SECONDS, *map(_seconds_left, self._renewals)))
+            if self._renewals or self._by_hand:
+                await asyncio.sleep(min((LOOK_EVERY_SECONDS, *map(_seconds_left, self._renewals))))
+
+    def _report_lost(self, renewal: _Renewal, error: Exception | None) -> None:
+        """Have the event loop call back, be this its thread or another one."""
+        loop = self._used_loop
+        if loop is not None and not loop.is_closed() and not self._closed:
+            loop.call_soon_threadsafe(self._begin_call_back, renewal, error)
+
+    def _begin_call_back(self, renewal: _Renewal, error: Exception | None) -> None:
+        task = asyncio.get_running_loop().create_task(_call_back(renewal, error))
+        # A loop keeps its tasks by weak references only.
+        self._calls_back.add(task)
+        task.add_done_callback(self._calls_back.discard)
 
     async def _look(self, renewal: _Renewal) -> bool:
         """Renew a lock that is due; whether to go on with it."""
@@ -156,6 +179,13 @@ class AutoLockRenewer:
             await _call_back(renewal, None)
             return False
         return _seconds_left(renewal) > 0 or await _renew(renewal)
+
+
+def _renew_now(renewal: _Renewal) -> datetime:
+    """Renew a lock in this thread; when it ends now."""
+    if isinstance(renewal.renewable, ServiceBusSession):
+        return renewal.renewable._renew_now()
+    return renewal.receiver._receiver.renew_message_lock(renewal.renewable)
 
 
 def _seconds_left(renewal: _Renewal) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 
 from oxbus import _client
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
+from oxbus._options import explains_options
 from oxbus.aio._calls import Calls
 from oxbus.aio._paging import AsyncItemPaged
 from oxbus.aio._receiver import ServiceBusReceiver
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
 
 
+@explains_options
 class ServiceBusClient:
     """Makes senders and receivers for the entities of one namespace, for asyncio.
 

@@ -8,6 +8,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
+from oxbus._options import explains_options
 from oxbus._transaction import current
 from oxbus.aio._session import ServiceBusSession
 from oxbus.aio._wake_ups import wake_ups
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from oxbus import ServiceBusReceivedMessage
     from oxbus import ServiceBusReceiver as NativeReceiver
-    from oxbus._oxbus import ArrowTable
+    from oxbus._oxbus import ArrowTable, ManualClock
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
     from oxbus.aio._calls import Calls
     from oxbus.aio._transaction import Transaction
@@ -33,6 +34,7 @@ ACCEPT_WAIT_SECONDS = 60.0
 """How long to wait for a session when the caller says nothing. Source: docs/behaviour.md B-196."""
 
 
+@explains_options
 class ServiceBusReceiver:
     """Receives from one queue or sub-queue; for one event loop. Made by `ServiceBusClient.get_queue_receiver`."""
 
@@ -352,6 +354,10 @@ class ServiceBusReceiver:
 
     def _now(self) -> datetime:
         return self._receiver._now()
+
+    @property
+    def _clock(self) -> ManualClock | None:
+        return self._receiver._clock
 
     def __repr__(self) -> str:
         """Show what it receives from."""

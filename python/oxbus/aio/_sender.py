@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from oxbus._options import explains_options
 from oxbus._transaction import current
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from oxbus.aio._transaction import Transaction
 
 
+@explains_options
 class ServiceBusSender:
     """Sends to one queue; for one event loop. Made by `ServiceBusClient.get_queue_sender`."""
 

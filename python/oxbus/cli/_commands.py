@@ -11,6 +11,7 @@ from oxbus.cli._dead_letters import add_dead_letter_commands
 from oxbus.cli._demo import add_demo
 from oxbus.cli._entity_commands import add_entity_commands
 from oxbus.cli._init import add_init
+from oxbus.cli._parser import CommandParser
 from oxbus.cli._peek import add_peek
 from oxbus.cli._receive import add_receive
 from oxbus.cli._reservations import add_reservation_commands
@@ -31,13 +32,16 @@ _EPILOG: Final = (
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; what it finds has `run`, or `explain` when a command is missing."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="oxbus",
         description="Service Bus queues and topics, in a directory of this machine.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
+    parser.add_argument(
+        "--data", dest="place", type=Path, metavar="DIR", help="the directory of the namespace; also after the command"
+    )
     parser.set_defaults(run=None, explain=parser.print_help)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     add_init(_add(commands, "init", "make a namespace in a directory"))

@@ -9,11 +9,12 @@ from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
 from oxbus.cli._messages import as_values, preview
 from oxbus.cli._outcomes import DONE
-from oxbus.cli._output import print_json, print_table
-from oxbus.cli._peek import add_range, peeked
+from oxbus.cli._output import print_json, shown_time
+from oxbus.cli._peek import CUT, add_range, peeked
 from oxbus.cli._place import add_place, open_place
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._rule_options import add_parameters, sql_filter
+from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -33,6 +34,8 @@ _COLUMNS: Final = (
     "message id",
     "body",
 )
+_CUT: Final = (*CUT, "description")
+_SILENT: Final = {"reason": "-", "description": "-"}
 
 
 def add_dead_letter_commands(add: Callable[..., ArgumentParser]) -> None:
@@ -73,7 +76,7 @@ def _list(options: Options) -> int:
             for message in found:
                 print_json(as_values(message))
         else:
-            print_table(_COLUMNS, map(_row, found), right=("deliveries",))
+            print_table(_COLUMNS, map(_row, found), right=("deliveries",), silent=_SILENT, cut=_CUT)
     return DONE
 
 
@@ -81,7 +84,7 @@ def _row(message: ServiceBusReceivedMessage) -> list[object]:
     return [
         str(message.sequence_number),
         message.partition_id,
-        message.enqueued_time_utc,
+        shown_time(message.enqueued_time_utc),
         message.delivery_count,
         message.dead_letter_reason,
         message.dead_letter_error_description,

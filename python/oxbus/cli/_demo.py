@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._outcomes import COULD_NOT
 
 if TYPE_CHECKING:
     from argparse import Namespace as Options
+
+_USUAL: Final = Path(".oxbus-demo")
 
 
 def add_demo(commands: Any) -> None:
@@ -29,10 +31,9 @@ def add_demo(commands: Any) -> None:
     place.add_argument(
         "--data",
         type=Path,
-        default=Path(".oxbus-demo"),
         metavar="DIR",
         help="where messages and progress are kept until the demo is over; after a kill the same command goes on "
-        "(default: %(default)s in the current directory)",
+        f"(default: {_USUAL} in the current directory)",
     )
     place.add_argument("--memory", action="store_true", help="keep everything in memory; a killed demo is gone")
     demo.add_argument("--json", action="store_true", help="print the findings as one JSON object")
@@ -46,4 +47,4 @@ def _demo(options: Options) -> int:
             raise
         print(f'The demo needs the package {error.name}: pip install "oxbus[demo]"', file=sys.stderr)
         return COULD_NOT
-    return main(None if options.memory else options.data, as_json=options.json)
+    return main(None if options.memory else options.data or _USUAL, as_json=options.json)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._entity_options import add_entity_options, entity_options
 from oxbus.cli._outcomes import DONE, UsageError
-from oxbus.cli._output import plain, print_json, print_pairs, print_table
+from oxbus.cli._output import plain, print_json, print_pairs
 from oxbus.cli._place import Bus, add_place, open_place
 from oxbus.cli._rule_options import add_rule_options, rule_action, rule_filter
+from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -44,6 +45,7 @@ _HEADINGS: Final = {
     "total_max_size_in_megabytes": "total MB",
     "support_ordering": "ordered",
 }
+_SILENT: Final = {"sessions": "no", "forward_to": "-", "ordered": "yes", "status": "Active"}
 _RIGHT: Final = ("lock", "deliveries", "max MB", "total MB")
 
 
@@ -150,7 +152,7 @@ def _list(options: Options) -> int:
     columns = _LISTED[options.kind]
     headings = ["name", *(_HEADINGS.get(column, column) for column in columns)]
     rows = [[entity.name, *(_values(entity)[column] for column in columns)] for entity in found]
-    print_table(headings, rows, right=_RIGHT)
+    print_table(headings, rows, right=_RIGHT, silent=_SILENT)
     return DONE
 
 

@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command prints: JSON for programs, tables for people.
-
-A table on a terminal is drawn by `rich` when it is there; anywhere else its columns are padded with spaces.
-"""
+"""What a command prints: JSON for programs, values in few words for people; tables are in `_table`."""
 
 from __future__ import annotations
 
 import base64
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _NEVER: Final = "P10675199DT2H48M5.4775807S"
 _NEVER_DAYS: Final = 10675199
@@ -52,26 +45,6 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 (one for each kind)
     return value
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> None:
-    """Print rows under headings.
-
-    Args:
-        headings: One for each column.
-        rows: What `words` turns into text.
-        right: The headings of columns that are aligned to the right.
-    """
-    cells = [[words(value) for value in row] for row in rows]
-    if sys.stdout.isatty() and _draw(headings, cells, right):
-        return
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    for line in ([heading.upper() for heading in headings], *cells):
-        padded = [
-            text.rjust(width) if heading in right else text.ljust(width)
-            for heading, text, width in zip(headings, line, widths, strict=True)
-        ]
-        print("  ".join(padded).rstrip())
-
-
 def print_pairs(values: Mapping[str, object]) -> None:
     """Print names with their values, one a line."""
     width = max(map(len, values), default=0)
@@ -97,6 +70,11 @@ def words(value: object) -> str:  # noqa: PLR0911 (one for each kind)
         case list() | tuple() | dict():
             return printable(json.dumps(plain(value))) if value else "-"
     return printable(str(value))
+
+
+def shown_time(moment: datetime | None) -> str:
+    """Say a time to the second."""
+    return "-" if moment is None else words(moment.replace(microsecond=0)).replace(".000Z", "Z")
 
 
 def printable(text: str) -> str:
@@ -128,21 +106,3 @@ def _short_duration(value: timedelta) -> str:
     if seconds != "0" or not pieces:
         pieces.append(f"{seconds}s")
     return "".join(pieces)
-
-
-def _draw(headings: Sequence[str], cells: list[list[str]], right: Sequence[str]) -> bool:
-    """Draw a table; false when `rich` is not there."""
-    try:
-        from rich.console import Console  # noqa: PLC0415 -- it may be missing
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
-    except ModuleNotFoundError:
-        return False
-    table = Table(header_style="bold")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
-    for row in cells:
-        # As text, since a name may look like markup.
-        table.add_row(*map(Text, row))
-    Console().print(table)
-    return True

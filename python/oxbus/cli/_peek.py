@@ -9,9 +9,10 @@ from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
 from oxbus.cli._messages import as_values, preview
 from oxbus.cli._outcomes import DONE
-from oxbus.cli._output import print_json, print_table
+from oxbus.cli._output import print_json, shown_time
 from oxbus.cli._place import Bus, add_place, open_place
 from oxbus.cli._receive import add_source
+from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 250
 _COLUMNS: Final = ("sequence number", "partition", "enqueued", "state", "session", "message id", "bytes", "body")
+SILENT: Final = {"session": "-", "state": "active"}
+CUT: Final = ("message id", "body")
 
 
 def add_peek(parser: ArgumentParser) -> None:
@@ -59,7 +62,7 @@ def _peek(options: Options) -> int:
             for message in found:
                 print_json(as_values(message))
         else:
-            print_table(_COLUMNS, map(_row, found), right=("bytes",))
+            print_table(_COLUMNS, map(_row, found), right=("bytes",), silent=SILENT, cut=CUT)
     return DONE
 
 
@@ -86,7 +89,7 @@ def _row(message: ServiceBusReceivedMessage) -> list[object]:
         # A number to copy has no separators.
         str(message.sequence_number),
         message.partition_id,
-        message.enqueued_time_utc,
+        shown_time(message.enqueued_time_utc),
         message.state.name.lower(),
         message.session_id,
         message.message_id,

@@ -13,6 +13,7 @@ from oxbus._found import CATALOG, has_messages
 from oxbus._oxbus import Namespace
 from oxbus._read_progress import ReadProgress, show_reading
 from oxbus.cli._outcomes import CommandError, UsageError
+from oxbus.exceptions import MessagingEntityNotFoundError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 DATA_VARIABLE: Final = "OXBUS_DATA"
 TIER_VARIABLE: Final = "OXBUS_TIER"
-TIERS: Final = ("basic", "standard", "premium")
+TIERS: Final = ("basic", "standard", "premium", "none")
 PROFILES: Final = ("current", "2019", "2017")
 
 
@@ -33,23 +34,24 @@ def add_place(parser: ArgumentParser) -> None:
     add_rules(parser)
 
 
-def add_rules(parser: ArgumentParser) -> None:
-    """Add the options that choose the rules which hold in a namespace."""
+def add_rules(parser: ArgumentParser, *, tier: str = "none") -> None:
+    """Add the options that choose the rules which hold in a namespace; `tier` is the usual one."""
     group = parser.add_argument_group("rules of the service")
     group.add_argument(
         "--tier",
         choices=TIERS,
-        help=f"the tier whose quotas hold; it is not kept (default: ${TIER_VARIABLE}, else none)",
+        help=f"the tier whose limits hold; it is not kept (default: ${TIER_VARIABLE}, else {tier})",
     )
+    parser.set_defaults(usual_tier=tier)
     group.add_argument("--profile", choices=PROFILES, default="current", help="the edition of the service's rules")
 
 
 def rules(options: Options) -> dict[str, Any]:
     """Return the options of a namespace that `add_rules` read."""
-    tier = options.tier or os.environ.get(TIER_VARIABLE) or None
-    if tier is not None and tier not in TIERS:
+    tier = options.tier or os.environ.get(TIER_VARIABLE) or options.usual_tier
+    if tier not in TIERS:
         raise UsageError(f"${TIER_VARIABLE} must be {', '.join(TIERS)} or empty: `{tier}`")
-    return {"tier": tier, "profile": options.profile}
+    return {"tier": None if tier == "none" else tier, "profile": options.profile}
 
 
 def directory(given: Path | None) -> Path:
@@ -65,18 +67,27 @@ class Bus:
 
     Args:
         namespace: The namespace.
+        options: Those of the command: when it names an entity that is not there, the refusal says what there is.
     """
 
-    def __init__(self, namespace: Namespace) -> None:
+    def __init__(self, namespace: Namespace, options: Options | None = None) -> None:
         self.namespace = namespace
+        self._options = options
         self.client = ServiceBusClient(namespace)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        told = None
+        if isinstance(error, MessagingEntityNotFoundError) and self._options is not None:
+            from oxbus.cli._missing import missing_entity  # noqa: PLC0415 -- not needed for `--help`
+
+            told = missing_entity(self.admin, self._options)
         self.client.close()
         self.namespace.close()
+        if told is not None:
+            raise CommandError(told) from error
 
     @cached_property
     def admin(self) -> ServiceBusAdministrationClient:
@@ -96,10 +107,10 @@ def open_place(options: Options, **how: Any) -> Bus:
     # One that has lost its catalog is opened, and the error says what to do.
     if not (place / CATALOG).exists() and not has_messages(place):
         raise CommandError(f"there is no namespace in `{place}`: name another directory, or make one with `oxbus init`")
-    return open_directory(place, **how, **rules(options))
+    return open_directory(place, options, **how, **rules(options))
 
 
-def open_directory(place: Path, **how: Any) -> Bus:
+def open_directory(place: Path, options: Options | None = None, **how: Any) -> Bus:
     """Open a directory; a bar shows how far it is when that takes long."""
     with ReadProgress(place, show_reading):
-        return Bus(Namespace(place, **how))
+        return Bus(Namespace(place, **how), options)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._addresses import add_receivable, receivable
 from oxbus.cli._outcomes import DONE
-from oxbus.cli._output import plain, print_json, print_table
+from oxbus.cli._output import plain, print_json
 from oxbus.cli._place import add_place, open_place
 from oxbus.cli._receive import SUB_QUEUES
+from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

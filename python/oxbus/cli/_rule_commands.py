@@ -7,9 +7,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from oxbus.cli._outcomes import DONE, UsageError
-from oxbus.cli._output import plain, print_json, print_pairs, print_table
+from oxbus.cli._output import plain, print_json, print_pairs
 from oxbus.cli._place import add_place, open_place
 from oxbus.cli._rule_options import add_rule_options, rule_action, rule_filter
+from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from oxbus.cli import _outcomes
 from oxbus.cli._commands import make_parser
+from oxbus.cli._parser import settle_place
+from oxbus.cli._wording import in_commands
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             options = make_parser().parse_args(arguments)
+            settle_place(options)
             if options.run is None:
                 options.explain(sys.stderr)
                 return _outcomes.COULD_NOT
@@ -58,7 +61,7 @@ def _replace_closed_streams() -> None:
 
 def _say(error: Exception, code: int) -> int:
     # What a broken terminal would do with the bytes of a name is not shown either.
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = in_commands(" ".join(str(error).split())) or type(error).__name__
     print(f"oxbus: {text.encode('unicode_escape').decode() if not text.isprintable() else text}", file=sys.stderr)
     return code
 

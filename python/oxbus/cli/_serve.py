@@ -73,7 +73,7 @@ def add_serve(parser: ArgumentParser) -> None:
         "--tls-cert-out", type=Path, metavar="FILE", help="where to write what clients trust when a certificate is made"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_rules(parser)
+    add_rules(parser, tier="standard")
 
 
 def _serve(options: Options) -> int:
@@ -150,6 +150,9 @@ def _tell(told: dict[str, object], options: Options) -> None:
             print(f"Connection string: {told['connection_string']}")
         else:
             print("Connection strings need a key of the authorization rules.")
+    tier = rules(options)["tier"]
+    if tier is not None:
+        print(f"Limits are those of the tier {tier}; --tier none lifts them.")
     if "bulk_endpoint" in told:
         print(f"The bulk plane is at {told['bulk_endpoint']}.")
     print("Ctrl-C or SIGTERM ends it.", flush=True)

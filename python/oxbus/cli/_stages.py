@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from oxbus.cli._outcomes import DONE, CommandError
-from oxbus.cli._output import plain, print_json, print_table
+from oxbus.cli._output import plain, print_json
 from oxbus.cli._place import add_place, open_place
+from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus._entity_path import subscription_path
 from oxbus._oxbus import Namespace
-from oxbus.cli._outcomes import DONE, WRONG, CommandError, UsageError
-from oxbus.cli._output import plain, print_json, print_table
+from oxbus.cli._outcomes import DONE, WRONG, UsageError
+from oxbus.cli._output import plain, print_json
 from oxbus.cli._place import Bus, add_place, open_place, rules
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._reservations import COUNTED, HEADINGS
 from oxbus.cli._stages import print_stages
+from oxbus.cli._table import print_table
+from oxbus.exceptions import MessagingEntityNotFoundError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -44,6 +46,15 @@ _HEADINGS: Final = {
     "max_size_in_megabytes": "max MB",
     "total_max_size_in_megabytes": "total MB",
 }
+_SILENT: Final = {
+    **dict.fromkeys(("locked", "deferred", "scheduled", "transfer", "transfer dead"), "0"),
+    "status": "Active",
+    "availability": "Available",
+    "available": "yes",
+}
+"""What is left out where there is little room and every entity, or every partition, says the same."""
+
+_SPARE: Final = ("total MB", "max MB", "kind")
 
 
 def add_stats(parser: ArgumentParser) -> None:
@@ -69,7 +80,7 @@ def _stats(options: Options) -> int:
         if options.entity is not None:
             entities = [values for values in entities if values["name"].lower() == options.entity.lower()]
             if not entities:
-                raise CommandError(f"there is no such entity; `oxbus stats` shows all there are: `{options.entity}`")
+                raise MessagingEntityNotFoundError(f"there is no such entity: `{options.entity}`")
         health = [_health(partition) for partition in bus.namespace.partition_health()]
         namespace = bus.namespace.statistics()
         stages = list(bus.admin.list_stages())
@@ -97,7 +108,7 @@ def _stats(options: Options) -> int:
 
 def _open(options: Options) -> Bus:
     if options.config is not None:
-        return Bus(Namespace(config=options.config, **rules(options)))
+        return Bus(Namespace(config=options.config, **rules(options)), options)
     return open_place(options)
 
 
@@ -146,7 +157,8 @@ def _print_entities(entities: list[dict[str, Any]]) -> None:
     columns = (*_COUNTS, *_SIZES)
     headings = ["kind", "name", *(_HEADINGS[name] for name in columns), "status", "availability"]
     shown = ["kind", "name", *columns, "status", "availability_status"]
-    print_table(headings, [[values[name] for name in shown] for values in entities], right=list(_HEADINGS.values()))
+    rows = [[values[name] for name in shown] for values in entities]
+    print_table(headings, rows, right=list(_HEADINGS.values()), silent=_SILENT, spare=_SPARE, title=2)
 
 
 def _print_reservations(entities: list[dict[str, Any]]) -> None:
@@ -162,4 +174,4 @@ def _print_partitions(partitions: list[dict[str, Any]]) -> None:
     headings = ["partition", *(_HEADINGS[name] for name in _COUNTS), "available"]
     shown = ["partition_id", *_COUNTS, "available"]
     rows = [[partition[name] for name in shown] for partition in partitions]
-    print_table(headings, rows, right=list(_HEADINGS.values()))
+    print_table(headings, rows, right=list(_HEADINGS.values()), silent=_SILENT)

@@ -6,12 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oxbus._options import explains_options
+
 if TYPE_CHECKING:
     from datetime import datetime
 
     from oxbus.management._enums import AccessRights
 
 
+@explains_options
 @dataclass(slots=True, kw_only=True)
 class AuthorizationRule:
     """A right given to the holder of a key.

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from oxbus._connection import open_namespace, parse_connection_string
+from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
 from oxbus.management._enums import ApiVersion, MessagingSku, NamespaceType
 from oxbus.management._message_calls import MessageCalls
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+@explains_options
 class ServiceBusAdministrationClient(
     QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls, StageCalls
 ):

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+from oxbus._options import Choice
 
-class EntityStatus(str, Enum):
+
+class EntityStatus(Choice, str, Enum):
     """What an entity lets through; the ones from `CREATING` on cannot be set by a program.
 
     Source: docs/behaviour.md B-396.
@@ -23,7 +25,7 @@ class EntityStatus(str, Enum):
     UNKNOWN = "Unknown"
 
 
-class EntityAvailabilityStatus(str, Enum):
+class EntityAvailabilityStatus(Choice, str, Enum):
     """Whether all partitions of an entity can be reached.
 
     Source: docs/behaviour.md B-097, B-098.
@@ -37,7 +39,7 @@ class EntityAvailabilityStatus(str, Enum):
     RENAMING = "Renaming"
 
 
-class AccessRights(str, Enum):
+class AccessRights(Choice, str, Enum):
     """What an authorization rule allows.
 
     Source: docs/behaviour.md B-416.
@@ -48,7 +50,7 @@ class AccessRights(str, Enum):
     LISTEN = "Listen"
 
 
-class MessagingSku(str, Enum):
+class MessagingSku(Choice, str, Enum):
     """The tier of a namespace.
 
     Source: docs/behaviour.md B-001.
@@ -59,7 +61,7 @@ class MessagingSku(str, Enum):
     PREMIUM = "Premium"
 
 
-class NamespaceType(str, Enum):
+class NamespaceType(Choice, str, Enum):
     """What a namespace may contain; here always `MESSAGING`."""
 
     MESSAGING = "Messaging"
@@ -69,7 +71,7 @@ class NamespaceType(str, Enum):
     RELAY = "Relay"
 
 
-class ApiVersion(str, Enum):
+class ApiVersion(Choice, str, Enum):
     """Versions of the service's management interface; all do the same here."""
 
     V2024_05 = "2024-05"

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from oxbus._field_mapping import MutableFieldMapping
+from oxbus._options import explains_options
 from oxbus.management._counts import MessageCountDetails
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus
 
 
+@explains_options
 @dataclass(slots=True, eq=False)
 class QueueProperties(MutableFieldMapping):
     """The options of a queue: change them, then give them to `update_queue`; also usable like a mapping.

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from oxbus._field_mapping import MutableFieldMapping
+from oxbus._options import explains_options
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ RuleValue: TypeAlias = "str | int | float | bool | datetime | timedelta | UUID |
 """What a parameter or a property in a rule may be."""
 
 
+@explains_options
 @dataclass
 class SqlRuleFilter:
     """Selects the messages for which a condition on their properties is true.
@@ -58,6 +60,7 @@ class FalseRuleFilter(SqlRuleFilter):
         super().__init__("1>1")
 
 
+@explains_options
 @dataclass(kw_only=True)
 class CorrelationRuleFilter:
     """Selects the messages whose properties equal all those given; at least one has to be given.
@@ -89,6 +92,7 @@ class CorrelationRuleFilter:
     properties: dict[str, RuleValue] | None = None
 
 
+@explains_options
 @dataclass
 class SqlRuleAction:
     """Changes the properties of a copy before it enters the subscription.
@@ -107,6 +111,7 @@ class SqlRuleAction:
     requires_preprocessing: ClassVar[bool] = True
 
 
+@explains_options
 @dataclass(slots=True, eq=False)
 class RuleProperties(MutableFieldMapping):
     """A rule: change it, then give it to `update_rule`; also usable like a mapping.

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from oxbus._field_mapping import MutableFieldMapping
+from oxbus._options import explains_options
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus
 
 
+@explains_options
 @dataclass(slots=True, eq=False)
 class SubscriptionProperties(MutableFieldMapping):
     """The options of a subscription: change them, then give them to `update_subscription`; also usable like a mapping.

@@ -5,7 +5,7 @@ use crate::caps::{
     AUTO_DELETE_ON_IDLE_MS_MIN, DUPLICATE_WINDOW_MS_DEFAULT, DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN,
     DURATION_MS_NEVER, LOCK_DURATION_MS_DEFAULT, LOCK_DURATION_MS_MAX, LOCK_DURATION_MS_MIN,
     MAX_DELIVERY_COUNT_DEFAULT, MAX_DELIVERY_COUNT_MAX, MAX_SIZE_MEGABYTES_DEFAULT, MAX_SIZE_MEGABYTES_MAX,
-    MESSAGE_SIZE_BYTES_MAX, MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
+    MESSAGE_SIZE_KILOBYTES_MAX, TIME_TO_LIVE_MS_MIN, USER_METADATA_CHARS_MAX,
 };
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +110,7 @@ pub struct QueueSettings {
     pub dead_lettering_on_message_expiration: bool,
     /// Megabytes each partition may hold; `None` without a bound.
     pub max_size_megabytes: Option<u64>,
-    /// Kilobytes one message may have; `None` for the largest that exists.
+    /// Kilobytes one message may have; `None` for what the tier says, or else the largest that exists.
     pub max_message_size_kilobytes: Option<u64>,
     /// What is let through.
     pub status: EntityStatus,
@@ -263,12 +263,6 @@ impl QueueSettings {
     /// Megabytes to show.
     pub fn shown_max_size_megabytes(&self) -> u64 {
         self.max_size_megabytes.unwrap_or(MAX_SIZE_MEGABYTES_DEFAULT)
-    }
-
-    /// Bytes one message may have.
-    pub fn message_size_bytes_max(&self) -> usize {
-        self.max_message_size_kilobytes
-            .map_or(MESSAGE_SIZE_BYTES_MAX, |kilobytes| (kilobytes as usize) << 10)
     }
 }
 

@@ -70,6 +70,27 @@ impl Tier {
         }
     }
 
+    /// Bytes that a message may have in an entity that says nothing.
+    pub fn message_size_bytes_default(self) -> usize {
+        match self {
+            Self::Basic | Self::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
+            Self::Premium => PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT,
+        }
+    }
+
+    fn check_size(self, megabytes: Option<u64>) -> Result<()> {
+        let allowed = self.sizes_megabytes();
+        match megabytes.filter(|it| !allowed.contains(it)) {
+            None => Ok(()),
+            Some(megabytes) => {
+                let tier = self.name();
+                let detail =
+                    format!("max_size_in_megabytes is none of the {tier} tier's; use one of {allowed:?}: {megabytes}");
+                Err(Error::new(ErrorKind::InvalidArgument, detail))
+            }
+        }
+    }
+
     /// Bytes that one batch may have.
     pub fn batch_size_bytes_max(self) -> usize {
         match self {
@@ -118,10 +139,7 @@ impl Plan {
     pub fn complete(self, settings: &mut QueueSettings) {
         let Some(tier) = self.tier else { return };
         settings.max_size_megabytes.get_or_insert(1024);
-        let default = match tier {
-            Tier::Basic | Tier::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
-            Tier::Premium => PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT,
-        };
+        let default = tier.message_size_bytes_default();
         settings.max_message_size_kilobytes.get_or_insert(default as u64 >> 10);
         if tier == Tier::Basic {
             settings
@@ -130,33 +148,43 @@ impl Plan {
         }
     }
 
-    /// Refuses what the tier does not have. `before` are the settings that an update changes.
+    /// Bytes that one message may have: what the settings say, or else the tier.
+    pub fn message_size_bytes_max(self, settings: &QueueSettings) -> usize {
+        let default = self
+            .tier
+            .map_or(MESSAGE_SIZE_BYTES_MAX, Tier::message_size_bytes_default);
+        settings
+            .max_message_size_kilobytes
+            .map_or(default, |kilobytes| (kilobytes as usize) << 10)
+    }
+
+    /// The same in kilobytes, to show.
+    pub fn shown_max_message_size_kilobytes(self, settings: &QueueSettings) -> u64 {
+        self.message_size_bytes_max(settings) as u64 >> 10
+    }
+
+    /// Refuses what the tier does not have. `before` are the settings that an update changes: what stays as it is may be
+    /// of another tier, or of none.
     pub fn check(self, kind: Kind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
         let Some(tier) = self.tier else { return Ok(()) };
         if tier == Tier::Basic {
             check_basic(kind, settings, before)?;
         }
-        let (lock, window) = (settings.lock_duration_ms, settings.duplicate_window_ms);
-        if lock > TIER_LOCK_DURATION_MS_MAX {
-            let detail =
-                "The supplied lock time exceeds the allowed maximum of '5' minutes. Use a shorter lock_duration.";
-            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        if is_new(settings, before, |it| it.lock_duration_ms) {
+            check_lock_duration(settings.lock_duration_ms)?;
         }
-        in_range(
-            "lock_duration",
-            lock,
-            TIER_LOCK_DURATION_MS_MIN,
-            TIER_LOCK_DURATION_MS_MAX,
-            "ms",
-        )?;
-        in_range(
-            "duplicate_detection_history_time_window",
-            window,
-            TIER_DUPLICATE_WINDOW_MS_MIN,
-            TIER_DUPLICATE_WINDOW_MS_MAX,
-            "ms",
-        )?;
-        if let Some(ms) = settings.auto_delete_on_idle_ms {
+        if is_new(settings, before, |it| it.duplicate_window_ms) {
+            in_range(
+                "duplicate_detection_history_time_window",
+                settings.duplicate_window_ms,
+                TIER_DUPLICATE_WINDOW_MS_MIN,
+                TIER_DUPLICATE_WINDOW_MS_MAX,
+                "ms",
+            )?;
+        }
+        if let Some(ms) = settings.auto_delete_on_idle_ms
+            && is_new(settings, before, |it| it.auto_delete_on_idle_ms)
+        {
             in_range(
                 "auto_delete_on_idle",
                 ms,
@@ -165,27 +193,25 @@ impl Plan {
                 "ms",
             )?;
         }
-        let allowed = tier.sizes_megabytes();
-        if let Some(megabytes) = settings.max_size_megabytes.filter(|it| !allowed.contains(it)) {
-            let detail = format!(
-                "max_size_in_megabytes is none of the {} tier's; use one of {allowed:?}: {megabytes}",
-                tier.name()
-            );
-            return Err(Error::new(ErrorKind::InvalidArgument, detail));
+        if is_new(settings, before, |it| it.max_size_megabytes) {
+            tier.check_size(settings.max_size_megabytes)?;
         }
-        if settings.enable_express && settings.requires_duplicate_detection {
+        let are_both = |it: &QueueSettings| it.enable_express && it.requires_duplicate_detection;
+        if are_both(settings) && is_new(settings, before, are_both) {
             let detail = "Both DelayedPersistence and RequiresDuplicateDetection property can't be enabled together. Leave \
                           enable_express out.";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
-        let most = match tier {
-            Tier::Basic | Tier::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
-            Tier::Premium if settings.enable_partitioning => PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT,
-            Tier::Premium => MESSAGE_SIZE_BYTES_MAX,
-        };
-        settings.max_message_size_kilobytes.map_or(Ok(()), |kilobytes| {
-            in_range("max_message_size_in_kilobytes", kilobytes, 1, most as u64 >> 10, "KiB")
-        })
+        match settings.max_message_size_kilobytes {
+            Some(kilobytes) if is_new(settings, before, |it| it.max_message_size_kilobytes) => {
+                let most = match tier {
+                    Tier::Premium if !settings.enable_partitioning => MESSAGE_SIZE_BYTES_MAX,
+                    _ => tier.message_size_bytes_default(),
+                };
+                in_range("max_message_size_in_kilobytes", kilobytes, 1, most as u64 >> 10, "KiB")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses one entity too many (B-040, B-041).
@@ -247,17 +273,53 @@ impl Plan {
     }
 }
 
+/// True for an option that is set now: an update leaves the others as they are.
+fn is_new<T: PartialEq>(
+    settings: &QueueSettings,
+    before: Option<&QueueSettings>,
+    option: impl Fn(&QueueSettings) -> T,
+) -> bool {
+    before.is_none_or(|before| option(before) != option(settings))
+}
+
+fn check_lock_duration(ms: u64) -> Result<()> {
+    if ms > TIER_LOCK_DURATION_MS_MAX {
+        let detail = "The supplied lock time exceeds the allowed maximum of '5' minutes. Use a shorter lock_duration.";
+        return Err(Error::new(ErrorKind::InvalidArgument, detail));
+    }
+    in_range(
+        "lock_duration",
+        ms,
+        TIER_LOCK_DURATION_MS_MIN,
+        TIER_LOCK_DURATION_MS_MAX,
+        "ms",
+    )
+}
+
 /// What Basic does not have (B-001, B-002).
 fn check_basic(kind: Kind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
+    if kind != Kind::Queue && before.is_none() {
+        return Err(refused(
+            "SubCode=40000. The Basic tier has no topics; open the namespace with tier=\"standard\"".to_owned(),
+        ));
+    }
     let usual = QueueSettings {
         default_time_to_live_ms: Some(BASIC_TIME_TO_LIVE_MS_MAX),
         ..QueueSettings::default()
     };
     let usual = before.unwrap_or(&usual);
+    let (express, sessions, detection) = (
+        |it: &QueueSettings| it.enable_express.then_some(()),
+        |it: &QueueSettings| it.requires_session.then_some(()),
+        |it: &QueueSettings| it.requires_duplicate_detection.then_some(()),
+    );
     let set = [
-        ("RequiresDuplicateDetection", settings.requires_duplicate_detection),
-        ("AutoDeleteOnIdle", settings.auto_delete_on_idle_ms.is_some()),
-        ("RequiresSession", settings.requires_session),
+        ("RequiresDuplicateDetection", is_set(settings, usual, detection)),
+        (
+            "AutoDeleteOnIdle",
+            is_set(settings, usual, |it| it.auto_delete_on_idle_ms),
+        ),
+        ("RequiresSession", is_set(settings, usual, sessions)),
         (
             "DefaultMessageTimeToLive",
             settings.default_time_to_live_ms != usual.default_time_to_live_ms,
@@ -266,26 +328,28 @@ fn check_basic(kind: Kind, settings: &QueueSettings, before: Option<&QueueSettin
             "DuplicateDetectionHistoryTimeWindow",
             settings.duplicate_window_ms != usual.duplicate_window_ms,
         ),
-        ("EnableExpress", settings.enable_express),
-        ("ForwardTo", settings.forward_to.is_some()),
+        ("EnableExpress", is_set(settings, usual, express)),
+        ("ForwardTo", is_set(settings, usual, |it| it.forward_to.clone())),
         (
             "ForwardDeadLetteredMessagesTo",
-            settings.forward_dead_letters_to.is_some(),
+            is_set(settings, usual, |it| it.forward_dead_letters_to.clone()),
         ),
     ];
-    let what = match kind {
-        Kind::Queue => "Queue",
-        Kind::Topic | Kind::Subscription => {
-            return Err(refused(
-                "SubCode=40000. The Basic tier has no topics; open the namespace with tier=\"standard\"".to_owned(),
-            ));
-        }
-    };
     match set.iter().find(|(_, is_set)| *is_set) {
         None => Ok(()),
         Some((name, _)) => Err(refused(format!(
-            "SubCode=40000. The property '{name}' can't be set when creating a {what} because the namespace is using the 'Basic' Tier. \
-             Leave it out, or open the namespace with tier=\"standard\"."
+            "SubCode=40000. The property '{name}' can't be set when creating a {kind:?} because the namespace is using the 'Basic' \
+             Tier. Leave it out, or open the namespace with tier=\"standard\"."
         ))),
     }
+}
+
+/// True for an option that is there now and was not there like that.
+fn is_set<T: PartialEq>(
+    settings: &QueueSettings,
+    usual: &QueueSettings,
+    option: impl Fn(&QueueSettings) -> Option<T>,
+) -> bool {
+    let value = option(settings);
+    value.is_some() && value != option(usual)
 }

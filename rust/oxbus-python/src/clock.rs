@@ -1,26 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ManualClock`: time moved by hand.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use oxbus_model::{Clock, Timestamp};
+use oxbus_broker::SystemClock;
+use oxbus_model::Clock;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyWeakrefReference;
 
 use crate::convert;
-
-/// What a clock shows when nobody says: 2025-01-01T00:00:00Z.
-const START: Timestamp = Timestamp(1_735_689_600_000);
 
 /// A clock moved by hand.
 #[pyclass(frozen, module = "oxbus.testing")]
 pub(crate) struct ManualClock {
     clock: Arc<oxbus_broker::ManualClock>,
+    /// References to objects whose `look` is called when the clock has moved.
+    followers: Mutex<Vec<Py<PyWeakrefReference>>>,
 }
 
 impl ManualClock {
     pub(crate) fn clock(&self) -> Arc<oxbus_broker::ManualClock> {
         Arc::clone(&self.clock)
+    }
+
+    fn live_followers<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let found: Vec<_> = followers
+            .iter()
+            .map(|it| (it.clone_ref(py), it.bind(py).upgrade()))
+            .collect();
+        *followers = found
+            .iter()
+            .filter(|(_, object)| object.is_some())
+            .map(|(reference, _)| reference.clone_ref(py))
+            .collect();
+        found.into_iter().filter_map(|(_, object)| object).collect()
     }
 }
 
@@ -29,9 +44,13 @@ impl ManualClock {
     #[new]
     #[pyo3(signature = (start=None))]
     fn new(start: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let start = start.as_ref().map_or(Ok(START), convert::timestamp)?;
+        let start = match &start {
+            Some(start) => convert::timestamp(start)?,
+            None => SystemClock::new().now(),
+        };
         Ok(Self {
             clock: Arc::new(oxbus_broker::ManualClock::new(start)),
+            followers: Mutex::new(Vec::new()),
         })
     }
 
@@ -43,6 +62,18 @@ impl ManualClock {
         }
         let ms = (seconds * 1000.0).round() as u64;
         py.detach(|| self.clock.advance(ms));
+        // After those who wait under it, and without a lock: a follower may move the clock.
+        let followers = self.live_followers(py);
+        followers
+            .iter()
+            .try_for_each(|follower| follower.call_method0("look").map(drop))
+    }
+
+    /// Has `look` of an object called after each move, in the thread that moves the clock, for as long as the object lives.
+    fn _follow(&self, follower: &Bound<'_, PyAny>) -> PyResult<()> {
+        let reference = PyWeakrefReference::new(follower)?.unbind();
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.push(reference);
         Ok(())
     }
 

@@ -40,6 +40,10 @@ once!(
     body_type, "oxbus._enums", "AmqpMessageBodyType"
 );
 once!(
+    /// `oxbus._options.unknown_option_of`.
+    unknown_option_of, "oxbus._options", "unknown_option_of"
+);
+once!(
     /// `oxbus._transaction.current`.
     current_transaction, "oxbus._transaction", "current"
 );

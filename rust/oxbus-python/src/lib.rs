@@ -39,6 +39,7 @@ mod session;
 mod settle;
 mod stages;
 mod transaction;
+mod unknown;
 mod waiting;
 mod wake;
 

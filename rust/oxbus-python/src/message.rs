@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
 
 use crate::error::OrRaise;
 use crate::outgoing::{Details, Outgoing, OutgoingBody};
+use crate::unknown::{self, Unknown};
 use crate::{convert, ids, imports, properties};
 
 enum Content {
@@ -232,7 +233,10 @@ impl ServiceBusMessage {
     #[pyo3(signature = (
         body, *, application_properties=None, session_id=None, message_id=None, scheduled_enqueue_time_utc=None, time_to_live=None,
         content_type=None, correlation_id=None, subject=None, partition_key=None, to=None, reply_to=None, reply_to_session_id=None,
-    ))]
+        **unknown,
+    ), text_signature = "(body, *, application_properties=None, session_id=None, message_id=None, \
+        scheduled_enqueue_time_utc=None, time_to_live=None, content_type=None, correlation_id=None, subject=None, \
+        partition_key=None, to=None, reply_to=None, reply_to_session_id=None)")]
     #[expect(clippy::too_many_arguments, reason = "the SDK's signature")]
     fn new(
         py: Python<'_>,
@@ -249,7 +253,9 @@ impl ServiceBusMessage {
         to: Text<'_>,
         reply_to: Text<'_>,
         reply_to_session_id: Text<'_>,
+        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Self> {
+        unknown::refuse::<Self>(py, "", unknown)?;
         let body = match body.cast_into::<PyBytes>() {
             Ok(bytes) => OutgoingBody::Bytes(bytes.unbind()),
             Err(error) => match error.into_inner().cast_into::<PyString>() {

@@ -21,6 +21,7 @@ use crate::fork::Owned;
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
+use crate::unknown::{self, Unknown};
 use crate::{blocking, convert, imports, options, waiting};
 
 /// Health of one partition.
@@ -67,9 +68,12 @@ impl Recovery {
 
 /// A set of queues in this process.
 #[pyclass(frozen, module = "oxbus", weakref)]
+#[expect(clippy::struct_field_names, reason = "it is the broker's namespace of this one")]
 pub(crate) struct Namespace {
     pub(crate) namespace: Owned<oxbus_broker::Namespace>,
     handles: AtomicU64,
+    /// Its clock, when that is moved by hand.
+    clock: Option<Py<ManualClock>>,
 }
 
 impl Namespace {
@@ -77,7 +81,7 @@ impl Namespace {
         given.unwrap_or_else(|| format!("{kind}-{}", self.handles.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
-    fn open(py: Python<'_>, options: NamespaceOptions) -> PyResult<Self> {
+    fn open(py: Python<'_>, options: NamespaceOptions, clock: Option<Py<ManualClock>>) -> PyResult<Self> {
         let is_durable = options.store.is_some();
         let namespace = blocking::run(py, is_durable, || oxbus_broker::Namespace::open(options))?.or_raise()?;
         waiting::register(namespace.wake_handle());
@@ -88,6 +92,7 @@ impl Namespace {
         Ok(Self {
             namespace,
             handles: AtomicU64::new(0),
+            clock,
         })
     }
 
@@ -106,8 +111,9 @@ impl Namespace {
     #[new]
     #[pyo3(signature = (
         path=None, *, partitions=None, durability=None, tier=None, profile="current", config=None, clock=None, memory_limit_bytes=None,
-        partitions_owned=None, lock_policy="fresh", peek_policy="merged",
-    ))]
+        partitions_owned=None, lock_policy="fresh", peek_policy="merged", **unknown,
+    ), text_signature = "(path=None, *, partitions=None, durability=None, tier=None, profile='current', config=None, \
+        clock=None, memory_limit_bytes=None, partitions_owned=None, lock_policy='fresh', peek_policy='merged')")]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn new(
         py: Python<'_>,
@@ -122,7 +128,9 @@ impl Namespace {
         partitions_owned: Option<&Bound<'_, PyAny>>,
         lock_policy: &str,
         peek_policy: &str,
+        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Py<Self>> {
+        unknown::refuse::<Self>(py, "", unknown)?;
         // Read before anything is opened or created.
         let configuration = config
             .map(|config| imports::read_configuration(py)?.call1((config,)))
@@ -130,7 +138,7 @@ impl Namespace {
         let clock = match clock {
             None => None,
             Some(clock) => match clock.cast::<ManualClock>() {
-                Ok(clock) => Some(clock.get().clock()),
+                Ok(clock) => Some(clock.clone().unbind()),
                 Err(_) => {
                     return Err(PyTypeError::new_err(
                         "clock must be an oxbus.testing.ManualClock; leave it out for real time",
@@ -146,9 +154,9 @@ impl Namespace {
             plan: options::plan(tier, profile)?,
             memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
             leaves_bodies: false,
-            clock,
+            clock: clock.as_ref().map(|clock| clock.get().clock()),
         };
-        let opened = Py::new(py, Self::open(py, options)?)?;
+        let opened = Py::new(py, Self::open(py, options, clock)?)?;
         if let Some(configuration) = configuration
             && let Err(refusal) = configuration.call_method1("create_in", (&opened,))
         {
@@ -168,7 +176,7 @@ impl Namespace {
             leaves_bodies: true,
             ..NamespaceOptions::default()
         };
-        Self::open(py, options)
+        Self::open(py, options, None)
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -293,6 +301,7 @@ impl Namespace {
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn _receiver(
         &self,
+        py: Python<'_>,
         entity_path: String,
         sub_queue: Option<&str>,
         receive_mode: &str,
@@ -331,7 +340,8 @@ impl Namespace {
             max_wait_time,
             auto_lock_renewer,
             session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
-        ))
+        )
+        .under(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
     }
 
     /// See the stub.

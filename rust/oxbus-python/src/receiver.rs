@@ -13,11 +13,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::arrow::{self, ArrowTable};
+use crate::clock::ManualClock;
 use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
 use crate::session::ServiceBusSession;
+use crate::unknown::{self, Unknown};
 use crate::{blocking, waiting};
 
 /// What a handle and the messages it received share. An object of Python's: its references are counted under the
@@ -42,6 +44,8 @@ pub(crate) struct ServiceBusReceiver {
     options: ReceiverOptions,
     max_wait_time: Option<f64>,
     auto_lock_renewer: Option<Py<PyAny>>,
+    /// The clock of its namespace, when that is moved by hand.
+    clock: Option<Py<ManualClock>>,
     /// The session it is to accept, where messages are received by session.
     wanted: Option<Wanted>,
     acceptor: OnceLock<Owned<Acceptor>>,
@@ -72,6 +76,7 @@ impl ServiceBusReceiver {
             options,
             max_wait_time,
             auto_lock_renewer,
+            clock: None,
             wanted,
             acceptor: OnceLock::new(),
             session: OnceLock::new(),
@@ -79,6 +84,12 @@ impl ServiceBusReceiver {
             shared: OnceLock::new(),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// The same for a namespace whose clock is moved by hand.
+    pub(crate) fn under(mut self, clock: Option<Py<ManualClock>>) -> Self {
+        self.clock = clock;
+        self
     }
 
     /// The receiver behind this handle.
@@ -296,13 +307,18 @@ impl ServiceBusReceiver {
         Self::hand_over_all(slf, shared, &mut deliveries)
     }
 
-    #[pyo3(signature = (max_message_count=1, *, sequence_number=0, timeout=60.0))]
+    #[pyo3(
+        signature = (max_message_count=1, *, sequence_number=0, timeout=60.0, **unknown),
+        text_signature = "($self, max_message_count=1, *, sequence_number=0, timeout=60.0)",
+    )]
     fn peek_messages<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: i64,
         sequence_number: i64,
         timeout: Option<f64>,
+        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Bound<'py, PyList>> {
+        unknown::refuse::<Self>(slf.py(), "peek_messages", unknown)?;
         let (this, py) = (slf.get(), slf.py());
         Self::renew_session(slf)?;
         let shared = this.open(py)?;
@@ -393,6 +409,12 @@ impl ServiceBusReceiver {
     #[getter]
     fn _wants_session(&self) -> bool {
         self.wants_session()
+    }
+
+    /// The clock of its namespace when that is moved by hand, else `None`.
+    #[getter]
+    fn _clock<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, ManualClock>> {
+        self.clock.as_ref().map(|clock| clock.bind(py))
     }
 
     fn _now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

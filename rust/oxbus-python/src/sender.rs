@@ -18,6 +18,7 @@ use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::{OrRaise, raise};
 use crate::fork::Owned;
 use crate::message::ServiceBusMessage;
+use crate::unknown::{self, Unknown};
 use crate::{arrow, blocking, transaction};
 
 /// A sender. It looks its queue up at its first use, as the SDK connects at the first use.
@@ -178,15 +179,20 @@ impl ServiceBusSender {
         Ok(())
     }
 
-    #[pyo3(signature = (messages, schedule_time_utc, *, timeout=60.0, transaction=None))]
+    #[pyo3(
+        signature = (messages, schedule_time_utc, *, timeout=60.0, transaction=None, **unknown),
+        text_signature = "($self, messages, schedule_time_utc, *, timeout=60.0, transaction=None)",
+    )]
     fn schedule_messages<'py>(
         &self,
         messages: &Bound<'py, PyAny>,
         schedule_time_utc: &Bound<'py, PyAny>,
         timeout: Option<f64>,
         transaction: Option<&Bound<'py, PyAny>>,
+        unknown: Option<Unknown<'_, '_>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = messages.py();
+        unknown::refuse::<Self>(py, "schedule_messages", unknown)?;
         let sender = self.open()?;
         check_timeout(timeout)?;
         let due = timestamp(schedule_time_utc)?;

@@ -197,7 +197,7 @@ func topics(client *azservicebus.Client, topic string) {
 
 func main() {
 	defer cancel()
-	for _, kind := range []string{"plain", "partitioned"} {
+	for _, kind := range strings.Split(os.Getenv("OXBUS_KINDS"), ",") {
 		client := get(azservicebus.NewClientFromConnectionString(os.Getenv("OXBUS_CONNECTION_STRING"), once))
 		messages(client, kind+"-orders")
 		settlement(client, kind+"-orders")

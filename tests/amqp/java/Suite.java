@@ -276,7 +276,7 @@ final class Suite {
     }
 
     public static void main(String[] arguments) {
-        for (String kind : List.of("plain", "partitioned")) {
+        for (String kind : System.getenv("OXBUS_KINDS").split(",")) {
             Suite suite = new Suite(kind);
             suite.messages();
             suite.settlement();

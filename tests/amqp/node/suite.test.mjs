@@ -51,7 +51,7 @@ const WAYS = [
 
 const bodies = (messages) => messages.map((message) => message.body);
 
-for (const kind of ["plain", "partitioned"]) {
+for (const kind of process.env.OXBUS_KINDS.split(",")) {
   describe(kind, () => {
     const queue = `${kind}-orders`;
     const sessions = `${kind}-sessions`;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from oxbus._options import explains_options
 from oxbus.aio._calls import Calls
 from oxbus.aio.management._awaited import awaited, listed
 from oxbus.management import ServiceBusAdministrationClient as _Client
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from oxbus import Namespace
 
 
+@explains_options
 class ServiceBusAdministrationClient:
     """Creates, reads, changes, lists and counts the entities of a namespace, for asyncio.
 

@@ -133,8 +133,8 @@ impl Sender {
             return Ok(Vec::new());
         }
         self.check_size(batch.largest_message_bytes())?;
+        self.check_batch_size(&batch)?;
         let (count, bytes) = (batch.len(), batch.size_bytes());
-        self.check_batch_size(bytes)?;
         let route = self.route_batch(&batch)?;
         let identities = self.identities(&batch.entries)?;
         let now = self.queue.core().clock().now();
@@ -327,9 +327,10 @@ impl Sender {
         }
     }
 
-    /// Refuses a batch that the tier does not take (B-053, B-054).
-    pub(super) fn check_batch_size(&self, bytes: usize) -> Result<()> {
-        let tier = self.queue.core().plan().tier;
+    /// Refuses a batch that the tier does not take (B-053, B-054). One message has the limit of messages only.
+    pub(super) fn check_batch_size(&self, batch: &Batch) -> Result<()> {
+        let bytes = batch.size_bytes();
+        let tier = self.queue.core().plan().tier.filter(|_| batch.len() > 1);
         let Some(max) = tier.map(Tier::batch_size_bytes_max).filter(|max| bytes > *max) else {
             return Ok(());
         };
@@ -343,10 +344,12 @@ impl Sender {
         if bytes <= max {
             return Ok(());
         }
-        let advice = if max < MESSAGE_SIZE_BYTES_MAX {
-            " or raise max_message_size_in_kilobytes of the queue"
-        } else {
-            ""
+        let advice = match self.queue.core().plan().tier {
+            Some(tier @ (Tier::Basic | Tier::Standard)) if max == tier.message_size_bytes_default() => {
+                ", or open the namespace with another tier"
+            }
+            _ if max < MESSAGE_SIZE_BYTES_MAX => ", or raise max_message_size_in_kilobytes of the queue",
+            _ => "",
         };
         let detail = format!("the message is too large; send less{advice}: size={bytes} bytes, limit={max} bytes");
         Err(Error::new(ErrorKind::MessageSizeExceeded, detail))

@@ -168,9 +168,7 @@ impl Transaction {
             return Ok(Numbers::default());
         }
         sender.check_size(batch.largest_message_bytes())?;
-        if batch.len() > 1 {
-            sender.check_batch_size(batch.size_bytes())?;
-        }
+        sender.check_batch_size(&batch)?;
         Self::check_sessions(queue, &batch)?;
         let route = sender.route_batch(&batch)?;
         let (index, key) = match route {

@@ -67,6 +67,8 @@ pub struct QueueDescription {
     pub name: String,
     /// Its settings.
     pub settings: Arc<QueueSettings>,
+    /// Bytes one message may have.
+    pub message_size_bytes_max: usize,
     /// False when a partition does not work (B-097, B-098).
     pub available: bool,
     /// How many partitions it is spread over; 1 when it is not partitioned.
@@ -205,7 +207,7 @@ impl Queue {
         self.max_delivery_count
             .store(settings.max_delivery_count, Ordering::Release);
         self.message_size_bytes_max
-            .store(settings.message_size_bytes_max(), Ordering::Release);
+            .store(self.message_size_bytes_max_of(&settings), Ordering::Release);
         self.size_bytes_max.store(
             settings.max_size_megabytes.map_or(u64::MAX, |it| it << 20),
             Ordering::Release,
@@ -442,6 +444,7 @@ impl Queue {
         QueueDescription {
             name: self.name.as_str().to_owned(),
             settings: self.settings(),
+            message_size_bytes_max: self.message_size_bytes_max(),
             available: self.is_available(),
             partitions: self.partitions(),
         }

@@ -6,7 +6,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
+use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::RuleSettings;
+use oxbus_model::tier::Plan;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::Queue;
@@ -223,6 +225,13 @@ impl Queue {
     pub fn buries_failed(&self) -> bool {
         self.subscription_role()
             .is_some_and(|it| it.bury_failed.load(Ordering::Acquire))
+    }
+
+    /// Bytes one message may have with these settings. To a subscription nobody sends, so it has no tier's limit of its own.
+    pub(super) fn message_size_bytes_max_of(&self, settings: &QueueSettings) -> usize {
+        let plan = self.core().plan();
+        let plan = if self.is_subscription() { Plan::default() } else { plan };
+        plan.message_size_bytes_max(settings)
     }
 
     /// Bytes that a copy may have which an action has changed: those of a message of the topic.

@@ -8,6 +8,7 @@ use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 use oxbus_model::caps::DURATION_MS_NEVER;
 use oxbus_model::options::{EntityStatus, QueueSettings};
 use oxbus_model::rules::RuleSettings;
+use oxbus_model::tier::Plan;
 use oxbus_model::{Result, Timestamp};
 
 use super::Namespace;
@@ -103,7 +104,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    fn apply(&mut self, wish: Wish, now: Timestamp) -> Result<()> {
+    fn apply(&mut self, wish: Wish, plan: Plan, now: Timestamp) -> Result<()> {
         let it = &mut self.settings;
         let unless_never = |ms: u64| (ms < DURATION_MS_NEVER).then_some(ms);
         let unless_empty = |path: String| Some(path).filter(|path| !path.is_empty());
@@ -117,7 +118,12 @@ impl Draft {
                     it.max_size_megabytes = Some(megabytes);
                 }
             }
-            Wish::MaxMessageSizeKilobytes(kilobytes) => it.max_message_size_kilobytes = Some(kilobytes),
+            Wish::MaxMessageSizeKilobytes(kilobytes) => {
+                // The same.
+                if it.max_message_size_kilobytes.is_some() || kilobytes != plan.shown_max_message_size_kilobytes(it) {
+                    it.max_message_size_kilobytes = Some(kilobytes);
+                }
+            }
             Wish::DuplicateWindow(ms) => it.duplicate_window_ms = ms,
             Wish::AutoDeleteOnIdle(ms) => it.auto_delete_on_idle_ms = unless_never(ms),
             Wish::EnablePartitioning(on) => {
@@ -144,8 +150,8 @@ impl Draft {
         Ok(())
     }
 
-    fn apply_all(&mut self, wishes: Vec<Wish>, now: Timestamp) -> Result<()> {
-        wishes.into_iter().try_for_each(|wish| self.apply(wish, now))
+    fn apply_all(&mut self, wishes: Vec<Wish>, plan: Plan, now: Timestamp) -> Result<()> {
+        wishes.into_iter().try_for_each(|wish| self.apply(wish, plan, now))
     }
 }
 
@@ -193,7 +199,7 @@ fn new_key() -> Result<String> {
 impl Namespace {
     fn draft(&self, wishes: Vec<Wish>) -> Result<Draft> {
         let mut draft = Draft::default();
-        draft.apply_all(wishes, self.clock().now())?;
+        draft.apply_all(wishes, self.plan(), self.clock().now())?;
         Ok(draft)
     }
 
@@ -250,7 +256,7 @@ impl Namespace {
     }
 
     fn update_with(&self, entity: &Arc<Queue>, wishes: Vec<Wish>) -> Result<()> {
-        let now = self.clock().now();
+        let (plan, now) = (self.plan(), self.clock().now());
         self.update(entity, |settings, role| {
             let mut draft = Draft {
                 settings: std::mem::take(settings),
@@ -261,7 +267,7 @@ impl Namespace {
                 EntityRole::Subscription { bury_failed, .. } => draft.bury_failed = *bury_failed,
                 EntityRole::Queue => {}
             }
-            draft.apply_all(wishes, now)?;
+            draft.apply_all(wishes, plan, now)?;
             match role {
                 EntityRole::Topic { support_ordering } => *support_ordering = draft.support_ordering,
                 EntityRole::Subscription { bury_failed, .. } => *bury_failed = draft.bury_failed,

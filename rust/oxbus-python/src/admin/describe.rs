@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use oxbus_broker::entity::{PartitionCounts, Queue, QueueDescription};
 use oxbus_model::authorization::AuthorizationRule;
-use oxbus_model::caps::MESSAGE_SIZE_KILOBYTES_MAX;
 use oxbus_model::options::EntityStatus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -39,12 +38,7 @@ pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<
         "total_max_size_in_megabytes",
         megabytes.saturating_mul(u64::from(queue.partitions)),
     )?;
-    dict.set_item(
-        "max_message_size_in_kilobytes",
-        settings
-            .max_message_size_kilobytes
-            .unwrap_or(MESSAGE_SIZE_KILOBYTES_MAX),
-    )?;
+    dict.set_item("max_message_size_in_kilobytes", queue.message_size_bytes_max >> 10)?;
     dict.set_item("enable_partitioning", settings.enable_partitioning)?;
     dict.set_item("requires_session", settings.requires_session)?;
     dict.set_item("expire_whole_sessions", settings.expire_whole_sessions)?;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use oxbus_broker::Namespace;
 use oxbus_broker::entity::{PartitionCounts, Queue};
-use oxbus_model::caps::MESSAGE_SIZE_KILOBYTES_MAX;
-use oxbus_model::options::QueueSettings;
 use oxbus_model::tier::Tier;
 
 use super::xml::Out;
@@ -44,12 +42,6 @@ fn message_count(counts: &PartitionCounts) -> u64 {
 
 fn write_forward(name: &str, path: Option<&String>, host: &str, out: &mut Out) {
     out.some(name, path.map(|path| forwarding::address(host, path)));
-}
-
-fn kilobytes(settings: &QueueSettings) -> u64 {
-    settings
-        .max_message_size_kilobytes
-        .unwrap_or(MESSAGE_SIZE_KILOBYTES_MAX)
 }
 
 /// The description of a queue.
@@ -95,7 +87,7 @@ pub(super) fn queue(queue: &Queue, host: &str, out: &mut Out) {
         host,
         out,
     );
-    out.text("MaxMessageSizeInKilobytes", kilobytes(&settings));
+    out.text("MaxMessageSizeInKilobytes", queue.message_size_bytes_max() >> 10);
     out.close("QueueDescription");
 }
 
@@ -135,7 +127,7 @@ pub(super) fn topic(topic: &Arc<Queue>, out: &mut Out) {
     out.text("EnableSubscriptionPartitioning", settings.enable_partitioning);
     out.text("EnableExpress", settings.enable_express);
     out.text("UserMetadata", &settings.user_metadata);
-    out.text("MaxMessageSizeInKilobytes", kilobytes(&settings));
+    out.text("MaxMessageSizeInKilobytes", topic.message_size_bytes_max() >> 10);
     out.close("TopicDescription");
 }
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals of calls that do not fit: they name the public class, and the option that was probably meant."""
+
+from __future__ import annotations
+
+import inspect
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+T = TypeVar("T")
+
+
+class Choice:
+    """For an `Enum` whose choices a program may write as texts: another text is refused with all that there are."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        choices: Any = cls
+        values = [member.value for member in choices]
+        allowed = ", ".join(repr(value) for value in values)
+        near = _nearest(value, values) if isinstance(value, str) else None
+        meant = "" if near is None else f"; did you mean {near!r}?"
+        raise ValueError(f"{value!r} is not a valid {cls.__name__}: use one of {allowed}{meant}")
+
+
+def unknown_option(call: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error of a call with an option that it does not have.
+
+    Args:
+        call: How the call is written, such as ``ServiceBusClient.get_queue_receiver``.
+        name: The option.
+        known: Those that it has.
+    """
+    known = list(known)
+    near = _nearest(name, known)
+    advice = f"did you mean {near!r}?" if near is not None else f"it takes {', '.join(known) or 'none'}"
+    return TypeError(f"{call}() got an unexpected keyword argument {name!r}; {advice}")
+
+
+def unknown_option_of(owner: type, method: str, name: str) -> TypeError:
+    """The same for a call of a native class; `method` is empty for the class itself."""
+    function = getattr(owner, method) if method else owner
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    return unknown_option(f"{owner.__name__}.{method}" if method else owner.__name__, name, known)
+
+
+def explains_options(owner: type[T]) -> type[T]:
+    """Have the public calls of a class, those of its parts included, refuse what they do not know with advice."""
+    for name in dir(owner):
+        if name.startswith("_") and name != "__init__":
+            continue
+        found = inspect.getattr_static(owner, name)
+        is_of_class = isinstance(found, classmethod)
+        function = found.__func__ if is_of_class else found
+        if not inspect.isfunction(function) or not _takes_options(function):
+            continue
+        explained = _explained(function, owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}")
+        setattr(owner, name, classmethod(explained) if is_of_class else explained)
+    return owner
+
+
+def explains(function: F) -> F:
+    """The same for one function."""
+    explained: Any = _explained(function, function.__name__)
+    return cast("F", explained)
+
+
+def _takes_options(function: Any) -> bool:
+    """Whether a method takes more than itself, without the work that a signature is."""
+    code = function.__code__
+    return bool(code.co_argcount + code.co_kwonlyargcount > 1 or function.__kwdefaults__)
+
+
+def _explained(function: Callable[..., Any], call: str) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def explained_later(*values: object, **options: object) -> Any:
+            try:
+                called = function(*values, **options)
+            except TypeError as error:
+                raise _refusal(error, function, call, options) from None
+            return await called
+
+        return explained_later
+
+    @wraps(function)
+    def explained(*values: object, **options: object) -> Any:
+        try:
+            return function(*values, **options)
+        except TypeError as error:
+            # Nothing of the function has run: the call does not fit.
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                raise _refusal(error, function, call, options) from None
+            raise
+
+    return explained
+
+
+def _refusal(error: TypeError, function: Callable[..., Any], call: str, options: Iterable[str]) -> TypeError:
+    known = [name for name in inspect.signature(function).parameters if name not in {"self", "cls"}]
+    for name in options:
+        if name not in known:
+            return unknown_option(call, name, known)
+    return TypeError(str(error).replace(function.__qualname__, call, 1))
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    """The name that was probably meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only refusals need it)
+
+    close = get_close_matches(name.lower(), known, n=1) or [other for other in known if name.lower() in other]
+    return close[0] if close else None

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to say when a command names an entity that is not there: what was named, what there is, and how to make it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from oxbus._entity_path import subscription_path
+from oxbus.exceptions import ServiceBusError
+
+if TYPE_CHECKING:
+    from argparse import Namespace as Options
+    from collections.abc import Iterator
+
+    from oxbus.management import ServiceBusAdministrationClient
+
+_SHOWN: Final = 20
+"""How many names are listed."""
+
+
+def missing_entity(admin: ServiceBusAdministrationClient, options: Options) -> str | None:
+    """The text of the refusal; None when all that the command names is there, or that cannot be found out."""
+    try:
+        return next(_refusals(admin, options), None)
+    except ServiceBusError:
+        return None
+
+
+def _refusals(admin: ServiceBusAdministrationClient, options: Options) -> Iterator[str]:
+    """What is missing of what the command names, from the whole to the part."""
+    kind, entity = getattr(options, "kind", None), getattr(options, "entity", None)
+    topic, subscription, name = _names(options)
+    queues = [queue.name for queue in admin.list_queues()]
+    topics = [it.name for it in admin.list_topics()]
+    if kind in {"queue", "topic"}:
+        yield from _told(kind, name, queues if kind == "queue" else topics)
+    elif topic is not None:
+        yield from _told("topic", topic, topics)
+        yield from _told("subscription", subscription, [it.name for it in admin.list_subscriptions(topic)], topic)
+        if kind is None and name is not None and subscription is not None:
+            rules = [rule.name for rule in admin.list_rules(topic, subscription)]
+            yield from _told("rule", name, rules, topic, subscription)
+    elif entity is not None:
+        paths = [subscription_path(it, part.name) for it in topics for part in admin.list_subscriptions(it)]
+        yield from _told("queue", entity, [*queues, *topics, *paths])
+
+
+def _names(options: Options) -> tuple[str | None, str | None, str | None]:
+    """Topic, subscription and name, as far as the command has them."""
+    name, subscription = getattr(options, "name", None), getattr(options, "subscription", None)
+    topic = getattr(options, "topic", None)
+    if topic is not None:
+        return topic, subscription if subscription is not None else name, name
+    return (options.entity if subscription is not None else None), subscription, name
+
+
+def _told(kind: str, name: str | None, known: list[str], *owner: str) -> Iterator[str]:
+    """Say that a name is none of those known, if that is so."""
+    if name is None or name.lower() in {other.lower() for other in known}:
+        return
+    shown = ", ".join(known[:_SHOWN]) or "none"
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    there = "entities" if kind == "queue" and any("/Subscriptions/" in other for other in known) else f"{kind}s"
+    make = " ".join([kind, "create", *owner, name])
+    yield f"there is no {kind} `{name}`; {there} that there are: {shown}{more}; make it with `oxbus {make}`"

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals of the package as the command line says them: commands instead of calls. Options have the SDK's names."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_VERBS: Final = {"create": "create", "get": "show", "update": "update", "delete": "delete", "list": "list"}
+_CALL: Final = re.compile(r"\b(create|get|update|delete|list)_(queue|topic|subscription|rule)s?\b(?:\(\))?")
+_RECEIVER: Final = re.compile(r"\bget_(queue|subscription)_receiver\b(?:\(\))?")
+_SENDER: Final = re.compile(r"\bget_(?:queue|topic)_sender\b(?:\(\))?")
+_SETTING: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=\"([^\"]*)\"")
+
+
+def in_commands(text: str) -> str:
+    """Say a refusal in commands: ``create_queue`` is ``oxbus queue create``."""
+    text = _CALL.sub(lambda found: f"`oxbus {found[2]} {_VERBS[found[1]]}`", text)
+    text = _RECEIVER.sub(
+        lambda found: "`oxbus receive TOPIC --subscription NAME`" if found[1] == "subscription" else "`oxbus receive`",
+        text,
+    )
+    text = _SENDER.sub("`oxbus send`", text)
+    return _SETTING.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals speak of commands and list what there is; the directory may be named before the command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def some(ox: Callable[..., Any]) -> None:
+    """A queue, a topic, its subscription and its rule."""
+    ox("queue", "create", "orders")
+    ox("topic", "create", "news")
+    ox("subscription", "create", "news", "all")
+
+
+@pytest.mark.usefixtures("some")
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (
+            "queue show nowhere",
+            "there is no queue `nowhere`; queues that there are: orders; make it with `oxbus queue create nowhere`",
+        ),
+        (
+            "queue delete news",
+            "there is no queue `news`; queues that there are: orders; make it with `oxbus queue create news`",
+        ),
+        (
+            "topic update nowhere --user-metadata x",
+            "there is no topic `nowhere`; topics that there are: news; make it with `oxbus topic create nowhere`",
+        ),
+        (
+            "subscription create nowhere all",
+            "there is no topic `nowhere`; topics that there are: news; make it with `oxbus topic create nowhere`",
+        ),
+        (
+            "subscription show news nobody",
+            (
+                "there is no subscription `nobody`; subscriptions that there are: all; "
+                "make it with `oxbus subscription create news nobody`"
+            ),
+        ),
+        (
+            "rule show news all nothing",
+            (
+                "there is no rule `nothing`; rules that there are: $Default; "
+                "make it with `oxbus rule create news all nothing`"
+            ),
+        ),
+        *[
+            (
+                f"{command} nowhere",
+                (
+                    "there is no queue `nowhere`; entities that there are: orders, news, news/Subscriptions/all; "
+                    "make it with `oxbus queue create nowhere`"
+                ),
+            )
+            for command in ("peek", "receive", "stats", "deadletter list", "reservation list")
+        ],
+        (
+            "receive news --subscription nobody",
+            (
+                "there is no subscription `nobody`; subscriptions that there are: all; "
+                "make it with `oxbus subscription create news nobody`"
+            ),
+        ),
+    ],
+)
+def test_missing_entity_lists_what_there_is(run: Callable[..., Any], command: str, text: str) -> None:
+    """The error spoke of `create_queue`, which nobody can type (B-020)."""
+    refused = run(*command.split())
+    assert (refused.code, refused.out, refused.err) == (1, "", f"oxbus: {text}\n")
+
+
+@pytest.mark.usefixtures("some")
+def test_send_to_nowhere(run: Callable[..., Any]) -> None:
+    """The same for a send."""
+    refused = run("send", "nowhere", "x")
+    assert (refused.code, "entities that there are: orders, news" in refused.err) == (1, True)
+
+
+def test_empty_namespace_has_none(data: Path, run: Callable[..., Any]) -> None:
+    """With nothing to list, that is told."""
+    assert data.is_dir()
+    assert "queues that there are: none; make it with `oxbus queue create orders`" in run("peek", "orders").err
+
+
+@pytest.mark.usefixtures("some")
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("receive news", "`oxbus receive TOPIC --subscription NAME`"),
+        ("queue create orders", "update that one"),
+        ("topic create t --tier basic", "--tier standard"),
+    ],
+)
+def test_refusals_name_no_call(run: Callable[..., Any], command: str, text: str) -> None:
+    """Nothing of Python."""
+    refused = run(*command.split())
+    assert refused.code == 1
+    assert text in refused.err
+    assert not any(word in refused.err for word in ("create_queue", "get_", "tier="))
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("quue", "there is no command `oxbus quue`; there are init, queue, topic, "),
+        ("quue", "did you mean `oxbus queue`?"),
+        (
+            "queue creat orders",
+            "there is no command `oxbus queue creat`; there are create, show, update, delete, list; ",
+        ),
+        ("queue creat orders", "did you mean `oxbus queue create`?"),
+        ("frobnicate", "there is no command `oxbus frobnicate`; there are init"),
+    ],
+)
+def test_unknown_command(run: Callable[..., Any], command: str, text: str) -> None:
+    """With the commands that there are, and the one that was probably meant."""
+    refused = run(*command.split())
+    assert (refused.code, refused.out) == (2, "")
+    assert text in refused.err
+
+
+@pytest.mark.parametrize(
+    "command", [["stats"], ["queue", "list"], ["peek", "orders"], ["deadletter", "list", "orders"]]
+)
+def test_directory_may_stand_before_the_command(
+    ox: Callable[..., Any], run: Callable[..., Any], data: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """`oxbus --data X stats` is `oxbus stats --data X`."""
+    ox("queue", "create", "orders")
+    monkeypatch.delenv("OXBUS_DATA")
+    assert run(*command).code == 2
+    before, after = run("--data", data, *command), run(*command, "--data", data)
+    assert (before.code, before.err) == (0, "")
+    assert before == after
+    assert run("--data", data, *command, "--data", data).code == 0
+
+
+def test_directory_before_a_command_that_makes_one(run: Callable[..., Any], tmp_path: Path) -> None:
+    """`init` takes it, too; two different ones are refused, and a command without a directory says so."""
+    place = tmp_path / "bus"
+    assert run("--data", place, "init").code == 0
+    assert (place / "catalog").exists()
+    for arguments, text in (
+        (["--data", place, "stats", "--data", tmp_path], "given twice"),
+        (["--data", place, "salvage", place], "takes no --data"),
+        (["--data", place, "serve", "--memory"], "--memory"),
+    ):
+        refused = run(*arguments)
+        assert (refused.code, text in refused.err) == (2, True)
