@@ -286,7 +286,7 @@ impl FileLog {
     /// Makes the next file once the current one is half used, and finds out whether a full disk has room again.
     pub fn prepare(&self) -> io::Result<()> {
         self.commits.with_writer(|writer| {
-            if self.commits.is_full() || writer.is_half_used() {
+            if self.commits.is_full() || writer.is_nearly_used() {
                 self.commits.prepare(writer)
             } else {
                 Ok(())
@@ -464,8 +464,7 @@ impl ShardLog for FileLog {
     }
 
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {
-        self.commits
-            .with_writer(|writer| self.commits.remove_before(writer, lsn))
+        self.commits.remove_before(lsn)
     }
 
     fn fold(&self, summarize: &mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>) -> Result<bool, AppendError> {

@@ -39,7 +39,7 @@ impl GroupCommit {
         if guard(&self.buffer).failure.is_some() || self.lent.load(Ordering::Acquire) {
             return Ok(());
         }
-        while let Some(name) = missing(writer) {
+        for name in missing_reserve(writer) {
             let made = Spare::make_reserve(&*self.disk, &self.dir, name, self.options.segment_bytes_min);
             if let Err(error) = &made
                 && error.kind() == io::ErrorKind::StorageFull
@@ -57,7 +57,7 @@ impl GroupCommit {
     /// size, and removes it else. Sync the directory before the file is used.
     pub(super) fn keep_as_reserve(&self, writer: &mut Writer, segment: &Segment) -> io::Result<()> {
         let fits = segment.bytes == self.options.segment_bytes_min && segment.extent.is_sole();
-        match missing(writer).filter(|_| fits) {
+        match missing_reserve(writer).into_iter().next().filter(|_| fits) {
             Some(name) => {
                 let file = Spare::recycle(&*self.disk, &self.dir, segment, Some(name))?;
                 self.add_to_reserve(writer, file);
@@ -89,14 +89,14 @@ impl GroupCommit {
         Ok(())
     }
 
-    fn add_to_reserve(&self, writer: &mut Writer, file: Spare) {
+    pub(super) fn add_to_reserve(&self, writer: &mut Writer, file: Spare) {
         guard(&self.buffer).reserve.push(file.room());
         writer.reserve.push(file);
     }
 }
 
-/// The name of a file that the reserve lacks.
-fn missing(writer: &Writer) -> Option<&'static str> {
-    let is_there = |name: &str| writer.reserve.iter().any(|file| file.path().ends_with(name));
-    RESERVE.into_iter().find(|name| !is_there(name))
+/// The names of the files that the reserve lacks.
+pub(super) fn missing_reserve(writer: &Writer) -> Vec<&'static str> {
+    let is_there = |name: &&str| writer.reserve.iter().any(|file| file.path().ends_with(name));
+    RESERVE.into_iter().filter(|name| !is_there(name)).collect()
 }

@@ -11,13 +11,23 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::group_commit::{GroupCommit, Writer, guard};
+use super::reserve::missing_reserve;
 use super::segment::{self, Segment, Spare};
 use crate::shard_log::{Level, Lsn};
 
 /// Files that are kept to be segments again: about as many as fill until the next snapshot, with small snapshots.
-const RECYCLED_MAX: usize = 2;
+const RECYCLED_MAX: usize = 1;
+/// A log that much is written to is expected to keep as many of the smallest segments as these.
+const STEADY_TIMES: u64 = 28;
 /// A segment that is longer than so many of the smallest ones ends with the snapshot that has all its entries.
 const RETIRED_TIMES: u64 = 8;
+
+/// What becomes of the file of a segment that nobody needs any more.
+enum Becomes {
+    Spare,
+    Reserve(&'static str),
+    Nothing,
+}
 
 impl GroupCommit {
     /// Fills the drain reserve and makes the spare file if there is none. A log that ended touches no file: another may go
@@ -55,7 +65,7 @@ impl GroupCommit {
 
     /// Makes the spare file, or a larger one in its place.
     fn make_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        let wanted = self.usual_bytes(writer.kept_bytes()).max(needed);
+        let wanted = self.usual_bytes(writer).max(needed);
         let made = match Self::take_recycled(writer, needed.max(wanted / 2)) {
             Some(spare) => Ok(spare),
             None => self.make_file(writer, wanted, needed),
@@ -115,10 +125,13 @@ impl GroupCommit {
     }
 
     /// Bytes of the segment after the current one, unless an entry needs more: half of those that are kept, so that the room
-    /// behind the last frame is never most of a log.
-    fn usual_bytes(&self, kept: u64) -> u64 {
+    /// behind the last frame is never most of a log. An owner who has written much has a log of some MiB again soon.
+    fn usual_bytes(&self, writer: &Writer) -> u64 {
         let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
-        (kept / 2).next_multiple_of(min).clamp(min, max)
+        let expected = writer.written_bytes().min(min * STEADY_TIMES);
+        (writer.kept_bytes().max(expected) / 2)
+            .next_multiple_of(min)
+            .clamp(min, max)
     }
 
     /// Has nobody be promised the spare file any more; false when somebody is.
@@ -145,47 +158,72 @@ impl GroupCommit {
     }
 
     /// Lets go of the segments whose entries all come before `lsn`: keeps the files of a few for later segments, and removes
-    /// the others. The current one stays.
-    pub(super) fn remove_before(&self, writer: &mut Writer, lsn: Lsn) -> io::Result<()> {
+    /// the others. The current one stays, unless it is long and idle. Nobody who writes waits for the file system meanwhile.
+    pub(super) fn remove_before(&self, lsn: Lsn) -> io::Result<()> {
+        let dropped = self.with_writer(|writer| self.take_before(writer, lsn));
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        let (mut kept, mut reserved) = (Vec::new(), Vec::new());
+        // The directory is not synced: should a new name be lost with the power, the old one is below every segment that the
+        // snapshot needs.
+        for (segment, becomes) in dropped {
+            let recycle = |name| Spare::recycle(&*self.disk, &self.dir, &segment, name);
+            match becomes {
+                Becomes::Spare if segment.extent.is_sole() => kept.push(recycle(None)?),
+                Becomes::Reserve(name) if segment.extent.is_sole() => reserved.push(recycle(Some(name))?),
+                _ => self.remove_segment(&segment)?,
+            }
+        }
+        self.with_writer(|writer| {
+            writer.recycled.extend(kept);
+            for file in reserved {
+                self.add_to_reserve(writer, file);
+            }
+        });
+        Ok(())
+    }
+
+    /// Takes those segments out of the log, each with what becomes of its file.
+    fn take_before(&self, writer: &mut Writer, lsn: Lsn) -> Vec<(Segment, Becomes)> {
         let first_needed = if self.retire_current(writer, lsn) {
             writer.next_segment()
         } else {
             writer.first_needed(lsn)
         };
-        if writer
-            .finished
-            .first()
-            .is_none_or(|oldest| oldest.header.segment >= first_needed)
-        {
-            return Ok(());
+        let is_needed = |segment: &Segment| segment.header.segment >= first_needed;
+        let count = writer.finished.iter().take_while(|segment| !is_needed(segment)).count();
+        if count == 0 {
+            return Vec::new();
         }
+        let dropped: Vec<Segment> = writer.finished.drain(..count).collect();
         // Those that are too short for what comes make room for longer ones, and those that are too long give theirs back.
-        let kept = writer.kept_bytes_from(first_needed);
-        let bytes_min = self.usual_bytes(kept) / 2;
+        let bytes_min = self.usual_bytes(writer) / 2;
         let is_usual = |bytes: u64| (bytes_min..=bytes_min * 8).contains(&bytes);
         if writer.spare.as_ref().is_some_and(|spare| !is_usual(spare.bytes())) && self.withdraw_spare() {
             writer.recycled.extend(writer.spare.take());
         }
         self.remove_recycled(writer, |spare| !is_usual(spare.bytes()));
-        while writer
-            .finished
-            .first()
-            .is_some_and(|oldest| oldest.header.segment < first_needed)
-        {
-            // Should the new name be lost with the power, the old one is below every segment that the snapshot needs.
-            let oldest = writer.finished.remove(0);
-            if is_usual(oldest.bytes)
-                && writer.recycled.len() < RECYCLED_MAX
-                && !self.is_full()
-                && oldest.extent.is_sole()
+        let mut wanted = if self.is_full() || writer.spare.is_some() {
+            0
+        } else {
+            RECYCLED_MAX.saturating_sub(writer.recycled.len())
+        };
+        let mut missing = missing_reserve(writer).into_iter();
+        let choose = |segment: Segment| {
+            let becomes = if wanted > 0 && is_usual(segment.bytes) {
+                wanted -= 1;
+                Becomes::Spare
+            } else if segment.bytes == self.options.segment_bytes_min
+                && let Some(name) = missing.next()
             {
-                let spare = Spare::recycle(&*self.disk, &self.dir, &oldest, None)?;
-                writer.recycled.push(spare);
+                Becomes::Reserve(name)
             } else {
-                self.keep_as_reserve(writer, &oldest)?;
-            }
-        }
-        self.disk.sync_dir(&self.dir)
+                Becomes::Nothing
+            };
+            (segment, becomes)
+        };
+        dropped.into_iter().map(choose).collect()
     }
 
     /// Removes the last segment of a log that has ended, whose entries a snapshot has all. Only when it is the only one: were

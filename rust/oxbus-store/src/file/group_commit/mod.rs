@@ -101,6 +101,10 @@ pub(super) struct Writer {
     pub(super) finished: Vec<Segment>,
     pub(super) current: Option<Segment>,
     position: u64,
+    /// Somebody was asked to sync the current segment because it ends soon.
+    is_ending: bool,
+    /// Bytes of the segments that this owner has ended.
+    ended_bytes: u64,
     last_crc: u32,
     next_segment: u64,
     next_salt: u32,
@@ -162,21 +166,28 @@ impl Writer {
 
     /// Bytes of the segments that a snapshot did not replace yet.
     pub(super) fn kept_bytes(&self) -> u64 {
-        self.kept_bytes_from(0)
-    }
-
-    /// The same of those from a number on.
-    pub(super) fn kept_bytes_from(&self, number: u64) -> u64 {
-        let finished = self.finished.iter().filter(|segment| segment.header.segment >= number);
-        let finished: u64 = finished.map(|segment| segment.bytes).sum();
+        let finished: u64 = self.finished.iter().map(|segment| segment.bytes).sum();
         finished + self.current.as_ref().map_or(0, |_| self.position)
     }
 
-    /// True when more than half of the current segment is used.
-    pub(super) fn is_half_used(&self) -> bool {
+    /// True once for a segment of which three quarters are used: somebody else begins to sync it, so that its end, which
+    /// waits for a sync, has little left to wait for.
+    fn nears_end(&mut self) -> bool {
+        let is_near = |segment: &Segment| self.position > segment.bytes / 4 * 3;
+        self.current.as_ref().is_some_and(is_near) && !std::mem::replace(&mut self.is_ending, true)
+    }
+
+    /// Bytes that this owner has written.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.ended_bytes + self.position
+    }
+
+    /// True when the current segment is nearly used up: the file of the next one is made then, and no sooner, so that one
+    /// that a snapshot replaces can be it.
+    pub(super) fn is_nearly_used(&self) -> bool {
         self.current
             .as_ref()
-            .is_some_and(|segment| self.position > segment.bytes / 2)
+            .is_some_and(|segment| self.position > segment.bytes / 16 * 15)
     }
 
     /// A segment was begun: the next one has another number and another salt.
@@ -230,6 +241,8 @@ impl GroupCommit {
                 finished: start.finished,
                 current: None,
                 position: 0,
+                is_ending: false,
+                ended_bytes: 0,
                 last_crc: start.last_crc,
                 next_segment: start.next_segment,
                 next_salt: options.salt,
@@ -329,6 +342,9 @@ impl GroupCommit {
             Ok(()) => {
                 let file = writer.current.as_ref().map(|segment| &segment.file);
                 self.advance(Level::Written, last, file);
+                if level == Level::Written && writer.nears_end() {
+                    self.asking.ask();
+                }
             }
             Err(error) => self.fail(Failure::of(&error)),
         }
@@ -355,7 +371,7 @@ impl GroupCommit {
         if level == Level::Synced {
             segment.clear_ahead(writer.position, frame.len())?;
         }
-        if writer.is_half_used() && !self.is_full() {
+        if writer.is_nearly_used() && !self.is_full() {
             // In time, so that a full disk is known while there is room left. Without it the log goes on for now.
             let _ = self.prepare(writer);
         }
@@ -382,6 +398,8 @@ impl GroupCommit {
         let segment = file.become_segment(&*self.disk, &self.dir, header)?;
         writer.finished.extend(writer.current.replace(segment));
         writer.count_segment();
+        writer.ended_bytes += writer.position;
+        writer.is_ending = false;
         writer.position = HEADER_BYTES as u64;
         Ok(())
     }

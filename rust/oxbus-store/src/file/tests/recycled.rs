@@ -194,7 +194,7 @@ fn on_a_full_disk_recycled_files_are_used_and_given_up() {
     while append(&log, Level::Synced).is_ok() {
         taken += 1;
     }
-    assert!(taken > 20, "{taken} entries in what was there");
+    assert!(taken > 10, "{taken} entries in what was there");
     for _ in 0..100 {
         let lsn = log.next_lsn();
         log.append(lsn, b"complete", Room::Frees, Level::Synced, None)
