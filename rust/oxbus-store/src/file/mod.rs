@@ -283,7 +283,7 @@ impl FileLog {
         snapshot::remove_before(&*self.disk, &self.dir, covered)
     }
 
-    /// Makes the next file once the current one is half used, and finds out whether a full disk has room again.
+    /// Makes the next file once the current one is nearly used up, and finds out whether a full disk has room again.
     pub fn prepare(&self) -> io::Result<()> {
         self.commits.with_writer(|writer| {
             if self.commits.is_full() || writer.is_nearly_used() {

@@ -159,13 +159,21 @@ fn order(segments: &mut [Part]) {
     }
 }
 
-/// The numbers between those of `segments`.
+/// The numbers between those of `segments`, but for those that a folded one stands for.
 fn missing(segments: &[Part]) -> Vec<RangeInclusive<u64>> {
-    let mut numbers: Vec<u64> = segments
+    let mut numbers: Vec<(u64, Option<u64>)> = segments
         .iter()
-        .map(|part| part.header.map_or(part.number, |header| header.segment))
+        .map(|part| {
+            let resumes = part.header.and_then(|header| header.resumes);
+            let number = part.header.map_or(part.number, |header| header.segment);
+            (number, resumes.map(|resumes| resumes.segment))
+        })
         .collect();
     numbers.sort_unstable();
-    let between = |pair: &[u64]| (pair[0] + 1 < pair[1]).then(|| pair[0] + 1..=pair[1] - 1);
+    let between = |pair: &[(u64, Option<u64>)]| {
+        let (before, (number, continues)) = (pair[0].0, pair[1]);
+        let is_gap = before + 1 < number && continues.is_none_or(|it| it > before);
+        is_gap.then(|| before + 1..=number - 1)
+    };
     numbers.windows(2).filter_map(between).collect()
 }

@@ -33,6 +33,7 @@ impl Walk {
         let headers: Vec<Option<Header>> = segments.iter().map(|part| part.header).collect();
         for (index, part) in segments.iter_mut().enumerate() {
             let Some(header) = part.header else { continue };
+            self.resume(&header);
             self.known = self.known.max(Lsn(header.lsn.0.saturating_sub(1)));
             let following = headers[index + 1..].iter().flatten().next();
             // Where the next segment is missing, nobody knows what it replaced, unless this segment's owner wrote it too.
@@ -47,6 +48,15 @@ impl Walk {
             }
         }
         self.lose_before(self.known.next());
+    }
+
+    /// A folded segment says what the entries between the one that it continues and its own first one said.
+    fn resume(&mut self, header: &Header) {
+        if let Some(resumes) = header.resumes {
+            self.known = self.known.max(resumes.lsn);
+            self.lose_before(resumes.lsn.next());
+            self.next = self.next.max(header.lsn);
+        }
     }
 
     fn segment(

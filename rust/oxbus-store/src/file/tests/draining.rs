@@ -79,6 +79,10 @@ fn a_full_disk_is_drained_for_ever_and_takes_no_more_room() {
     let (_, shown, replayed) = open(&disk.after_kill());
     assert_eq!(replayed.torn_bytes, 0);
     assert_eq!(drained(&shown), ((1..=20_000).collect(), kept));
+    let mut salvaged = Shown::default();
+    let found = salvage(&disk.after_kill(), Path::new(DIR), None, &mut salvaged).expect("listed");
+    assert!(found.is_whole(), "{found:?}");
+    assert_eq!(salvaged, shown, "a salvage finds the same");
     disk.set_capacity(None);
     log.prepare().expect("room again");
     append(&log, Level::Synced).expect("appended");
