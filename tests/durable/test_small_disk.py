@@ -32,6 +32,7 @@ def can_mount() -> bool:
 
 
 def run(directory: Path, *arguments: object) -> dict[str, Any]:
+    """Fill and drain a file system mounted on a directory; what was found."""
     if not can_mount():
         pytest.skip("this user may not mount a file system, not even in a namespace of his own")
     command = [*UNSHARE, sys.executable, str(SCRIPT), str(directory), *map(str, arguments)]
@@ -48,8 +49,7 @@ def run(directory: Path, *arguments: object) -> dict[str, Any]:
 def test_everything_on_a_full_disk_can_be_drained(
     tmp_path: Path, mebibytes: int, body_bytes: int, partitions: int, end: str
 ) -> None:
-    """After a close or a kill, all is received and completed, abandoned, deferred or dead-lettered, down to an empty
-    queue; then sends work again without a close (R-26, R-01)."""
+    """All is received, then completed, abandoned, deferred or dead-lettered; then sends work again (R-26, R-01)."""
     for deed in ("complete", "mixed"):
         found = run(tmp_path, mebibytes, body_bytes, partitions, end, deed)
         assert found["before"] == found["stored"] == found["completed"], (deed, found)

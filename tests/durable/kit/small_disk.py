@@ -3,8 +3,8 @@
 
     small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END DEED
 
-It mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`), drains it with
-another one, and prints what it found as JSON.
+It mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`), drains it
+with another one, and prints what it found as JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LIST_BYTES = 400_000
 AGAIN_SECONDS = 30
-"""How long sends may stay refused after a drain before the test calls them refused for good; never a measure of speed."""
+"""How long sends may stay refused after a drain until the test calls that for good; never a measure of speed."""
 
 
 def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
@@ -116,7 +116,8 @@ def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed
         found["completed"] = drain(client, deed)
         found["left"] = administration.get_queue_runtime_properties("q").total_message_count
         found["sends again"] = sends_again(client, body)
-    print(json.dumps(found), flush=True)
+    sys.stdout.write(json.dumps(found))
+    sys.stdout.flush()
     if end == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     namespace.close()
@@ -127,7 +128,7 @@ def main(directory: str, mebibytes: str, body_bytes: str, partitions: str, end: 
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", directory], check=True)
     arguments = (str(Path(directory) / "bus"), body_bytes, partitions, end, deed)
     filled = in_child("fill", *arguments)
-    print(json.dumps(filled | in_child("drain", *arguments)))
+    sys.stdout.write(json.dumps(filled | in_child("drain", *arguments)))
 
 
 if __name__ == "__main__":
