@@ -29,25 +29,7 @@ impl Receiver {
                           enabled. Make one call per partition.";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
-        let hold = match self.mode {
-            ReceiveMode::PeekLock if self.session.is_some() => self.session_hold(),
-            ReceiveMode::PeekLock => {
-                let ticks = self.queue.core().clock().ticks();
-                Hold::Lock {
-                    deadline: ticks.plus_ms(self.lock_ms()),
-                }
-            }
-            ReceiveMode::ReceiveAndDelete => {
-                in_range(
-                    "the number of deferred messages taken at once",
-                    numbers.len() as u64,
-                    1,
-                    DEFERRED_TAKE_MAX as u64,
-                    "messages",
-                )?;
-                self.hold_to_leave()
-            }
-        };
+        let hold = self.fetching_hold(numbers.len())?;
         let not_found = |number: SequenceNumber| {
             let detail = format!(
                 "Failed to lock one or more specified messages. Either the message is already locked or does not exist. \
@@ -122,6 +104,29 @@ impl Receiver {
             return Err(refused.into_error());
         }
         Ok(deliveries)
+    }
+
+    /// How so many fetched messages are held once the journal has their hand-out.
+    fn fetching_hold(&self, count: usize) -> Result<Hold> {
+        match self.mode {
+            ReceiveMode::PeekLock if self.session.is_some() => Ok(self.session_hold()),
+            ReceiveMode::PeekLock => {
+                let ticks = self.queue.core().clock().ticks();
+                Ok(Hold::Lock {
+                    deadline: ticks.plus_ms(self.lock_ms()),
+                })
+            }
+            ReceiveMode::ReceiveAndDelete => {
+                in_range(
+                    "the number of deferred messages taken at once",
+                    count as u64,
+                    1,
+                    DEFERRED_TAKE_MAX as u64,
+                    "messages",
+                )?;
+                Ok(self.hold_to_leave())
+            }
+        }
     }
 
     /// Drops or dead-letters those of the messages asked for whose time is over: nobody else ever looks.

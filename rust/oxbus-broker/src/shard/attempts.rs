@@ -12,7 +12,7 @@ use oxbus_model::{Counter, Result, Ticks};
 use oxbus_store::shard_log::Room;
 use oxbus_store::{Claimed, Hold, LockKey, LockLost, Outcome, Settled};
 
-use super::journal::{Event, HandedOut, Pending, Ranges};
+use super::journal::{Event, HandedOut, Pending};
 use super::{Cell, Deed, Ended};
 
 /// How messages are held that leave for good once the journal says so: no delivery, nothing charged if they stay.
@@ -95,7 +95,7 @@ impl Cell {
     ) -> Result<Option<Pending>> {
         self.note(Deed::Removal, || Event::Remove {
             sub_queue,
-            counters: Ranges::from_iter(counters),
+            counters: counters.collect(),
         })
     }
 

@@ -80,7 +80,7 @@ impl Shard {
         };
         let advice = match (error, kind, deed) {
             (_, ErrorKind::Closed, _) => "open it again and make new handles",
-            (AppendError::Full, _, Deed::Send) => "free space on it, or send without a key",
+            (AppendError::Full, _, Deed::Send) => "complete messages, free space on it, or send without a key",
             (AppendError::Full, ..) => "free space on it, then make the call again",
             (AppendError::Late, _, Deed::Send) => "make the call again, or send without a key",
             (AppendError::Late, ..) => "make the call again",

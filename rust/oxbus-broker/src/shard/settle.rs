@@ -181,7 +181,7 @@ impl Cell {
             let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("remove removes");
             };
-            self.put_into_dead_letters(state, message, record)
+            self.put_into_dead_letters(state, &message, record)
                 .map_err(SettleError::Store)
         })
     }
@@ -191,14 +191,14 @@ impl Cell {
     fn put_into_dead_letters(
         &self,
         state: &mut CellState,
-        message: Removed,
+        message: &Removed,
         record: Record,
     ) -> Result<Option<Pending>, Error> {
-        let entry = self.dead_letter_entry(&message, &record);
+        let entry = self.dead_letter_entry(message, &record);
         let (counter, record) = (message.counter, Stored::from(record));
         let message = Removed {
             record: record.clone(),
-            ..message
+            ..*message
         };
         let stored = state.dead_letters.insert(message);
         debug_assert!(stored, "a number is in one place at a time");
@@ -230,7 +230,7 @@ impl Cell {
             for (record, message) in marked {
                 // Not waited for: until it is on disk the next open buries the message again. A failure takes the shard
                 // out of service.
-                let _ = self.put_into_dead_letters(state, message, record);
+                let _ = self.put_into_dead_letters(state, &message, record);
             }
         });
         count

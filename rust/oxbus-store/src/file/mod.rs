@@ -21,6 +21,7 @@ mod room;
 mod salvage;
 mod segment;
 mod snapshot;
+mod space;
 mod stage;
 mod standby;
 #[cfg(test)]
@@ -281,62 +282,6 @@ impl FileLog {
             }
         }
         snapshot::remove_before(&*self.disk, &self.dir, covered)
-    }
-
-    /// Makes the next file once the current one is nearly used up, and finds out whether a full disk has room again.
-    pub fn prepare(&self) -> io::Result<()> {
-        self.commits.with_writer(|writer| {
-            if self.commits.is_full() || writer.is_nearly_used() {
-                self.commits.prepare(writer)
-            } else {
-                Ok(())
-            }
-        })
-    }
-
-    /// Bytes of the newest snapshot.
-    pub fn snapshot_bytes(&self) -> u64 {
-        self.snapshot_bytes.load(Ordering::Acquire)
-    }
-
-    /// Bytes of the files that another snapshot would replace.
-    pub fn replaceable_bytes(&self) -> u64 {
-        self.snapshot_bytes() + self.commits.with_writer(|writer| writer.kept_bytes())
-    }
-
-    /// Bytes that its files may still take.
-    pub fn free_bytes(&self) -> io::Result<u64> {
-        self.disk.free_bytes(&self.dir)
-    }
-
-    /// Bytes that a snapshot may have for which a file of the drain reserve is given up.
-    pub fn lends_bytes(&self) -> u64 {
-        self.commits.options.segment_bytes_min / 2
-    }
-
-    /// Runs `work`, which writes a small snapshot, while one file of the drain reserve gives it room. Then the file is made
-    /// again.
-    pub fn with_lent_reserve<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.commits.lent.store(true, Ordering::Release);
-        // One that cannot be removed lends nothing: then `work` finds no room.
-        let _ = self
-            .commits
-            .with_writer(|writer| self.commits.give_up_reserve_file(writer));
-        let done = work();
-        self.commits.lent.store(false, Ordering::Release);
-        // Without room for it the disk is full, which is known.
-        let _ = self.prepare();
-        done
-    }
-
-    /// Removes the drain reserve of a log that holds no message; the next entry that adds makes it again.
-    pub fn give_up_reserve(&self) -> io::Result<()> {
-        self.commits.with_writer(|writer| {
-            while !writer.reserve.is_empty() {
-                self.commits.give_up_reserve_file(writer)?;
-            }
-            Ok(())
-        })
     }
 
     /// Turns at the disk that began, and that ended: they stand still and differ while a call hangs.

@@ -252,15 +252,8 @@ pub(super) fn replay(
                 }
                 _ if until.is_some() => return Err(damaged("an entry is missing in a finished segment")),
                 found => {
-                    let used = used(rest);
-                    let behind = behind(rest, used, current.header.salt, next);
-                    if behind.proves_loss {
+                    let Some(torn) = torn_bytes(rest, &current.header, next, last_crc) else {
                         return Err(damaged("a synced entry is damaged"));
-                    }
-                    let torn = if current.header.recycled {
-                        frame::begun(rest, next, last_crc).max(behind.end)
-                    } else {
-                        used
                     };
                     if torn > 0 || (found != Found::Nothing && !current.header.recycled) {
                         replayed.torn_bytes = torn as u64;
@@ -288,6 +281,21 @@ pub(super) fn replay(
         last_crc,
         ends,
         replayed,
+    })
+}
+
+/// Bytes of a write that never finished, at the end of a log; `None` when frames behind it know the entry `next` to have been
+/// synced.
+fn torn_bytes(rest: &[u8], header: &Header, next: Lsn, last_crc: u32) -> Option<usize> {
+    let used = used(rest);
+    let behind = behind(rest, used, header.salt, next);
+    if behind.proves_loss {
+        return None;
+    }
+    Some(if header.recycled {
+        frame::begun(rest, next, last_crc).max(behind.end)
+    } else {
+        used
     })
 }
 

@@ -67,16 +67,19 @@ pub(super) struct Spare {
     recycled: bool,
 }
 
+fn open_or_create(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    match disk.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(path),
+        opened => opened,
+    }
+}
+
 impl Spare {
     /// Makes the spare file of a log, at least `bytes` long.
     pub(super) fn make(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Self> {
         let path = dir.join(SPARE);
         // One that is there holds zeros, and perhaps the header of a segment that it never became.
-        let file = match disk.open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
-            Err(error) => return Err(error),
-        };
+        let file = open_or_create(disk, &path)?;
         let bytes = file.len()?.max(bytes);
         file.allocate(bytes)?;
         file.sync()?;
@@ -94,11 +97,7 @@ impl Spare {
     /// after a loss of power it may have to be made again.
     pub(super) fn make_reserve(disk: &dyn Disk, dir: &Path, name: &str, bytes: u64) -> io::Result<Self> {
         let path = dir.join(name);
-        let file = match disk.open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
-            Err(error) => return Err(error),
-        };
+        let file = open_or_create(disk, &path)?;
         if let Err(error) = file.allocate(bytes) {
             // An empty name is of no use, and what the file holds of the room others may need.
             let _ = disk.remove(&path);

@@ -111,23 +111,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
             delivery_count: small(from)?,
             record: Changed::decode(from, record)?,
         },
-        8 => Event::Keep {
-            sub_queue: sub_queue(from)?,
-            counter: counter(from)?,
-            enqueued_at: time(from)?,
-            expires_at: time(from)?,
-            delivery_count: small(from)?,
-            generation: small(from)?,
-            record_generation: small(from)?,
-            rest: match byte(from)? {
-                READY => Rest::Ready,
-                DEFERRED => Rest::Deferred,
-                FETCHED => Rest::Fetched,
-                SCHEDULED => Rest::Scheduled { due: time(from)? },
-                _ => return None,
-            },
-            bytes: record(from)?,
-        },
+        8 => keep(from)?,
         9 => Event::Number { next: counter(from)? },
         10 => Event::Seen {
             identities: identities(from)?,
@@ -155,6 +139,26 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
         _ => return None,
     };
     Some((entity, event))
+}
+
+fn keep<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
+    Some(Event::Keep {
+        sub_queue: sub_queue(from)?,
+        counter: counter(from)?,
+        enqueued_at: time(from)?,
+        expires_at: time(from)?,
+        delivery_count: small(from)?,
+        generation: small(from)?,
+        record_generation: small(from)?,
+        rest: match byte(from)? {
+            READY => Rest::Ready,
+            DEFERRED => Rest::Deferred,
+            FETCHED => Rest::Fetched,
+            SCHEDULED => Rest::Scheduled { due: time(from)? },
+            _ => return None,
+        },
+        bytes: record(from)?,
+    })
 }
 
 fn fan_out<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {

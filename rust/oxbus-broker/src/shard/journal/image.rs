@@ -19,18 +19,16 @@
 //! - `next` is above every number there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::shard_log::Chunk;
 use oxbus_store::{Record, Removed, Stored};
 
 use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::decode::{Events, NotAnEvent};
-use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX};
+use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest};
 use super::intent::Intent;
 use super::numbered::Numbered;
 use super::packed::Packed;
@@ -51,7 +49,7 @@ pub struct Kept {
     /// Where it rests.
     pub rest: Rest,
     /// The hold that stored `record`.
-    record_generation: u32,
+    pub(super) record_generation: u32,
 }
 
 /// The two queues of an entity.
@@ -398,73 +396,6 @@ impl Image {
         }
         Ok(())
     }
-
-    /// The image as chunks of events, for a snapshot. A chunk has about `chunk_bytes`, or one message.
-    pub fn chunks(&self, chunk_bytes: usize) -> impl Iterator<Item = io::Result<Chunk>> {
-        let mut sinks = self.sinks.iter();
-        let mut entities = self.entities();
-        let mut pending: Vec<(EntityId, SubQueue, Counter, &Kept)> = Vec::new();
-        std::iter::from_fn(move || {
-            let mut chunk = Vec::new();
-            while chunk.len() < chunk_bytes {
-                if let Some((entity, sub_queue, counter, kept)) = pending.pop() {
-                    match kept.record.load() {
-                        Ok(record) => kept.as_event(sub_queue, counter, &record).encode(entity, &mut chunk),
-                        Err(error) => return Some(Err(error)),
-                    }
-                    continue;
-                }
-                if let Some((sink, intent)) = sinks.next() {
-                    let intent = intent.clone();
-                    Event::Intent { sink, intent }.encode(EntityId(0), &mut chunk);
-                    continue;
-                }
-                let Some((entity, queues)) = entities.next() else { break };
-                Event::Number { next: queues.next }.encode(entity, &mut chunk);
-                let seen: Vec<_> = queues.seen.iter().map(|(identity, at)| (*at, *identity)).collect();
-                for identities in seen.chunks(SEEN_MAX) {
-                    let identities = identities.to_vec();
-                    Event::Seen { identities }.encode(entity, &mut chunk);
-                }
-                let attached: Vec<_> = queues.attached.iter().map(|(identity, at)| (*at, *identity)).collect();
-                for identities in attached.chunks(SEEN_MAX) {
-                    let identities = identities.to_vec();
-                    Event::Attached { identities }.encode(entity, &mut chunk);
-                }
-                if !queues.arrived.is_empty() {
-                    let (is_over, origins) = (false, queues.arrived.iter().copied().collect());
-                    Event::Arrived { is_over, origins }.encode(entity, &mut chunk);
-                }
-                for ((sub_queue, name), record) in &queues.consumers {
-                    let (sub_queue, record) = (*sub_queue, Arc::clone(record));
-                    let event = Event::Consumer {
-                        sub_queue,
-                        name,
-                        record,
-                    };
-                    event.encode(entity, &mut chunk);
-                }
-                for (id, (set_at, state)) in &queues.states {
-                    let (set_at, state) = (*set_at, Some(&state[..]));
-                    Event::SessionState { id, set_at, state }.encode(entity, &mut chunk);
-                }
-                let all = [
-                    (SubQueue::Main, &queues.main),
-                    (SubQueue::DeadLetter, &queues.dead_letters),
-                ];
-                for (sub_queue, messages) in all {
-                    pending.extend(
-                        messages
-                            .iter()
-                            .map(|(counter, kept)| (entity, sub_queue, counter, kept)),
-                    );
-                }
-                // Taken from the end.
-                pending.reverse();
-            }
-            (!chunk.is_empty()).then(|| Ok(chunk.into()))
-        })
-    }
 }
 
 fn misfit(entity: EntityId, (counter, detail): Wrong) -> Misfit {
@@ -515,20 +446,6 @@ impl Kept {
             delivery_count: self.delivery_count,
             enqueued_at: self.enqueued_at,
             expires_at: self.expires_at,
-        }
-    }
-
-    fn as_event<'a>(&self, sub_queue: SubQueue, counter: Counter, bytes: &'a [u8]) -> Event<'a> {
-        Event::Keep {
-            sub_queue,
-            counter,
-            enqueued_at: self.enqueued_at,
-            expires_at: self.expires_at,
-            delivery_count: self.delivery_count,
-            generation: self.generation,
-            record_generation: self.record_generation,
-            rest: self.rest,
-            bytes,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! store, so recovery, snapshots and tests share them. `writer` puts events into the log of the shard.
 
 mod changed;
+mod chunks;
 mod consumer;
 mod decode;
 mod event;

@@ -520,7 +520,7 @@ proptest! {
         let sum = fold(folded).expect("events");
         let again = fold(std::slice::from_ref(&sum)).expect("events");
         let next = Event::Number { next: Counter(model.last + 1) };
-        for tail in [vec![sum.clone()], vec![again], [folded, &[sum.clone()]].concat(), vec![sum.clone(), sum]] {
+        for tail in [vec![sum.clone()], vec![again], [folded, std::slice::from_ref(&sum)].concat(), vec![sum.clone(), sum]] {
             let mut image = Image::default();
             apply_all(&mut image, before);
             apply_all(&mut image, &tail);

@@ -106,7 +106,7 @@ fn each_owner_of_a_full_disk_drains_on() {
         let shown;
         (log, shown, _) = open(&disk);
         assert_eq!(drained(&shown), ((1..=number).collect(), kept), "owner {owner}");
-        for _ in 0..1 + owner * 37 % 500 {
+        for _ in 0..=owner * 37 % 500 {
             number += 1;
             drain(&log, number).unwrap_or_else(|error| panic!("owner {owner}, {number}: {error:?}"));
         }
