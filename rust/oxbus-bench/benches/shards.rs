@@ -61,6 +61,10 @@ impl Disk for SlowDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.0.sync_dir(dir)
     }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.0.free_bytes(dir)
+    }
 }
 
 impl DiskFile for SlowFile {
@@ -78,6 +82,10 @@ impl DiskFile for SlowFile {
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.0.allocate(bytes)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.0.truncate(bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
