@@ -144,7 +144,7 @@ def test_what_does_not_wait_is_left_whole(path: Path) -> None:
 
 def test_damage_is_an_error_and_nothing_is_lost(path: Path) -> None:
     """A body that changed after the partition was opened is not handed out; once it is right again, all are there."""
-    send(path, range(90))
+    send(path, range(50))
     partition = next(it for it in range(PARTITIONS) if next(shard(path, it).glob("*.journal"), None))
     with Namespace._own(path, partition) as namespace:
         ((file, position),) = places_of(shard(path, partition), body(40).encode())
@@ -154,7 +154,7 @@ def test_damage_is_an_error_and_nothing_is_lost(path: Path) -> None:
         (health,) = [it for it in namespace.partition_health() if it.partition_id == partition]
         assert (health.status, "read back" in (health.reason or "")) == ("offline", True)
         flip_bit(file, position + 3)
-    assert drained(path) == [body(number) for number in range(90)]
+    assert drained(path) == [body(number) for number in range(50)]
 
 
 def test_a_drain_needs_memory_for_a_page(path: Path, run_python: Callable[..., str]) -> None:
