@@ -3,7 +3,7 @@
 
 One thread per renewer looks at the registered locks and hands those that are due to a thread pool, which renews them.
 The thread starts with the first registered lock and ends with the last one; a renewer without locks has no thread.
-Times are those of the namespace. Under a `ManualClock`, whoever moves the clock renews (`_manual_renewal`).
+Times are those of the namespace. Under a `ManualClock`, the thread that moves the clock renews (`_manual_renewal`).
 """
 
 from __future__ import annotations

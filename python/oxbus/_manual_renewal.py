@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Renewing locks under clocks that are moved by hand.
 
-Whoever moves such a clock renews what is due, in that thread, before `ManualClock.advance` returns: nothing has to be
-waited for. No code of the user runs there. A failure is handed on to the renewer, which calls back from a thread or a
-task of its own, so a callback may move the clock, close the renewer, or wait for a lock of whoever moves the clock.
+The thread that moves such a clock renews what is due before `ManualClock.advance` returns, so nobody has to wait. No
+code of the user runs there. A failure goes to the renewer, which calls back from a thread or a task of its own. So a
+callback may move the clock, close the renewer, or wait for a lock that the moving thread holds.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class _ArrowStream(Protocol):
 
 _Property: TypeAlias = bool | int | float | str | bytes | datetime | timedelta | UUID | None
 _MaybeNone: TypeAlias = Any
-"""None, where nearly no program meets it: one that does not ask for it need not be told."""
+"""Stands for None where hardly any program meets it, so that programs need not check for it."""
 _Outcome: TypeAlias = Literal["complete", "abandon", "defer", "dead_letter"]
 
 def partition_id(key: str | bytes, partitions: int = 16) -> int:

@@ -84,7 +84,7 @@ impl Receiver {
         left &= !unreadable;
         let changes_later = self.leaves() || deliveries.iter().any(|it| it.claimed.deferred);
         let mut on_the_way = Vec::new();
-        // By rising index: whoever holds off the snapshots of several shards does it in this order.
+        // By rising index: the order in which snapshots of several shards are held off.
         while left != 0 {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;

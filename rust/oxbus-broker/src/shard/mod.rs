@@ -5,7 +5,7 @@
 //! is sparse or must move in one step: dead-letter queues and schedules. In a durable namespace what happened goes to the
 //! shard's journal, and nothing is acknowledged before it is there: `append` (what comes in), `settle` (what goes),
 //! `attempts` (what is handed out),
-//! `reserved` (what consumers have), `refusal` (what a call is told that the journal did not take), `snapshot` (all of it, now and then).
+//! `reserved` (what consumers have), `refusal` (the errors of entries that the journal did not take), `snapshot` (all of it, now and then).
 //!
 //! Holds always
 //! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;

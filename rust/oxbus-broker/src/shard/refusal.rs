@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a call is told that the journal did not take, or may not have taken: one table, by what the call was at.
+//! The errors of calls whose entry the journal did not take, or may not have taken: one table, by the kind of call.
 //!
 //! What comes in is written before it is in memory, so a refused entry leaves nothing. A settlement is in memory before it
 //! is written, so nobody knows whether a refused one lasts: healing keeps it, the end of the process undoes it. A hand-out

@@ -156,7 +156,7 @@ impl Reservations {
                         key: reserved.key,
                     })
                     .collect();
-                // What a partition refused stays the reservation's; the error is told when the rest is noted.
+                // Messages of a partition that refused stay with the reservation; the error is raised once the rest is noted.
                 let (left, refused) = match self.receiver.settle_many(&keys, how) {
                     Ok(lost) => (lost, None),
                     Err(Unsettled { error, positions, .. }) => (positions, Some(error)),
