@@ -4,7 +4,7 @@
 use arrow_array::RecordBatch;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::Delivery;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_model::Result;
 
 use crate::table::TableBuilder;
@@ -35,7 +35,7 @@ pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch
 }
 
 /// Messages of a reservation as columns.
-pub fn reserved_table(queue: &Queue, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
+pub fn reserved_table(queue: &Entity, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
     let body_bytes = messages.iter().map(|it| it.claimed.record.len()).sum();
     let mut builder = TableBuilder::new(messages.len(), if with_body { body_bytes } else { 0 });
     for messages in messages.chunks(AHEAD) {

@@ -10,7 +10,7 @@ use arrow_array::builder::{
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{Field, Schema};
 use oxbus_broker::client::{Browsed, Delivery, SettleKey};
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Body, Fields, MessageId, Value};
 use oxbus_model::options::ReceiveMode;
@@ -149,7 +149,7 @@ impl TableBuilder {
     }
 
     /// Adds a message that was only looked at; it has no lock.
-    pub fn push_browsed(&mut self, queue: &Queue, browsed: &Browsed, with_body: bool) -> Result<()> {
+    pub fn push_browsed(&mut self, queue: &Entity, browsed: &Browsed, with_body: bool) -> Result<()> {
         let Browsed { index, message } = browsed;
         self.push_peeked(queue, *index, message, bytes_of(&message.record), with_body)
     }
@@ -157,7 +157,7 @@ impl TableBuilder {
     /// Adds a message of the partition with that index; `record` has its bytes, wherever they were read.
     pub fn push_peeked(
         &mut self,
-        queue: &Queue,
+        queue: &Entity,
         index: usize,
         message: &Peeked,
         record: &[u8],
@@ -183,7 +183,7 @@ impl TableBuilder {
     }
 
     /// Adds a message of a reservation; its lock is the reservation's.
-    pub fn push_reserved(&mut self, queue: &Queue, delivery: &Delivery, with_body: bool) -> Result<()> {
+    pub fn push_reserved(&mut self, queue: &Entity, delivery: &Delivery, with_body: bool) -> Result<()> {
         let claimed = &delivery.claimed;
         self.push_unlocked(
             queue,
@@ -200,18 +200,18 @@ impl TableBuilder {
         )
     }
 
-    fn push_unlocked(&mut self, queue: &Queue, shown: &Shown<'_>) -> Result<()> {
+    fn push_unlocked(&mut self, queue: &Entity, shown: &Shown<'_>) -> Result<()> {
         if let Some(tokens) = &mut self.lock_token {
             tokens.append_null();
         }
         self.push(queue, shown)
     }
 
-    fn push(&mut self, queue: &Queue, shown: &Shown<'_>) -> Result<()> {
+    fn push(&mut self, queue: &Entity, shown: &Shown<'_>) -> Result<()> {
         let fields = Fields::decode(shown.record)?;
         self.push_fields(&fields, shown.with_body)?;
         if let Some(column) = &mut self.sequence_number {
-            column.append_value(Queue::sequence_number(shown.index, shown.counter).0 as i64);
+            column.append_value(Entity::sequence_number(shown.index, shown.counter).0 as i64);
         }
         if let Some(column) = &mut self.partition_id {
             let partition = queue.shown_partition(shown.index);

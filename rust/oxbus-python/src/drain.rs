@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use oxbus_arrow::{Chosen, TableBuilder};
-use oxbus_broker::entity::{Drained, Queue, Waiting};
+use oxbus_broker::entity::{Drained, Entity, Waiting};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
 use oxbus_store::NeighbourReader;
@@ -24,7 +24,7 @@ use crate::{options, waiting};
 /// See `oxbus.spark.bulk_drain`.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _Drain {
-    entity: Owned<Arc<Queue>>,
+    entity: Owned<Arc<Entity>>,
     sub_queue: SubQueue,
     partition: PartitionId,
     chosen: Chosen,
@@ -44,7 +44,7 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
 }
 
 /// The chosen columns of messages, whose bytes go there from wherever they are.
-fn table_of(queue: &Queue, partition: PartitionId, waiting: &Waiting, chosen: &Chosen) -> Result<RecordBatch> {
+fn table_of(queue: &Entity, partition: PartitionId, waiting: &Waiting, chosen: &Chosen) -> Result<RecordBatch> {
     let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
     let mut builder = TableBuilder::of(chosen, waiting.messages.len(), bytes);
     let mut reader = NeighbourReader::default();
@@ -85,7 +85,7 @@ impl _Drain {
             let waiting = queue.waiting(self.sub_queue, partition, counter, bytes_max)?;
             let next = waiting
                 .next
-                .map(|next| Queue::sequence_number(usize::from(partition.0), next).0);
+                .map(|next| Entity::sequence_number(usize::from(partition.0), next).0);
             Ok((table_of(queue, partition, &waiting, &self.chosen)?, next))
         })?;
         let (table, next) = page.or_raise()?;

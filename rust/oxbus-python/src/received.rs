@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use oxbus_broker::client::{Browsed, Delivery, SettleKey};
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::options::ReceiveMode;
@@ -184,7 +184,7 @@ impl ServiceBusReceivedMessage {
     }
 
     pub(crate) fn number(&self) -> SequenceNumber {
-        Queue::sequence_number(self.at.index, self.at.key.counter)
+        Entity::sequence_number(self.at.index, self.at.key.counter)
     }
 
     fn text<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Option<Bound<'py, PyString>>> {

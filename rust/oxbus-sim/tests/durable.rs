@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use oxbus_broker::client::{Delivery, SettleKey, Settlement};
 use oxbus_broker::durable::StoreOptions;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions};
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::name::SubQueue;
@@ -99,7 +99,7 @@ impl Script {
         let mut received = Vec::new();
         for delivery in &deliveries {
             let body = body_of(delivery);
-            let number = Queue::sequence_number(delivery.index, delivery.claimed.key.counter).0;
+            let number = Entity::sequence_number(delivery.index, delivery.claimed.key.counter).0;
             self.numbers.insert(body, number);
             if mode == ReceiveMode::ReceiveAndDelete {
                 self.fates.insert(body, Fate::Gone);
@@ -180,7 +180,7 @@ impl Script {
             for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
                 let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
                 let body = u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"));
-                let number = Queue::sequence_number(browsed.index, browsed.message.counter).0;
+                let number = Entity::sequence_number(browsed.index, browsed.message.counter).0;
                 assert_eq!(
                     found.insert(body, number),
                     None,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use oxbus_broker::client::{Deliveries, Settlement, Wanted};
 use oxbus_broker::durable::StoreOptions;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::options::{Durability, LockPolicy, QueueSettings, ReceiveMode};
@@ -187,7 +187,7 @@ fn take_all(namespace: &Namespace, receiver: &Receiver, how: How, numbers: &[Seq
 impl Told {
     fn note(&mut self, deliveries: &Deliveries, context: &str) {
         for delivery in deliveries {
-            let number = Queue::sequence_number(delivery.index, delivery.claimed.key.counter);
+            let number = Entity::sequence_number(delivery.index, delivery.claimed.key.counter);
             assert!(self.delivered.insert(number), "{context}: {number} came twice");
             assert_eq!(
                 delivery.claimed.record.in_memory().map(|it| it.len() > BODY_BYTES),
@@ -223,7 +223,7 @@ fn contents(namespace: &Namespace) -> BTreeMap<SequenceNumber, u32> {
         .iter()
         .map(|it| {
             (
-                Queue::sequence_number(it.index, it.message.counter),
+                Entity::sequence_number(it.index, it.message.counter),
                 it.message.delivery_count,
             )
         })

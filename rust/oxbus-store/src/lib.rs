@@ -33,6 +33,8 @@ mod record_memory;
 pub mod shard_log;
 mod slot_log;
 mod sync;
+#[cfg(not(loom))]
+mod wait;
 
 pub use doorbell::Doorbell;
 pub use message_store::*;
@@ -44,6 +46,8 @@ pub use ordered::OrderedStore;
 pub use record_memory::{count_record_memory, record_memory};
 pub use slot_log::SlotLog;
 pub use slot_log::record::{Record, Stored};
+#[cfg(not(loom))]
+pub use wait::Wait;
 
 /// The store of a cell: the slot log, or its mutex twin when the build says so.
 #[cfg(not(feature = "mutex_store"))]

@@ -14,7 +14,7 @@ use oxbus_store::file::{StageError, StageFile, StageHead, StageNames, stage_path
 use super::{attached_at, attached_dir, begun_at, name_file};
 use crate::client::Sender;
 use crate::durable::Stores;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::stage::rows_of;
 
 /// Why rows were not taken over; they stay where they are.
@@ -51,7 +51,7 @@ impl fmt::Display for Left {
 pub(crate) fn take_over(
     stores: &Stores,
     partition: PartitionId,
-    entity: impl Fn(u64) -> Option<Arc<Queue>>,
+    entity: impl Fn(u64) -> Option<Arc<Entity>>,
     now: Timestamp,
 ) -> Vec<String> {
     let (disk, dir) = (stores.disk(), attached_dir(stores.dir(), partition.0));
@@ -103,7 +103,7 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    fn take(&mut self, number: u64, entity: &impl Fn(u64) -> Option<Arc<Queue>>) -> std::result::Result<(), Left> {
+    fn take(&mut self, number: u64, entity: &impl Fn(u64) -> Option<Arc<Entity>>) -> std::result::Result<(), Left> {
         let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
         // What was loaded into a queue that is deleted goes with it.
         if let Some(queue) = entity(file.head().entity) {

@@ -15,7 +15,7 @@ use super::session::Held;
 use super::wait::{Patience, Waited, until_found};
 use super::wake::WakeTicket;
 use crate::clock::Alarm;
-use crate::entity::Queue;
+use crate::entity::Entity;
 
 /// Which session to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Wanted {
 
 /// Accepts one session for one receiver.
 pub struct Acceptor {
-    queue: Arc<Queue>,
+    queue: Arc<Entity>,
     options: ReceiverOptions,
     wanted: Wanted,
     /// The cells it may look at, one bit each.
@@ -40,12 +40,12 @@ pub struct Acceptor {
 }
 
 /// The cell in which a session lives (B-189).
-fn index_of(queue: &Queue, id: &str) -> usize {
+fn index_of(queue: &Entity, id: &str) -> usize {
     partition_of(id.as_bytes(), queue.partitions().into()) as usize
 }
 
 impl Acceptor {
-    pub(crate) fn new(queue: Arc<Queue>, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Self> {
+    pub(crate) fn new(queue: Arc<Entity>, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Self> {
         if options.sub_queue != SubQueue::Main {
             let detail = "a sub-queue has no sessions; leave session_id out";
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
@@ -74,7 +74,7 @@ impl Acceptor {
     }
 
     /// The queue whose sessions it accepts.
-    pub fn queue(&self) -> &Arc<Queue> {
+    pub fn queue(&self) -> &Arc<Entity> {
         &self.queue
     }
 

@@ -7,7 +7,7 @@ use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, SequenceNumber, T
 
 use super::batch::{Batch, Entry};
 use super::sender::{Outgoing, Sender};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::topic::Departing;
 use crate::routing::{Route, route};
 use crate::shard::{Arrival, Refusal};
@@ -31,7 +31,7 @@ impl Sent {
             if !is_copy {
                 next = next.next();
             }
-            Queue::sequence_number(self.index, counter)
+            Entity::sequence_number(self.index, counter)
         };
         (0..count).map(&mut number).collect()
     }

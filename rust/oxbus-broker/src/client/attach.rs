@@ -13,7 +13,7 @@ use oxbus_model::{PartitionId, Result};
 use super::commit::{Attached, commit};
 use super::sender::{Row, Sender};
 use super::transaction::{Numbers, Sent, Work};
-use crate::entity::Queue;
+use crate::entity::Entity;
 
 impl Sender {
     /// Stores rows of a bulk load in a partition, unless they are there. They are as safe as the system keeps them;
@@ -30,17 +30,17 @@ impl Sender {
 }
 
 /// Stores rows of a batch that was decided in the cell with that index, unless they are there.
-pub(crate) fn attach_committed(queue: &Arc<Queue>, index: usize, name: &str, rows: Vec<Row>) -> Result<()> {
+pub(crate) fn attach_committed(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<Row>) -> Result<()> {
     attach(queue, index, name, rows, false)
 }
 
 /// True when rows of that name are known in the cell with that index.
-pub(crate) fn is_attached(queue: &Queue, index: usize, name: &str) -> bool {
+pub(crate) fn is_attached(queue: &Entity, index: usize, name: &str) -> bool {
     let identity = queue.core().identity_key().identity(None, name);
     queue.cell(index).is_some_and(|cell| cell.attached().knows(identity))
 }
 
-fn attach(queue: &Arc<Queue>, index: usize, name: &str, rows: Vec<Row>, is_load: bool) -> Result<()> {
+fn attach(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<Row>, is_load: bool) -> Result<()> {
     let shard = queue.shard(index);
     shard.health().check_serves(shard.id())?;
     let cell = queue.cell_for_append(index);

@@ -18,7 +18,7 @@ use super::named::with_messages;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
 use crate::clock::leaving_after;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::receive_cache::Cached;
 use crate::shard::Cell;
 use crate::shard::journal::Pending;
@@ -172,7 +172,7 @@ impl Receiver {
             error,
             numbers: back
                 .iter()
-                .map(|it| Queue::sequence_number(index, it.claimed.key.counter))
+                .map(|it| Entity::sequence_number(index, it.claimed.key.counter))
                 .collect(),
         };
         *refused = Some(match refused.take() {

@@ -13,7 +13,7 @@ use oxbus_store::{NewMessage, Outcome};
 
 use super::batch::Entry;
 use super::transaction::{Sent, Settled, StateSet, Work};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
 use crate::shard::journal::EntityId;
@@ -45,7 +45,7 @@ struct Admitted<'a> {
 
 /// What comes to one entity.
 struct Asked<'a> {
-    entity: &'a Queue,
+    entity: &'a Entity,
     index: usize,
     bytes: usize,
     messages: usize,
@@ -75,7 +75,7 @@ pub(super) struct Attached<'a> {
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
 #[derive(Default)]
-struct InSessions<'a>(Vec<(&'a Queue, usize, &'a Arc<Accepted>)>);
+struct InSessions<'a>(Vec<(&'a Entity, usize, &'a Arc<Accepted>)>);
 
 impl<'a> InSessions<'a> {
     fn enter(work: &'a Work, moment: Moment) -> Result<Self> {
@@ -235,7 +235,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
 }
 
 /// A cell that takes part.
-fn cell_of(entity: &Queue, index: usize) -> Result<&Cell> {
+fn cell_of(entity: &Entity, index: usize) -> Result<&Cell> {
     entity.check_alive()?;
     let shard = entity.shard(index);
     shard.health().check_serves(shard.id())?;
@@ -301,7 +301,7 @@ fn add_sent<'a>(
         });
         if !is_new {
             // Names no message (B-227).
-            shown.push(Queue::sequence_number(index, Counter::MAX));
+            shown.push(Entity::sequence_number(index, Counter::MAX));
             continue;
         }
         let expires_at = entity.expires_at(entry.time_to_live_ms, moment.now);
@@ -316,11 +316,11 @@ fn add_sent<'a>(
             // A time in the past is now, as in a plain send (B-234).
             let due = entry.due.map(|due| due.max(moment.now));
             departure.schedule(entity, index, counter, Arrival { message, due });
-            shown.push(Queue::sequence_number(index, counter));
+            shown.push(Entity::sequence_number(index, counter));
         } else if entity.is_topic() {
             let counter = cell.take_numbers(1);
             taken.passing.push((cell, counter));
-            let number = Queue::sequence_number(index, counter);
+            let number = Entity::sequence_number(index, counter);
             departure.add_to_all(subscribers, index, &record, expires_at, number)?;
         } else {
             departure.add(entity, index, record, expires_at);
@@ -385,7 +385,7 @@ fn failed(work: &Work, error: UnitError) -> Error {
     }
 }
 
-fn session_lost(entity: &Queue) -> Error {
+fn session_lost(entity: &Entity) -> Error {
     let detail = format!(
         "The session lock has expired on the MessageSession; the transaction was rolled back. Accept a new MessageSession: queue=`{}`",
         entity.name().as_str()
@@ -398,9 +398,9 @@ fn lock_lost(settled: &Settled) -> Error {
         "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue. The \
          transaction was rolled back. Receive the message again: queue=`{}` sequence_number={}",
         settled.entity.name().as_str(),
-        Queue::sequence_number(settled.at.index, settled.at.key.counter)
+        Entity::sequence_number(settled.at.index, settled.at.key.counter)
     );
-    let number = Queue::sequence_number(settled.at.index, settled.at.key.counter);
+    let number = Entity::sequence_number(settled.at.index, settled.at.key.counter);
     Error::new(ErrorKind::MessageLockLost, detail)
         .with_effect(Effect::None)
         .with_numbers([number])

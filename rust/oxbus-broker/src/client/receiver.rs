@@ -17,7 +17,7 @@ use super::browse::Cursor;
 use super::session::Held;
 use super::wait::{Patience, Waited, until_found};
 use crate::clock::Alarm;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::receive_cache::{ReceiveCache, send_back};
 
 /// How to receive.
@@ -67,7 +67,7 @@ pub type Deliveries = SmallVec<[Delivery; 1]>;
 
 /// A receiver of one message stream.
 pub struct Receiver {
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
     pub(super) mode: ReceiveMode,
     pub(super) policy: LockPolicy,
@@ -89,7 +89,7 @@ pub struct Receiver {
 
 impl ReceiverOptions {
     /// The cells that a receiver may look at, one bit each.
-    pub(super) fn check(&self, queue: &Queue) -> Result<u64> {
+    pub(super) fn check(&self, queue: &Entity) -> Result<u64> {
         in_range(
             "prefetch_count",
             self.prefetch as u64,
@@ -115,7 +115,7 @@ impl ReceiverOptions {
 }
 
 impl Receiver {
-    pub(crate) fn new(queue: Arc<Queue>, options: ReceiverOptions, session: Option<Held>) -> Result<Self> {
+    pub(crate) fn new(queue: Arc<Entity>, options: ReceiverOptions, session: Option<Held>) -> Result<Self> {
         let allowed = options.check(&queue)?;
         queue.open_now();
         let receivable = queue.receivable(options.sub_queue);
@@ -144,7 +144,7 @@ impl Receiver {
 
     /// The queue it receives from.
     #[inline]
-    pub fn queue(&self) -> &Arc<Queue> {
+    pub fn queue(&self) -> &Arc<Entity> {
         &self.queue
     }
 
@@ -312,7 +312,7 @@ impl Receiver {
 /// How long to wait for a ring at most so as not to miss the end of a lock or the time of a schedule; `None` under a clock
 /// that is moved by hand, which rings. A lock taken later ends a lock duration later at the earliest, so one lock duration
 /// is always early enough.
-pub(super) fn look_again_after(queue: &Queue) -> Option<Duration> {
+pub(super) fn look_again_after(queue: &Entity) -> Option<Duration> {
     let clock = queue.core().clock();
     if !clock.is_real_time() {
         return None;

@@ -16,7 +16,7 @@ use oxbus_store::{MessageStore, NewMessage, Record, leave};
 
 use super::batch::{Batch, Entry};
 use crate::clock::leaving_after;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::topic::Terms;
 use crate::record;
 use crate::routing::{RoundRobin, Route, route};
@@ -24,7 +24,7 @@ use crate::shard::{Admission, Arrival, Cell, Refusal};
 
 /// A sender to one queue.
 pub struct Sender {
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<Entity>,
     turn: RoundRobin,
     /// What the last send got: 0 before the first, or 1 + durability.
     reached: AtomicU8,
@@ -39,7 +39,7 @@ pub(super) enum Outgoing {
 }
 
 impl Sender {
-    pub(crate) fn new(queue: Arc<Queue>) -> Self {
+    pub(crate) fn new(queue: Arc<Entity>) -> Self {
         let first = queue.core().next_turn();
         Self {
             queue,
@@ -51,7 +51,7 @@ impl Sender {
 
     /// The queue it sends to.
     #[inline]
-    pub fn queue(&self) -> &Arc<Queue> {
+    pub fn queue(&self) -> &Arc<Entity> {
         &self.queue
     }
 
@@ -116,14 +116,14 @@ impl Sender {
             let counter = self.queue.send_to_subscriptions(index, cell, *fields, now)?;
             self.reach(Durability::Memory);
             self.queue.touch(now);
-            return Ok(Queue::sequence_number(index, counter));
+            return Ok(Entity::sequence_number(index, counter));
         }
         let message = self.new_message(record::encode_sized(len, fields), fields.time_to_live_ms, now);
         let counter = cell.main().append_one(message, now);
         self.reach(Durability::Memory);
         self.queue.touch(now);
         self.queue.publish_after_fence(index);
-        Ok(Queue::sequence_number(index, counter))
+        Ok(Entity::sequence_number(index, counter))
     }
 
     /// Stores all messages of a batch in one partition, or none. Their numbers in order.

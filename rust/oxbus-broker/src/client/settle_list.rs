@@ -10,7 +10,7 @@ use oxbus_model::{Effect, Error, ErrorKind, Result, SequenceNumber, Ticks};
 use super::named::with_messages;
 use super::receiver::Receiver;
 use super::settlement::{SettleKey, Settlement};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::Cell;
 
 /// A list of which some messages are not settled, or may not be.
@@ -76,7 +76,7 @@ impl Progress {
 }
 
 fn number(at: SettleKey) -> SequenceNumber {
-    Queue::sequence_number(at.index, at.key.counter)
+    Entity::sequence_number(at.index, at.key.counter)
 }
 
 impl Receiver {

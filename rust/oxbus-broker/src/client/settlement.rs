@@ -68,7 +68,7 @@ impl Receiver {
         let done = self.begin(at, settlement).and_then(|begun| self.finish(at, &begun));
         done.map_err(|error| match error.effect() {
             Some(effect) if error.numbers().is_empty() => {
-                let number = crate::entity::Queue::sequence_number(at.index, at.key.counter);
+                let number = crate::entity::Entity::sequence_number(at.index, at.key.counter);
                 with_messages(&error, &[number], Some(effect))
             }
             _ => error,
@@ -211,11 +211,11 @@ impl Receiver {
             "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue, or was \
              received by a different receiver instance. Receive the message again: queue=`{}` sequence_number={}",
             self.queue.name().as_str(),
-            crate::entity::Queue::sequence_number(at.index, at.key.counter)
+            crate::entity::Entity::sequence_number(at.index, at.key.counter)
         );
         Error::new(ErrorKind::MessageLockLost, detail)
             .with_effect(Effect::None)
-            .with_numbers([crate::entity::Queue::sequence_number(at.index, at.key.counter)])
+            .with_numbers([crate::entity::Entity::sequence_number(at.index, at.key.counter)])
     }
 
     fn settle_error(&self, at: SettleKey, error: SettleError) -> Error {

@@ -17,7 +17,7 @@ use super::commit::commit;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::settlement::{SettleKey, Settlement};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::namespace::Core;
 use crate::routing::Route;
 use crate::shard::{Accepted, Ending, State};
@@ -46,11 +46,11 @@ pub(super) struct Work {
     began_at: Ticks,
     partition: PartitionId,
     /// The entity that it is about; the first one, with several.
-    pub(super) entity: Arc<Queue>,
+    pub(super) entity: Arc<Entity>,
     /// The key of its sends to a partitioned entity.
     key: Option<String>,
     /// The entity that it settles messages of.
-    settles: Option<Arc<Queue>>,
+    settles: Option<Arc<Entity>>,
     pub(super) sends: Vec<Sent>,
     pub(super) settled: Vec<Settled>,
     pub(super) states: Vec<StateSet>,
@@ -63,7 +63,7 @@ pub type Numbers = Arc<Mutex<Vec<SequenceNumber>>>;
 
 /// Messages to one entity.
 pub(super) struct Sent {
-    pub(super) entity: Arc<Queue>,
+    pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
     pub(super) entries: Vec<Entry>,
     pub(super) numbers: Numbers,
@@ -71,7 +71,7 @@ pub(super) struct Sent {
 
 /// A message whose hold ends.
 pub(super) struct Settled {
-    pub(super) entity: Arc<Queue>,
+    pub(super) entity: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
     pub(super) at: SettleKey,
     pub(super) ending: Ending,
@@ -81,7 +81,7 @@ pub(super) struct Settled {
 
 /// A session whose state changes.
 pub(super) struct StateSet {
-    pub(super) entity: Arc<Queue>,
+    pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
     pub(super) accepted: Arc<Accepted>,
     pub(super) state: Option<State>,
@@ -95,7 +95,7 @@ fn not_allowed() -> Error {
 
 impl Work {
     /// Nothing yet, in a partition of an entity.
-    pub(super) fn new(entity: &Arc<Queue>, partition: PartitionId, began_at: Ticks) -> Self {
+    pub(super) fn new(entity: &Arc<Entity>, partition: PartitionId, began_at: Ticks) -> Self {
         Self {
             began_at,
             partition,
@@ -129,7 +129,7 @@ impl Transaction {
     }
 
     /// Runs `step` on the work so far, which begins with this step at the latest. An error leaves the work as it was.
-    fn with<R>(&self, entity: &Arc<Queue>, index: usize, step: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
+    fn with<R>(&self, entity: &Arc<Entity>, index: usize, step: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
         self.core.check_open()?;
         if !Arc::ptr_eq(entity.core(), &self.core) {
             let detail = "the transaction is one of another namespace; make one with a client of this one";
@@ -213,17 +213,17 @@ impl Transaction {
 
     /// A message for a topic needs a session id when one of its subscriptions is received by session (B-312): what a plain
     /// send lets a subscription bury, a transaction refuses.
-    fn check_sessions(queue: &Arc<Queue>, batch: &Batch) -> Result<()> {
+    fn check_sessions(queue: &Arc<Entity>, batch: &Batch) -> Result<()> {
         if queue.subscriptions().iter().any(|it| it.requires_session()) {
             for Entry { record, .. } in &batch.entries {
-                Queue::check_session_id(Fields::decode(record)?.session_id)?;
+                Entity::check_session_id(Fields::decode(record)?.session_id)?;
             }
         }
         Ok(())
     }
 
     /// The key of a batch to a partitioned entity.
-    fn key_of(queue: &Arc<Queue>, batch: &Batch) -> Result<Option<String>> {
+    fn key_of(queue: &Arc<Entity>, batch: &Batch) -> Result<Option<String>> {
         if !queue.is_partitioned() {
             return Ok(None);
         }

@@ -11,12 +11,12 @@ use oxbus_store::Doorbell;
 use oxbus_store::doorbell::{Callback, Ticket};
 
 use super::receiver::Receiver;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::Accepted;
 
 /// Where somebody waits, kept alive.
 enum Bell {
-    Queue(Arc<Queue>, SubQueue),
+    Queue(Arc<Entity>, SubQueue),
     Session(Arc<Accepted>),
 }
 
@@ -36,7 +36,7 @@ pub struct WakeTicket(Ticket<Bell>);
 
 impl WakeTicket {
     /// A place among those who wait at a queue.
-    pub(super) fn at_queue(queue: Arc<Queue>, sub_queue: SubQueue, callback: Callback) -> Self {
+    pub(super) fn at_queue(queue: Arc<Entity>, sub_queue: SubQueue, callback: Callback) -> Self {
         Self(Ticket::with_callback(Bell::Queue(queue, sub_queue), callback))
     }
 

@@ -4,7 +4,7 @@
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result};
 use oxbus_store::NumberedStore as _;
 
-use super::Queue;
+use super::Entity;
 use crate::shard::Cell;
 
 /// Bytes a stored message takes beyond its record, for the memory limit.
@@ -13,7 +13,7 @@ const SLOT_BYTES: usize = 40;
 /// A partition that has given out so many numbers takes no messages any more: each in flight finds one below the end.
 const NUMBERS_END: Counter = Counter(Counter::MAX.0 - (1 << 32));
 
-impl Queue {
+impl Entity {
     /// The cell that takes messages of so many bytes; refuses when it cannot now.
     pub(crate) fn admit(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
         let shard = self.shard(index);

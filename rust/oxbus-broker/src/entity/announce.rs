@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, PartitionId};
 
-use super::Queue;
+use super::Entity;
 use super::receive_cache::send_back;
 use crate::shard::{Cell, Ended, Sessions};
 
-impl Queue {
+impl Entity {
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
     pub fn tick(&self, moment: Moment) {
         // Who has a handle of it keeps it, but what waited in it comes to nobody any more.

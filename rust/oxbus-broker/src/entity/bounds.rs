@@ -5,9 +5,9 @@ use oxbus_model::Counter;
 use oxbus_model::name::SubQueue;
 use oxbus_store::NumberedStore;
 
-use super::Queue;
+use super::Entity;
 
-impl Queue {
+impl Entity {
     /// By partition: the counter of the first message there is, and the one that the next message gets. Both are equal where
     /// there is none. The messages of the dead-letter queue keep their numbers, so both streams end at the same ones.
     pub fn number_bounds(&self, sub_queue: SubQueue) -> Vec<(Counter, Counter)> {

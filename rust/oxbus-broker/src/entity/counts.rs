@@ -4,7 +4,7 @@
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, PartitionId};
 
-use super::Queue;
+use super::Entity;
 use crate::shard::Cell;
 
 /// Messages of one partition of a queue. Everything counts messages but the last field.
@@ -35,7 +35,7 @@ pub struct QueueCounts {
     pub partitions: Vec<(PartitionId, bool, PartitionCounts)>,
 }
 
-impl Queue {
+impl Entity {
     /// Counts the queue by walking its stores.
     pub fn counts(&self) -> QueueCounts {
         let core = self.core();
@@ -63,7 +63,7 @@ impl Queue {
         QueueCounts { total, partitions }
     }
 
-    /// Active messages, or those of the dead-letter queue, as [`Queue::counts`] counts them, but without a look at each: what
+    /// Active messages, or those of the dead-letter queue, as [`Entity::counts`] counts them, but without a look at each: what
     /// is asked often must not cost more the more messages wait.
     pub fn count_waiting(&self, sub_queue: SubQueue) -> u64 {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {

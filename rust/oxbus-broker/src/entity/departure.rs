@@ -8,7 +8,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Result, SequenceNumber, Timestamp};
 use oxbus_store::{NewMessage, Record};
 
-use super::Queue;
+use super::Entity;
 use super::role::Subscribers;
 use crate::filter::{Copied, Failure, Selected, Subject};
 use crate::record::{encode, with_dead_letter};
@@ -20,7 +20,7 @@ pub(crate) struct Departure<'a> {
     now: Timestamp,
     pub(crate) out: FanOut<'a>,
     /// The entity at each position of `out`, and the index of its cell.
-    targets: Vec<(&'a Queue, usize)>,
+    targets: Vec<(&'a Entity, usize)>,
     positions: HashMap<EntityId, usize>,
     /// The last one that was asked for.
     last: Option<(EntityId, usize)>,
@@ -31,9 +31,9 @@ pub(crate) struct Departure<'a> {
 #[derive(Default)]
 pub(crate) struct Notices<'a> {
     /// An entity, the index of its cell, its new messages and those of its dead-letter queue.
-    targets: Vec<(&'a Queue, usize, usize, usize)>,
+    targets: Vec<(&'a Entity, usize, usize, usize)>,
     /// Entities with messages that wait for their time.
-    waiting: Vec<&'a Queue>,
+    waiting: Vec<&'a Entity>,
 }
 
 /// Why a copy goes to the dead-letter queue that an action has made too large, in the service's words (B-267).
@@ -60,7 +60,7 @@ impl<'a> Departure<'a> {
         }
     }
 
-    fn position(&mut self, entity: &'a Queue, index: usize) -> usize {
+    fn position(&mut self, entity: &'a Entity, index: usize) -> usize {
         if let Some((id, position)) = self.last
             && id == entity.id()
         {
@@ -77,18 +77,18 @@ impl<'a> Departure<'a> {
     }
 
     /// Makes the cell of an entity one of those that take part, whether a message stays in it or not.
-    pub(crate) fn take_part(&mut self, entity: &'a Queue, index: usize) {
+    pub(crate) fn take_part(&mut self, entity: &'a Entity, index: usize) {
         self.position(entity, index);
     }
 
     /// Adds a message for a queue.
-    pub(crate) fn add(&mut self, queue: &'a Queue, index: usize, record: Record, expires_at: Timestamp) {
+    pub(crate) fn add(&mut self, queue: &'a Entity, index: usize, record: Record, expires_at: Timestamp) {
         let copies = vec![(self.position(queue, index), expires_at)];
         self.out.fans.push(Fan { record, copies });
     }
 
     /// Adds a message that waits for its time, under a number that was taken for it.
-    pub(crate) fn schedule(&mut self, entity: &'a Queue, index: usize, counter: Counter, arrival: Arrival) {
+    pub(crate) fn schedule(&mut self, entity: &'a Entity, index: usize, counter: Counter, arrival: Arrival) {
         let position = self.position(entity, index);
         self.out.scheduled.push((position, counter, arrival));
     }
@@ -142,7 +142,7 @@ impl<'a> Departure<'a> {
     /// Adds a message as it was sent for the dead-letter queue of a subscription.
     fn bury(
         &mut self,
-        (entity, index): (&'a Queue, usize),
+        (entity, index): (&'a Entity, usize),
         fields: &Fields<'_>,
         expires_at: Timestamp,
         (reason, description): (&str, &str),
@@ -180,7 +180,7 @@ impl<'a> Notices<'a> {
     pub(crate) fn join(&mut self, later: Self) {
         for (position, target) in later.targets.into_iter().enumerate() {
             let (entity, index, active, failed) = target;
-            let is_it = |it: &(&'a Queue, usize, usize, usize)| std::ptr::eq(it.0, entity) && it.1 == index;
+            let is_it = |it: &(&'a Entity, usize, usize, usize)| std::ptr::eq(it.0, entity) && it.1 == index;
             // Mostly it stands at the same place.
             let at = match self.targets.get(position) {
                 Some(it) if is_it(it) => Some(position),

@@ -11,7 +11,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::{Claimed, LockKey, NeighbourReader, Outcome, Peeked, Phase};
 
-use super::Queue;
+use super::Entity;
 use crate::record::with_dead_letter;
 use crate::shard::{Cell, Ended, SettleError};
 
@@ -43,7 +43,7 @@ pub struct Waiting {
     pub next: Option<Counter>,
 }
 
-impl Queue {
+impl Entity {
     /// The messages of a partition that wait for a receiver, from a number on: as many as have `bytes_max` bytes together, and
     /// one at least.
     pub fn waiting(

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use oxbus_model::Timestamp;
 use oxbus_model::name::SubQueue;
 
-use super::{Queue, Receivable};
+use super::{Entity, Receivable};
 use crate::shard::Sessions;
 
-impl Queue {
+impl Entity {
     /// Notes a send (B-388).
     #[inline]
     pub fn touch(&self, now: Timestamp) {

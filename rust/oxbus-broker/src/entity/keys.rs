@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, Result};
 
-use super::Queue;
+use super::Entity;
 
-impl Queue {
+impl Entity {
     /// True when copies of a message are dropped (B-219).
     #[inline]
     pub fn detects_duplicates(&self) -> bool {

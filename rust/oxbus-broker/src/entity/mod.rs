@@ -22,5 +22,5 @@ pub(crate) mod topic;
 pub use counts::{PartitionCounts, QueueCounts};
 pub use drain::{Drained, Waiting};
 pub use purge::Choice;
-pub use queue::{Queue, QueueDescription};
+pub use queue::{Entity, QueueDescription};
 pub use receivable::Receivable;

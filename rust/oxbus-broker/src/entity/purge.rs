@@ -12,7 +12,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::{Claimed, Hold, LockKey, NumberedStore, Outcome, Peeked, Phase, Record};
 
-use super::Queue;
+use super::Entity;
 use super::departure::Departure;
 use crate::filter::{SqlFilter, Subject};
 use crate::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, encode};
@@ -47,7 +47,7 @@ impl Choice {
         let subject = Subject {
             fields: &fields,
             enqueued_at: message.enqueued_at,
-            enqueued_number: Some(Queue::sequence_number(index, message.counter)),
+            enqueued_number: Some(Entity::sequence_number(index, message.counter)),
             expires_at: message.expires_at,
             size_bytes: record.len(),
             delivery_count: message.delivery_count,
@@ -57,7 +57,7 @@ impl Choice {
     }
 }
 
-impl Queue {
+impl Entity {
     /// Removes messages of a sub-queue that nobody has; how many. Locked, deferred and scheduled ones stay (B-402).
     pub fn purge(&self, sub_queue: SubQueue, choice: &Choice) -> Result<usize> {
         self.check_takes_from(sub_queue)?;

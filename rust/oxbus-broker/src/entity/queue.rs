@@ -22,7 +22,7 @@ use crate::shard::journal::{EntityId, Queues};
 use crate::shard::{Cell, Features, Rules, Sessions, Shard};
 
 /// A queue of a namespace.
-pub struct Queue {
+pub struct Entity {
     core: Arc<Core>,
     name: EntityName,
     id: EntityId,
@@ -75,7 +75,7 @@ pub struct QueueDescription {
     pub partitions: u16,
 }
 
-impl Queue {
+impl Entity {
     pub(crate) fn new(
         core: &Arc<Core>,
         name: EntityName,
@@ -198,7 +198,7 @@ impl Queue {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes over valid settings. Who waits must look again: call [`Queue::wake_all`] when the queue map is let go.
+    /// Takes over valid settings. Who waits must look again: call [`Entity::wake_all`] when the queue map is let go.
     pub(crate) fn apply(&self, settings: QueueSettings, updated_at: Timestamp) {
         self.lock_duration_ms
             .store(settings.lock_duration_ms, Ordering::Release);
@@ -233,7 +233,7 @@ impl Queue {
         self.updated_at.store(updated_at.0, Ordering::Relaxed);
     }
 
-    /// Ends the queue: every later call on a handle of it fails. Who waits learns it by [`Queue::wake_all`].
+    /// Ends the queue: every later call on a handle of it fails. Who waits learns it by [`Entity::wake_all`].
     pub(crate) fn remove(&self) {
         self.gone.store(true, Ordering::SeqCst);
     }

@@ -16,7 +16,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
 use oxbus_store::{Claimed, LockKey};
 
-use super::Queue;
+use super::Entity;
 
 /// A message in a cache.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl ReceiveCache {
 }
 
 /// Sends unlocked messages back to their places, in sequence order, nothing charged. Returns how many arrived.
-pub(crate) fn send_back(queue: &Queue, sub_queue: SubQueue, mut messages: Vec<Cached>) -> usize {
+pub(crate) fn send_back(queue: &Entity, sub_queue: SubQueue, mut messages: Vec<Cached>) -> usize {
     messages.sort_unstable_by_key(|cached| (cached.index, cached.claimed.key.counter));
     let mut returned = 0;
     for run in messages.chunk_by(|a, b| a.index == b.index) {

@@ -11,7 +11,7 @@ use oxbus_model::rules::RuleSettings;
 use oxbus_model::tier::Plan;
 use oxbus_model::{Error, ErrorKind, Result};
 
-use super::Queue;
+use super::Entity;
 use crate::durable::EntityRole;
 use crate::filter::{Rule, TopicRules};
 
@@ -25,7 +25,7 @@ pub(crate) enum Role {
 /// The subscriptions of a topic as one send sees them.
 #[derive(Default)]
 pub(crate) struct Subscribers {
-    pub(crate) entities: Vec<Arc<Queue>>,
+    pub(crate) entities: Vec<Arc<Entity>>,
     /// Made by the first send that needs it: ten thousand rules that are created one by one are compiled together once.
     rules: OnceLock<TopicRules>,
 }
@@ -34,7 +34,7 @@ impl Subscribers {
     /// The rules of all subscriptions.
     pub(crate) fn rules(&self) -> &TopicRules {
         self.rules.get_or_init(|| {
-            let compiled = |entity: &Arc<Queue>| entity.compiled_rules().into_iter().map(|it| it.rule).collect();
+            let compiled = |entity: &Arc<Entity>| entity.compiled_rules().into_iter().map(|it| it.rule).collect();
             let rules: Vec<Vec<Arc<Rule>>> = self.entities.iter().map(compiled).collect();
             TopicRules::compile(rules.iter().map(Vec::as_slice))
         })
@@ -66,7 +66,7 @@ impl TopicRole {
 }
 
 impl SubscriptionRole {
-    pub(crate) fn new(topic: &Arc<Queue>, bury_failed: bool, rules: Vec<CompiledRule>) -> Self {
+    pub(crate) fn new(topic: &Arc<Entity>, bury_failed: bool, rules: Vec<CompiledRule>) -> Self {
         Self {
             topic: Arc::downgrade(topic),
             bury_failed: AtomicBool::new(bury_failed),
@@ -85,13 +85,13 @@ impl CompiledRule {
 
 /// A subscription's part of an entity.
 pub(crate) struct SubscriptionRole {
-    pub(crate) topic: Weak<Queue>,
+    pub(crate) topic: Weak<Entity>,
     /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
     pub(crate) bury_failed: AtomicBool,
     pub(crate) rules: RwLock<Vec<CompiledRule>>,
 }
 
-impl Queue {
+impl Entity {
     /// True for a queue: neither a topic nor a subscription.
     pub fn is_queue(&self) -> bool {
         matches!(self.role(), Role::Queue)

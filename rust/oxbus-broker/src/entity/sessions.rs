@@ -4,10 +4,10 @@
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, Result};
 
-use super::Queue;
+use super::Entity;
 use crate::shard::{Ended, SessionInfo, Sessions};
 
-impl Queue {
+impl Entity {
     /// True when its messages are received by session (B-181).
     #[inline]
     pub fn requires_session(&self) -> bool {

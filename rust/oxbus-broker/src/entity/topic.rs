@@ -8,7 +8,7 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Result, Timestamp};
 use oxbus_store::{MessageStore, NewMessage};
 
-use super::Queue;
+use super::Entity;
 use super::departure::{Departure, Notices};
 use super::role::Subscribers;
 use crate::filter::{Copied, Selected, Subject};
@@ -30,7 +30,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) admitted: Option<&'a Admission<'a>>,
 }
 
-impl Queue {
+impl Entity {
     /// Stores messages that come to a cell of a topic, all or none: in the subscriptions whose rules select them, or in
     /// the topic until they are due. Returns the number of the first.
     pub(crate) fn append_to_topic(
@@ -55,7 +55,7 @@ impl Queue {
         }
     }
 
-    /// Stores one active message that comes to a cell of a topic in memory. The same as [`Queue::append_to_topic`] without
+    /// Stores one active message that comes to a cell of a topic in memory. The same as [`Entity::append_to_topic`] without
     /// a list and with its record made once; most sends are this.
     pub(crate) fn send_to_subscriptions(
         &self,
@@ -168,7 +168,7 @@ fn activate<'a>(
     let number = cell.take_numbers(1);
     let mut departure = Departure::new(due_at);
     departure.out.due = Some(counter);
-    let (shown, durability) = (Queue::sequence_number(index, number), Durability::Os);
+    let (shown, durability) = (Entity::sequence_number(index, number), Durability::Os);
     let sent = match departure.add_to_all(subscribers, index, &record, expires_at, shown) {
         Ok(()) => {
             let (out, notices) = departure.finish();

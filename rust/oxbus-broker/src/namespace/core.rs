@@ -12,7 +12,7 @@ use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
 use crate::clock::random_bytes;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::memory::{Memory, Quota};
 use crate::shard::journal::EntityId;
 use crate::shard::{Cell, Late};
@@ -46,7 +46,7 @@ pub struct Core {
     /// Makes a late entry of a partition never count.
     fences: OnceLock<Fences>,
     open: AtomicBool,
-    queues: RwLock<BTreeMap<String, Arc<Queue>>>,
+    queues: RwLock<BTreeMap<String, Arc<Entity>>>,
 }
 
 impl Core {
@@ -197,7 +197,7 @@ impl Core {
     }
 
     fn sum_of_cells(&self, bytes: impl Fn(&Cell) -> u64) -> u64 {
-        let queues: Vec<Arc<Queue>> = self.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.queues().values().cloned().collect();
         // What is over takes nobody's room.
         for queue in &queues {
             queue.forget_seen();
@@ -223,27 +223,27 @@ impl Core {
     }
 
     fn wake_all(&self) {
-        let queues: Vec<Arc<Queue>> = self.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.queues().values().cloned().collect();
         for queue in &queues {
             queue.wake_all();
         }
     }
 
     /// The entity of a path, if there is one.
-    pub(crate) fn entity(&self, path: &str) -> Option<Arc<Queue>> {
+    pub(crate) fn entity(&self, path: &str) -> Option<Arc<Entity>> {
         self.queues().get(&EntityName::key_of(path)).cloned()
     }
 
     /// The entity with that number, if it is still there.
-    pub(crate) fn entity_of(&self, id: EntityId) -> Option<Arc<Queue>> {
+    pub(crate) fn entity_of(&self, id: EntityId) -> Option<Arc<Entity>> {
         self.queues().values().find(|entity| entity.id() == id).cloned()
     }
 
-    pub(super) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Queue>>> {
+    pub(super) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
         self.queues.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn queues_for_change(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Queue>>> {
+    pub(super) fn queues_for_change(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
         self.queues.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use super::Namespace;
 use super::from_catalog::{link_all, subscribe_all};
 use super::inner::Inner;
 use crate::durable::{EntityEntry, EntityRole};
-use crate::entity::{Queue, QueueDescription};
+use crate::entity::{Entity, QueueDescription};
 use crate::shard::Shard;
 
 impl Namespace {
@@ -34,7 +34,7 @@ impl Namespace {
         name: &EntityName,
         mut settings: QueueSettings,
         role: EntityRole,
-    ) -> Result<Arc<Queue>> {
+    ) -> Result<Arc<Entity>> {
         let inner = &self.inner;
         inner.core.check_open()?;
         let plan = inner.core.plan();
@@ -60,11 +60,11 @@ impl Namespace {
     /// The same among the entities that there are.
     fn create_among(
         &self,
-        entities: &mut BTreeMap<String, Arc<Queue>>,
+        entities: &mut BTreeMap<String, Arc<Entity>>,
         name: &EntityName,
         settings: QueueSettings,
         role: EntityRole,
-    ) -> Result<Arc<Queue>> {
+    ) -> Result<Arc<Entity>> {
         let inner = &self.inner;
         let plan = inner.core.plan();
         let kind = role.kind();
@@ -117,12 +117,12 @@ impl Namespace {
     }
 
     /// The queue of that name.
-    pub fn queue(&self, name: &str) -> Result<Arc<Queue>> {
-        self.entity_that(name, "queue", Queue::is_queue)
+    pub fn queue(&self, name: &str) -> Result<Arc<Entity>> {
+        self.entity_that(name, "queue", Entity::is_queue)
     }
 
     /// The entity of that path, if it is what is asked for (B-019).
-    pub(super) fn entity_that(&self, path: &str, what: &str, is_it: impl Fn(&Queue) -> bool) -> Result<Arc<Queue>> {
+    pub(super) fn entity_that(&self, path: &str, what: &str, is_it: impl Fn(&Entity) -> bool) -> Result<Arc<Entity>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
         self.delete_idle();
@@ -137,7 +137,7 @@ impl Namespace {
     }
 
     /// Any entity.
-    pub fn entity(&self, path: &str) -> Result<Arc<Queue>> {
+    pub fn entity(&self, path: &str) -> Result<Arc<Entity>> {
         let what = if path.to_ascii_lowercase().contains("/subscriptions/") {
             "subscription"
         } else {
@@ -158,7 +158,7 @@ impl Namespace {
     /// Changes the settings of an entity, and what its role says; `change` edits copies of those that hold.
     pub(super) fn update(
         &self,
-        entity: &Arc<Queue>,
+        entity: &Arc<Entity>,
         change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
     ) -> Result<()> {
         // What happened before goes by the settings that held then.
@@ -213,12 +213,12 @@ impl Namespace {
     }
 
     /// Deletes an entity with its messages; a topic with its subscriptions.
-    pub(super) fn delete(&self, entity: &Arc<Queue>) -> Result<()> {
+    pub(super) fn delete(&self, entity: &Arc<Entity>) -> Result<()> {
         entity.check_alive()?;
         self.delete_if(entity, |_| true)
     }
 
-    pub(super) fn delete_if(&self, entity: &Arc<Queue>, is_wanted: impl Fn(&Queue) -> bool) -> Result<()> {
+    pub(super) fn delete_if(&self, entity: &Arc<Entity>, is_wanted: impl Fn(&Entity) -> bool) -> Result<()> {
         let mut entities = self.inner.core.queues_for_change();
         if !entities.contains_key(entity.name().key()) || !is_wanted(entity) {
             return Ok(());
@@ -245,27 +245,27 @@ impl Namespace {
 
     /// Deletes the entities that nobody has used for as long as their settings allow (B-382).
     pub(super) fn delete_idle(&self) {
-        let idle: Vec<Arc<Queue>> = {
+        let idle: Vec<Arc<Entity>> = {
             let entities = self.inner.core.queues();
             entities.values().filter(|entity| entity.is_idle()).cloned().collect()
         };
         for entity in idle {
             // One whose partition is out of service goes later; until then its handles refuse.
-            let _ = self.delete_if(&entity, Queue::is_idle);
+            let _ = self.delete_if(&entity, Entity::is_idle);
         }
     }
 
     /// All queues by name.
-    pub fn list_queues(&self) -> Result<Vec<Arc<Queue>>> {
-        self.list(Queue::is_queue)
+    pub fn list_queues(&self) -> Result<Vec<Arc<Entity>>> {
+        self.list(Entity::is_queue)
     }
 
     /// All entities by path: queues, topics, subscriptions.
-    pub fn list_entities(&self) -> Result<Vec<Arc<Queue>>> {
+    pub fn list_entities(&self) -> Result<Vec<Arc<Entity>>> {
         self.list(|_| true)
     }
 
-    pub(super) fn list(&self, is_one: impl Fn(&Queue) -> bool) -> Result<Vec<Arc<Queue>>> {
+    pub(super) fn list(&self, is_one: impl Fn(&Entity) -> bool) -> Result<Vec<Arc<Entity>>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
         self.delete_idle();
@@ -289,7 +289,7 @@ fn check_status(kind: Kind, status: EntityStatus) -> Result<()> {
 fn check_destinations(
     made: Option<&EntityName>,
     settings: &QueueSettings,
-    entities: &BTreeMap<String, Arc<Queue>>,
+    entities: &BTreeMap<String, Arc<Entity>>,
 ) -> Result<()> {
     let options = [
         ("forward_to", &settings.forward_to),
@@ -311,7 +311,7 @@ fn check_destinations(
 }
 
 /// Refuses to change an entity while one of its partitions is out of service.
-pub(super) fn check_all_serve(entity: &Queue, what: &str) -> Result<()> {
+pub(super) fn check_all_serve(entity: &Entity, what: &str) -> Result<()> {
     check_health(
         (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
         what,

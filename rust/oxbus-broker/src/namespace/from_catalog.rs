@@ -12,14 +12,14 @@ use super::inner::Inner;
 use crate::abreast;
 use crate::bulk_load;
 use crate::durable::{Contents, EntityEntry, EntityRole};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::role::{CompiledRule, Role, SubscriptionRole, TopicRole};
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Image, Origin};
 
 impl Inner {
     /// The shard of a topic that is not partitioned, for its subscriptions.
-    pub(super) fn home_of(entities: &BTreeMap<String, Arc<Queue>>, topic: u64) -> Result<u16> {
+    pub(super) fn home_of(entities: &BTreeMap<String, Arc<Entity>>, topic: u64) -> Result<u16> {
         let topic = entities.values().find(|entity| entity.id().0 == topic);
         let topic =
             topic.ok_or_else(|| Error::new(ErrorKind::EntityNotFound, "the topic was deleted; create it again"))?;
@@ -27,12 +27,16 @@ impl Inner {
     }
 
     /// The entity that an entry of the catalog describes, without messages. `entities` has the topic of a subscription.
-    pub(super) fn entity_of(&self, entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Result<Arc<Queue>> {
+    pub(super) fn entity_of(
+        &self,
+        entry: &EntityEntry,
+        entities: &BTreeMap<String, Arc<Entity>>,
+    ) -> Result<Arc<Entity>> {
         if usize::from(entry.home) >= self.shards.len() {
             let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
             return Err(Error::new(ErrorKind::Corrupt, detail));
         }
-        let entity = Queue::new(
+        let entity = Entity::new(
             &self.core,
             EntityName::of_catalog(&entry.name)?,
             entry.settings.clone(),
@@ -67,7 +71,7 @@ impl Inner {
             queues.insert(queue.name().key().to_owned(), queue);
         }
         subscribe_all(&queues);
-        let entities: Vec<Arc<Queue>> = queues.values().cloned().collect();
+        let entities: Vec<Arc<Entity>> = queues.values().cloned().collect();
         link_all(&queues);
         drop(queues);
         for entity in &entities {
@@ -81,7 +85,7 @@ impl Inner {
     /// Stores what bulk loads attached to the partitions that are open here.
     pub(super) fn take_loads_over(&self) {
         let Some(stores) = &self.stores else { return };
-        let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
         let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
         let serving: Vec<_> = self.shards.iter().filter(|shard| shard.health().serves()).collect();
         let left = Mutex::new(BTreeMap::new());
@@ -109,7 +113,7 @@ impl Inner {
 
     /// The same under the queue map; those to wake when it is let go.
     #[must_use]
-    pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Queue>>) -> Vec<Arc<Queue>> {
+    pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Entity>>) -> Vec<Arc<Entity>> {
         let Some(stores) = self.stores.as_ref().filter(|stores| !stores.owns_all()) else {
             return Vec::new();
         };
@@ -149,7 +153,7 @@ impl Inner {
 }
 
 /// What the entity of an entry is.
-fn role_of(entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Result<Role> {
+fn role_of(entry: &EntityEntry, entities: &BTreeMap<String, Arc<Entity>>) -> Result<Role> {
     Ok(match &entry.role {
         EntityRole::Queue => Role::Queue,
         EntityRole::Topic { support_ordering } => Role::Topic(TopicRole::new(*support_ordering)),
@@ -170,7 +174,7 @@ fn role_of(entry: &EntityEntry, entities: &BTreeMap<String, Arc<Queue>>) -> Resu
 }
 
 /// Tells each entity of those that forward to it.
-pub(super) fn link_all(entities: &BTreeMap<String, Arc<Queue>>) {
+pub(super) fn link_all(entities: &BTreeMap<String, Arc<Entity>>) {
     for source in entities.values() {
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             let destination = source.forwards_to(sub_queue);
@@ -183,7 +187,7 @@ pub(super) fn link_all(entities: &BTreeMap<String, Arc<Queue>>) {
 }
 
 /// Forgets where messages came from that are not there any more.
-fn forget_arrivals(entities: &[Arc<Queue>]) {
+fn forget_arrivals(entities: &[Arc<Entity>]) {
     let is_there = |origin: &Origin| {
         let Some(source) = entities.iter().find(|entity| entity.id() == origin.entity) else {
             return false;
@@ -204,9 +208,9 @@ fn forget_arrivals(entities: &[Arc<Queue>]) {
 }
 
 /// Tells each topic of its subscriptions.
-pub(super) fn subscribe_all(entities: &BTreeMap<String, Arc<Queue>>) {
+pub(super) fn subscribe_all(entities: &BTreeMap<String, Arc<Entity>>) {
     for topic in entities.values().filter(|entity| entity.is_topic()) {
-        let is_of_topic = |entity: &&Arc<Queue>| entity.topic().is_some_and(|it| Arc::ptr_eq(&it, topic));
+        let is_of_topic = |entity: &&Arc<Entity>| entity.topic().is_some_and(|it| Arc::ptr_eq(&it, topic));
         topic.subscribe(entities.values().filter(is_of_topic).cloned().collect());
     }
 }

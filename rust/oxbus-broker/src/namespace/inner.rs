@@ -14,7 +14,7 @@ use super::NamespaceOptions;
 use super::core::Core;
 use crate::clock::{ManualClock, SystemClock};
 use crate::durable::{self, EntityEntry, Stores, Upkeep};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::journal::Journal;
 use crate::shard::{Cell, CellHandle, Fault, Shard, snapshot_bytes};
 use crate::stage::Shelf;
@@ -58,7 +58,7 @@ pub(super) struct Inner {
 
 /// A cell, kept alive by its queue.
 pub(super) struct CellRef {
-    queue: Arc<Queue>,
+    queue: Arc<Entity>,
     index: usize,
 }
 
@@ -176,7 +176,7 @@ impl Inner {
 
     /// The cells of a shard. Call it under the order of the shard's journal: a cell made later has no entry yet.
     pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
-        let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
         let cells = queues.iter().flat_map(|queue| {
             let here = queue
                 .cells()
@@ -213,7 +213,7 @@ impl Inner {
         if let Some(stores) = &self.stores {
             stores.forget_fenced(partition.0);
         }
-        let queues: Vec<Arc<Queue>> = self.core.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
         for queue in queues {
             queue.revive(partition);
         }
@@ -222,7 +222,7 @@ impl Inner {
     }
 
     /// Writes down when entities were used last, so that their idle time goes on after the next open.
-    pub(super) fn note_uses(&self, of: impl Fn(&Queue) -> bool) {
+    pub(super) fn note_uses(&self, of: impl Fn(&Entity) -> bool) {
         let Some(stores) = self.stores.as_ref().filter(|stores| stores.owns_all()) else {
             return;
         };
@@ -326,7 +326,7 @@ impl durable::Kept for Inner {
     }
 
     fn note_uses(&self) {
-        self.note_uses(Queue::may_become_idle);
+        self.note_uses(Entity::may_become_idle);
     }
 
     fn try_heal(&self, shard: &Arc<Shard>) -> bool {

@@ -12,7 +12,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use super::Namespace;
 use super::entities::check_all_serve;
 use crate::durable::EntityRole;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::role::CompiledRule;
 
 /// Name of the rule that a subscription is created with (B-021).
@@ -34,7 +34,7 @@ pub struct SubscriptionOptions {
 
 impl Namespace {
     /// Creates a topic.
-    pub fn create_topic(&self, name: &str, settings: QueueSettings, options: TopicOptions) -> Result<Arc<Queue>> {
+    pub fn create_topic(&self, name: &str, settings: QueueSettings, options: TopicOptions) -> Result<Arc<Entity>> {
         let TopicOptions { support_ordering } = options;
         self.create(
             &EntityName::parse(name)?,
@@ -44,8 +44,8 @@ impl Namespace {
     }
 
     /// The topic of that name.
-    pub fn topic(&self, name: &str) -> Result<Arc<Queue>> {
-        self.entity_that(name, "topic", Queue::is_topic)
+    pub fn topic(&self, name: &str) -> Result<Arc<Entity>> {
+        self.entity_that(name, "topic", Entity::is_topic)
     }
 
     /// Changes the settings of a topic; `change` edits a copy of those that hold.
@@ -68,8 +68,8 @@ impl Namespace {
     }
 
     /// All topics by name.
-    pub fn list_topics(&self) -> Result<Vec<Arc<Queue>>> {
-        self.list(Queue::is_topic)
+    pub fn list_topics(&self) -> Result<Vec<Arc<Entity>>> {
+        self.list(Entity::is_topic)
     }
 
     /// Creates a subscription with one rule: the given one, or [`DEFAULT_RULE`] that selects everything (B-345).
@@ -80,7 +80,7 @@ impl Namespace {
         settings: QueueSettings,
         options: SubscriptionOptions,
         rule: Option<RuleSettings>,
-    ) -> Result<Arc<Queue>> {
+    ) -> Result<Arc<Entity>> {
         let topic = self.topic(topic)?;
         let path = EntityName::subscription(topic.name(), name)?;
         let subscriptions = topic.subscriptions();
@@ -115,10 +115,10 @@ impl Namespace {
     }
 
     /// The subscription of that name.
-    pub fn subscription(&self, topic: &str, name: &str) -> Result<Arc<Queue>> {
+    pub fn subscription(&self, topic: &str, name: &str) -> Result<Arc<Entity>> {
         let topic = self.topic(topic)?;
         let path = format!("{}/Subscriptions/{name}", topic.name().as_str());
-        self.entity_that(&path, "subscription", Queue::is_subscription)
+        self.entity_that(&path, "subscription", Entity::is_subscription)
     }
 
     /// Changes the settings of a subscription; `change` edits a copy of those that hold.
@@ -146,7 +146,7 @@ impl Namespace {
     }
 
     /// All subscriptions of a topic by name.
-    pub fn list_subscriptions(&self, topic: &str) -> Result<Vec<Arc<Queue>>> {
+    pub fn list_subscriptions(&self, topic: &str) -> Result<Vec<Arc<Entity>>> {
         Ok(self.topic(topic)?.subscriptions())
     }
 
@@ -239,7 +239,7 @@ impl Namespace {
     }
 
     /// Refuses more filters than a topic may have; `before` are the rules that `next` replaces (B-042).
-    fn check_filters(&self, topic: &Queue, before: &[CompiledRule], next: &[CompiledRule]) -> Result<()> {
+    fn check_filters(&self, topic: &Entity, before: &[CompiledRule], next: &[CompiledRule]) -> Result<()> {
         let plan = self.plan();
         if plan.tier.is_none() {
             return Ok(());
@@ -265,7 +265,7 @@ fn count_filters(rules: &[CompiledRule]) -> (usize, usize) {
         })
 }
 
-impl Queue {
+impl Entity {
     /// SQL filters, those that are true or false among them, and correlation filters of a topic's subscriptions.
     pub fn filters(&self) -> (usize, usize) {
         let settings: Vec<_> = self.subscriptions().iter().flat_map(|it| it.rule_settings()).collect();

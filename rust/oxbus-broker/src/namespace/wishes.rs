@@ -15,7 +15,7 @@ use super::Namespace;
 use super::topics::{SubscriptionOptions, TopicOptions};
 use crate::clock::random_bytes;
 use crate::durable::EntityRole;
-use crate::entity::{Queue, QueueDescription};
+use crate::entity::{Entity, QueueDescription};
 
 /// One option. Durations are milliseconds; the longest of .NET, or more, means never.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,7 +220,7 @@ impl Namespace {
     }
 
     /// Creates a topic with these options.
-    pub fn create_topic_with(&self, name: &str, wishes: Vec<Wish>) -> Result<Arc<Queue>> {
+    pub fn create_topic_with(&self, name: &str, wishes: Vec<Wish>) -> Result<Arc<Entity>> {
         let Draft {
             mut settings,
             partitioned,
@@ -243,7 +243,7 @@ impl Namespace {
         name: &str,
         wishes: Vec<Wish>,
         rule: Option<RuleSettings>,
-    ) -> Result<Arc<Queue>> {
+    ) -> Result<Arc<Entity>> {
         let Draft {
             settings, bury_failed, ..
         } = self.draft(wishes)?;
@@ -255,7 +255,7 @@ impl Namespace {
         self.update_with(&self.subscription(topic, name)?, wishes)
     }
 
-    fn update_with(&self, entity: &Arc<Queue>, wishes: Vec<Wish>) -> Result<()> {
+    fn update_with(&self, entity: &Arc<Entity>, wishes: Vec<Wish>) -> Result<()> {
         let (plan, now) = (self.plan(), self.clock().now());
         self.update(entity, |settings, role| {
             let mut draft = Draft {

@@ -14,7 +14,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use super::content::{Content, RunInfo};
 use super::publish::pieces_of;
 use super::shelf::{Place, Shelf, check_id};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::journal::{EntityId, Intent, Target};
 
 /// Stages that a commit names.
@@ -112,7 +112,7 @@ impl Shelf {
     /// Where the rows go; an error when they cannot go there now.
     pub(super) fn check_targets(&self, named: &[Named], piece_bytes: u64) -> Result<Vec<Target>> {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
-        let mut entities: BTreeMap<EntityId, Arc<Queue>> = BTreeMap::new();
+        let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
             let Some(queue) = self.core.entity_of(stage.entity) else {
                 let detail = format!(

@@ -19,7 +19,7 @@ use super::shelf::{Shelf, Syncing};
 use crate::abreast;
 use crate::client::{attach_committed, is_attached};
 use crate::clock::Alarm;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::Shard;
 use crate::shard::journal::{Intent, Target};
 
@@ -125,7 +125,7 @@ impl Shelf {
     /// nothing; the first error is that of the call.
     fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[Named]>) -> Result<()> {
         let name = |piece| name_of(sink, &intent.query, intent.batch, piece);
-        let mut left: Vec<(Arc<Queue>, &Target)> = Vec::new();
+        let mut left: Vec<(Arc<Entity>, &Target)> = Vec::new();
         for target in &intent.targets {
             // What a deleted entity had is gone with it.
             let Some(queue) = self.core.entity_of(target.entity) else {
@@ -149,7 +149,7 @@ impl Shelf {
         };
         let bytes = named.iter().map(|stage| stage.content.sums().1).sum();
         let attach =
-            |(queue, target): &(Arc<Queue>, &Target)| self.attach(queue, target, named, intent.piece_bytes, &name);
+            |(queue, target): &(Arc<Entity>, &Target)| self.attach(queue, target, named, intent.piece_bytes, &name);
         abreast::for_each(&left, self.threads_for(bytes), attach)
     }
 
@@ -167,7 +167,7 @@ impl Shelf {
 
     pub(super) fn attach(
         &self,
-        queue: &Arc<Queue>,
+        queue: &Arc<Entity>,
         target: &Target,
         named: &[Named],
         piece_bytes: u64,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use oxbus_broker::entity::{PartitionCounts, Queue, QueueDescription};
+use oxbus_broker::entity::{Entity, PartitionCounts, QueueDescription};
 use oxbus_model::authorization::AuthorizationRule;
 use oxbus_model::options::EntityStatus;
 use pyo3::prelude::*;
@@ -107,7 +107,7 @@ fn set_counts(dict: &Bound<'_, PyDict>, counts: &PartitionCounts) -> PyResult<()
 }
 
 /// The dict of a topic.
-pub(super) fn topic<'py>(py: Python<'py>, topic: &Queue) -> PyResult<Bound<'py, PyDict>> {
+pub(super) fn topic<'py>(py: Python<'py>, topic: &Entity) -> PyResult<Bound<'py, PyDict>> {
     let dict = queue(py, &topic.describe())?;
     for absent in [
         "lock_duration",
@@ -127,7 +127,7 @@ pub(super) fn topic<'py>(py: Python<'py>, topic: &Queue) -> PyResult<Bound<'py, 
 }
 
 /// The dict of a subscription.
-pub(super) fn subscription<'py>(py: Python<'py>, subscription: &Queue) -> PyResult<Bound<'py, PyDict>> {
+pub(super) fn subscription<'py>(py: Python<'py>, subscription: &Entity) -> PyResult<Bound<'py, PyDict>> {
     let dict = queue(py, &subscription.describe())?;
     for absent in [
         "max_size_in_megabytes",
@@ -150,14 +150,14 @@ pub(super) fn subscription<'py>(py: Python<'py>, subscription: &Queue) -> PyResu
 }
 
 /// The names of a subscription and its topic.
-fn name_parts(dict: &Bound<'_, PyDict>, subscription: &Queue) -> PyResult<()> {
+fn name_parts(dict: &Bound<'_, PyDict>, subscription: &Entity) -> PyResult<()> {
     let (topic, name) = subscription.name().parts();
     dict.set_item("topic_name", topic)?;
     dict.set_item("name", name)
 }
 
 /// The dict of a topic's counts.
-pub(super) fn topic_runtime<'py>(py: Python<'py>, topic: &Arc<Queue>) -> PyResult<Bound<'py, PyDict>> {
+pub(super) fn topic_runtime<'py>(py: Python<'py>, topic: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
     let dict = runtime(py, topic)?;
     let subscriptions = topic.subscriptions();
     let theirs: u64 = py.detach(|| subscriptions.iter().map(|it| it.counts().total.size_bytes).sum());
@@ -171,14 +171,14 @@ pub(super) fn topic_runtime<'py>(py: Python<'py>, topic: &Arc<Queue>) -> PyResul
 }
 
 /// The dict of a subscription's counts.
-pub(super) fn subscription_runtime<'py>(py: Python<'py>, subscription: &Arc<Queue>) -> PyResult<Bound<'py, PyDict>> {
+pub(super) fn subscription_runtime<'py>(py: Python<'py>, subscription: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
     let dict = runtime(py, subscription)?;
     name_parts(&dict, subscription)?;
     Ok(dict)
 }
 
 /// The dict of an entity's counts.
-pub(super) fn runtime<'py>(py: Python<'py>, queue: &Arc<Queue>) -> PyResult<Bound<'py, PyDict>> {
+pub(super) fn runtime<'py>(py: Python<'py>, queue: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
     let counts = py.detach(|| queue.counts());
     let (created, updated, accessed) = queue.times();
     let dict = PyDict::new(py);

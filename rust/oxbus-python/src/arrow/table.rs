@@ -4,7 +4,7 @@
 use oxbus_arrow::LockTokens;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::Deliveries;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -17,7 +17,7 @@ pub(crate) fn table(receiver: &Receiver, deliveries: &Deliveries) -> PyResult<Ar
 }
 
 /// Messages of a reservation as columns.
-pub(crate) fn reserved_table(queue: &Queue, messages: &Deliveries, with_body: bool) -> PyResult<ArrowTable> {
+pub(crate) fn reserved_table(queue: &Entity, messages: &Deliveries, with_body: bool) -> PyResult<ArrowTable> {
     Ok(ArrowTable::of(
         oxbus_arrow::reserved_table(queue, messages, with_body).or_raise()?,
     ))

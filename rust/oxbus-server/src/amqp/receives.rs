@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use oxbus_amqp::engine::{LinkId, Outgoing, SendRefused};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Delivery, SettleKey};
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_model::caps::AMQP_LOOK_MESSAGES;
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
@@ -178,7 +178,7 @@ fn send(
     let claimed = &delivery.claimed;
     let lock_token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(key(delivery)));
     let seen = Seen {
-        number: Queue::sequence_number(delivery.index, claimed.key.counter),
+        number: Entity::sequence_number(delivery.index, claimed.key.counter),
         enqueued_at: claimed.enqueued_at,
         expires_at: claimed.expires_at,
         delivery_count: claimed.delivery_count,

@@ -6,7 +6,7 @@ use axum::response::Response;
 use oxbus_arrow::{PropertiesAs, TableBuilder};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::Browsed;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, PEEK_MESSAGES_MAX};
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{ReceiveMode, in_range};
@@ -63,7 +63,7 @@ pub(super) async fn peek(
 /// The messages of a page, and the number of the next one.
 fn look(receiver: &Receiver, question: &Question) -> Result<(Vec<Browsed>, Option<SequenceNumber>)> {
     let index = usize::from(question.partition);
-    let first = Queue::sequence_number(index, Counter::FIRST);
+    let first = Entity::sequence_number(index, Counter::FIRST);
     let last = question.to.unwrap_or(u64::MAX);
     let mut from = SequenceNumber(question.from.max(first.0));
     let mut found: Vec<Browsed> = Vec::new();
@@ -77,7 +77,7 @@ fn look(receiver: &Receiver, question: &Question) -> Result<(Vec<Browsed>, Optio
             return Ok((found, None));
         }
         for browsed in browsed {
-            let number = Queue::sequence_number(browsed.index, browsed.message.counter);
+            let number = Entity::sequence_number(browsed.index, browsed.message.counter);
             if number.0 > last || browsed.index != index {
                 return Ok((found, None));
             }

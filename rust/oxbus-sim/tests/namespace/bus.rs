@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use oxbus_broker::client::{Browsed, Delivery, Numbers, SettleKey, Transaction};
 use oxbus_broker::durable::StoreOptions;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::name::SubQueue;
@@ -300,7 +300,7 @@ impl Bus {
 }
 
 pub(crate) fn number_of(browsed: &Browsed) -> u64 {
-    Queue::sequence_number(browsed.index, browsed.message.counter).0
+    Entity::sequence_number(browsed.index, browsed.message.counter).0
 }
 
 fn sight(browsed: &Browsed) -> Sight {
@@ -418,7 +418,7 @@ pub(crate) fn delivered(delivery: &Delivery) -> Delivered {
     let record = delivery.claimed.record.in_memory().expect("handed out");
     let fields = Fields::decode(record).expect("stored by the sender");
     Delivered {
-        number: Queue::sequence_number(delivery.index, delivery.claimed.key.counter).0,
+        number: Entity::sequence_number(delivery.index, delivery.claimed.key.counter).0,
         body: body_of(&fields),
         count: delivery.claimed.delivery_count,
         enqueued_at: delivery.claimed.enqueued_at.0,

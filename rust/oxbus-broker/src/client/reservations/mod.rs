@@ -24,7 +24,7 @@ use super::settle_list::Unsettled;
 use super::settlement::{SettleKey, Settlement};
 use super::wait::{Patience, Waited, until_found};
 use crate::clock::Alarm;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::entity::reservation::{Acquired, Completed, HeldIn, Plan, ReservationInfo, Start, Wish};
 use crate::shard::Reserved;
 
@@ -38,7 +38,7 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    pub(crate) fn new(queue: Arc<Queue>, sub_queue: SubQueue) -> Result<Self> {
+    pub(crate) fn new(queue: Arc<Entity>, sub_queue: SubQueue) -> Result<Self> {
         let options = ReceiverOptions {
             sub_queue,
             ..ReceiverOptions::default()
@@ -49,7 +49,7 @@ impl Reservations {
     }
 
     /// The entity.
-    pub fn queue(&self) -> &Arc<Queue> {
+    pub fn queue(&self) -> &Arc<Entity> {
         self.receiver.queue()
     }
 

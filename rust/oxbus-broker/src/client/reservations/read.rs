@@ -8,7 +8,7 @@ use oxbus_store::{Claimed, Peeked};
 
 use super::Reservations;
 use crate::client::{Deliveries, Delivery};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::{Cell, Reserved};
 
 /// Messages of a reservation, read.
@@ -49,7 +49,7 @@ impl Reservations {
         let next = next.filter(|next| *next <= to);
         Ok(ReadPage {
             messages,
-            next: next.map(|next| Queue::sequence_number(index, next).0),
+            next: next.map(|next| Entity::sequence_number(index, next).0),
         })
     }
 

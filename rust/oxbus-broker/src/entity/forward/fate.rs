@@ -14,7 +14,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Result};
 use oxbus_store::{Record, Stored};
 
-use super::Queue;
+use super::Entity;
 use super::aside::Obstacle;
 use super::moving::Source;
 use crate::record::encode;
@@ -32,7 +32,7 @@ pub(super) enum Fate {
 /// Why a destination refuses a message for good: a reason as the service names its errors, and more of it.
 type Refused = (&'static str, String);
 
-impl Queue {
+impl Entity {
     /// What becomes of a message of this entity. `on_the_way` tells how many bytes go to a cell of
     /// the destination before it; `None` where earlier messages wait for that cell.
     pub(super) fn fate(
@@ -185,7 +185,7 @@ fn without_session() -> Refused {
 }
 
 /// A refusal in the service's words.
-fn refused(error: &Error, fields: &Fields<'_>, destination: &Queue) -> Refused {
+fn refused(error: &Error, fields: &Fields<'_>, destination: &Entity) -> Refused {
     if fields.session_id.is_none() && destination.requires_session() && error.kind() == ErrorKind::InvalidOperation {
         return without_session();
     }

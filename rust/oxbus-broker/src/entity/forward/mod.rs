@@ -20,12 +20,12 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 
 pub(super) use self::turn::Forwarding;
-use super::Queue;
+use super::Entity;
 use crate::shard::journal::EntityId;
 
 const SUB_QUEUES: [SubQueue; 2] = [SubQueue::Main, SubQueue::DeadLetter];
 
-impl Queue {
+impl Entity {
     /// Where the messages of a sub-queue are moved to.
     pub(crate) fn forwards_to(&self, sub_queue: SubQueue) -> Option<String> {
         let settings = self.settings();

@@ -12,7 +12,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Moment, Result};
 use oxbus_store::{LockKey, NewMessage, Outcome, Record, Stored};
 
-use super::Queue;
+use super::Entity;
 use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
 use crate::record::with_dead_letter;
@@ -58,7 +58,7 @@ impl Drop for Numbers<'_> {
     }
 }
 
-impl Queue {
+impl Entity {
     /// Where a message comes from.
     pub(super) fn origin(&self, source: Source<'_>, counter: Counter) -> Origin {
         Origin {

@@ -19,7 +19,7 @@ use oxbus_store::{Claimed, Hold, LockKey, Outcome};
 use super::aside::{Aside, Kept, Obstacle};
 use super::fate::Fate;
 use super::moving::{Moving, Source};
-use super::{Queue, SUB_QUEUES};
+use super::{Entity, SUB_QUEUES};
 use crate::shard::{Cell, Ended};
 
 /// Messages looked at together.
@@ -127,7 +127,7 @@ impl Forwarding {
     }
 }
 
-impl Queue {
+impl Entity {
     /// Moves what is ready in a cell to the destination.
     pub(in crate::entity) fn forward(&self, sub_queue: SubQueue, index: usize) {
         self.forwarding.ask(sub_queue, index);

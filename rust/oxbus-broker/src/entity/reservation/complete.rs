@@ -11,14 +11,14 @@ use oxbus_store::shard_log::Room;
 
 use super::consumer::{Consumer, Part, Phase, State};
 use super::terms::Completed;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::Cell;
 use crate::shard::journal::Pending;
 
 /// What is on its way into the journals.
 type OnTheWay<'a> = Vec<(&'a Cell, Pending)>;
 
-impl Queue {
+impl Entity {
     /// Completes the reservations up to a number. One that was never made here counts as done, too: a checkpoint may know
     /// more than a broker that lost its files.
     pub(crate) fn complete_up_to(&self, sub_queue: SubQueue, name: &str, (epoch, n): (u64, u64)) -> Result<Completed> {

@@ -14,7 +14,7 @@ use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks};
 
 use super::terms::{PartitionPlan, Plan, ReservationInfo, Standing};
 use super::turn::{Taken, Turn};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::Reserved;
 use crate::shard::journal::{ConsumerRecord, Ranges, ReservationRecord};
 
@@ -285,7 +285,7 @@ impl Consumer {
 }
 
 fn plan_of(part: &Part) -> PartitionPlan {
-    let number = |counter| Queue::sequence_number(part.index, counter).0;
+    let number = |counter| Entity::sequence_number(part.index, counter).0;
     PartitionPlan {
         partition: part.index as u16,
         ranges: part

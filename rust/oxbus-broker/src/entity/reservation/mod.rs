@@ -28,7 +28,7 @@ use oxbus_store::shard_log::Room;
 use self::consumer::{Consumer, Phase, Reservation, State};
 pub(crate) use self::release::HeldIn;
 pub use self::terms::{Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish};
-use super::Queue;
+use super::Entity;
 
 /// By sub-queue and name.
 type Known = BTreeMap<(SubQueue, Arc<str>), Arc<Consumer>>;
@@ -69,7 +69,7 @@ impl Consumers {
     }
 }
 
-impl Queue {
+impl Entity {
     /// A consumer that was acquired before.
     fn consumer(&self, sub_queue: SubQueue, name: &str) -> Result<Arc<Consumer>> {
         let found = self.consumers.known().get(&(sub_queue, Arc::from(name))).cloned();

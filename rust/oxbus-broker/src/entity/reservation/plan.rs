@@ -16,7 +16,7 @@ use oxbus_store::shard_log::Room;
 use super::consumer::{Consumer, Part, Phase, Reservation, State};
 use super::take::Bounds;
 use super::terms::{Plan, Wish};
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::journal::Pending;
 use crate::shard::{Cell, Ended, RESERVED, Reserved};
 
@@ -28,7 +28,7 @@ pub(super) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Queue {
+impl Entity {
     /// Reserves messages under a number, or takes up what that number has. `None` when nothing is there.
     pub(crate) fn reserve(
         &self,

@@ -8,13 +8,13 @@ use oxbus_model::{Counter, Result, Timestamp};
 
 use super::consumer::{Part, Phase, parse_id};
 use super::plan::ms;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::Reserved;
 
 /// Messages that a reader gets the holds of at once.
 const LOOK_MESSAGES: usize = 4096;
 
-impl Queue {
+impl Entity {
     /// The next messages that a live reservation holds of a cell, within bounds that both count; and until when, in wall time.
     /// Reading is use: the reservation lasts as long from now on as if it were renewed.
     pub(crate) fn look_at_reservation(

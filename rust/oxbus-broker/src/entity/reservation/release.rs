@@ -8,13 +8,13 @@ use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
 use oxbus_store::shard_log::Room;
 
 use super::consumer::parse_id;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::Reserved;
 
 /// Holds, by their cell.
 pub(crate) type HeldIn = Vec<(usize, Reserved)>;
 
-impl Queue {
+impl Entity {
     /// Lets `settle` end single holds of a live reservation; it returns the positions of those that it did not settle,
     /// and the error to tell, if there is one. What it settled is not the reservation's any more. How many.
     pub(crate) fn settle_reserved(

@@ -10,7 +10,7 @@ use oxbus_model::{Counter, Timestamp};
 use oxbus_store::{Claimed, Phase};
 
 use super::consumer::Part;
-use crate::entity::Queue;
+use crate::entity::Entity;
 use crate::shard::{Cell, Ended, RESERVED, Reserved};
 
 /// Messages taken from a cell at once. What they have too much goes back.
@@ -31,7 +31,7 @@ pub(super) struct Bounds<'a> {
 
 /// A cell that is taken from.
 struct Place<'a> {
-    queue: &'a Queue,
+    queue: &'a Entity,
     sub_queue: SubQueue,
     index: usize,
     cell: &'a Cell,
@@ -50,7 +50,7 @@ struct Left {
     bytes: u64,
 }
 
-impl Queue {
+impl Entity {
     /// True when a partition that works has something for whoever asks.
     pub(crate) fn has_ready(&self, sub_queue: SubQueue) -> bool {
         self.cells()

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use oxbus_amqp::codec::{Map, Value};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::Browsed;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_model::caps::PEEK_MESSAGES_MAX;
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
@@ -47,7 +47,7 @@ fn fields(browsed: &Browsed) -> Result<Fields<'_>> {
 }
 
 fn number(browsed: &Browsed) -> SequenceNumber {
-    Queue::sequence_number(browsed.index, browsed.message.counter)
+    Entity::sequence_number(browsed.index, browsed.message.counter)
 }
 
 /// Messages of one session, whoever holds it (B-302). A session lives in one partition, so those before it have none of it.

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use oxbus_amqp::codec::{Map, Value};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Delivery, SettleKey};
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, LockToken, Result};
@@ -56,7 +56,7 @@ fn show(receiver: &Receiver, delivery: &Delivery) -> Result<Value> {
     })?;
     let token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(hold(delivery)));
     let seen = Seen {
-        number: Queue::sequence_number(delivery.index, claimed.key.counter),
+        number: Entity::sequence_number(delivery.index, claimed.key.counter),
         enqueued_at: claimed.enqueued_at,
         expires_at: claimed.expires_at,
         delivery_count: claimed.delivery_count,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use oxbus_amqp::codec::{Map, Timestamp as WireTimestamp, Value};
 use oxbus_broker::client::{SettleKey, Transaction};
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, ReceiverOptions};
 use oxbus_model::name::EntityName;
 use oxbus_model::options::ReceiveMode;
@@ -141,7 +141,7 @@ impl<'a> Request<'a> {
     }
 
     /// The queue, topic or subscription.
-    pub(super) fn entity(&self) -> Result<Arc<Queue>> {
+    pub(super) fn entity(&self) -> Result<Arc<Entity>> {
         self.call.context.namespace().entity(&self.place.path)
     }
 

@@ -9,7 +9,7 @@ use hyper::header::{HOST, HeaderName, IF_MATCH};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use oxbus_broker::Namespace;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::namespace::Wish;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::ATOM_BODY_BYTES_MAX;
@@ -249,7 +249,7 @@ fn entity(namespace: &Namespace, path: &str, caller: &Caller) -> ModelResult<Ent
     Ok(entry_of(&found, caller))
 }
 
-fn entry_of(entity: &Arc<Queue>, caller: &Caller) -> Entry {
+fn entry_of(entity: &Arc<Entity>, caller: &Caller) -> Entry {
     let mut out = Out::default();
     if entity.is_topic() {
         description::topic(entity, &mut out);
@@ -300,7 +300,7 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
             };
             Ok(entry::many(&feed, &caller))
         };
-        let entities = |title: &str, path: &str, found: Vec<Arc<Queue>>| {
+        let entities = |title: &str, path: &str, found: Vec<Arc<Entity>>| {
             let (found, next) = page.cut(found);
             list(
                 title,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use oxbus_broker::Namespace;
-use oxbus_broker::entity::{PartitionCounts, Queue};
+use oxbus_broker::entity::{Entity, PartitionCounts};
 use oxbus_model::tier::Tier;
 
 use super::xml::Out;
@@ -14,11 +14,11 @@ fn begin(name: &str, out: &mut Out) {
     out.open(name, &format!("xmlns=\"{SERVICE_BUS}\" xmlns:i=\"{INSTANCE}\""));
 }
 
-fn availability(entity: &Queue) -> &'static str {
+fn availability(entity: &Entity) -> &'static str {
     if entity.is_available() { "Available" } else { "Limited" }
 }
 
-fn write_times(entity: &Queue, out: &mut Out) {
+fn write_times(entity: &Entity, out: &mut Out) {
     let (created, updated, accessed) = entity.times();
     out.text("CreatedAt", times::written(created));
     out.text("UpdatedAt", times::written(updated));
@@ -45,7 +45,7 @@ fn write_forward(name: &str, path: Option<&String>, host: &str, out: &mut Out) {
 }
 
 /// The description of a queue.
-pub(super) fn queue(queue: &Queue, host: &str, out: &mut Out) {
+pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out) {
     let settings = queue.settings();
     let counts = queue.counts().total;
     begin("QueueDescription", out);
@@ -92,7 +92,7 @@ pub(super) fn queue(queue: &Queue, host: &str, out: &mut Out) {
 }
 
 /// The description of a topic.
-pub(super) fn topic(topic: &Arc<Queue>, out: &mut Out) {
+pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out) {
     let settings = topic.settings();
     let counts = topic.counts().total;
     let subscriptions = topic.subscriptions();
@@ -132,7 +132,7 @@ pub(super) fn topic(topic: &Arc<Queue>, out: &mut Out) {
 }
 
 /// The description of a subscription.
-pub(super) fn subscription(subscription: &Queue, host: &str, out: &mut Out) {
+pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut Out) {
     let settings = subscription.settings();
     let counts = subscription.counts().total;
     begin("SubscriptionDescription", out);

@@ -11,7 +11,7 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use oxbus_broker::client::SettleKey;
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_model::caps::{HTTP_WAIT_SECONDS_DEFAULT, HTTP_WAIT_SECONDS_MAX};
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
@@ -94,7 +94,7 @@ fn answer(mut taken: Taken, is_locked: bool, place: &str) -> ModelResult<Answer>
     let delivery = &taken.deliveries()[0];
     let receiver = taken.receiver();
     let claimed = &delivery.claimed;
-    let number = Queue::sequence_number(delivery.index, claimed.key.counter);
+    let number = Entity::sequence_number(delivery.index, claimed.key.counter);
     let token = is_locked.then(|| {
         receiver.token(SettleKey {
             index: delivery.index,

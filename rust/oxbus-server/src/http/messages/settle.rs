@@ -4,7 +4,7 @@
 use hyper::StatusCode;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, Settlement};
-use oxbus_broker::entity::Queue;
+use oxbus_broker::entity::Entity;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result as ModelResult};
 
@@ -53,7 +53,7 @@ fn found(receiver: &Receiver, held: &Held) -> ModelResult<SettleKey> {
     let at = token(&held.token)
         .and_then(|token| receiver.open_token(token))
         .ok_or_else(nothing)?;
-    let number = Queue::sequence_number(at.index, at.key.counter);
+    let number = Entity::sequence_number(at.index, at.key.counter);
     if held.reference == number.to_string() {
         return Ok(at);
     }
@@ -66,7 +66,7 @@ fn found(receiver: &Receiver, held: &Held) -> ModelResult<SettleKey> {
             .in_memory()
             .and_then(|record| Fields::decode(record).ok());
         let id = fields.and_then(|fields| fields.message_id).map(shown_id);
-        Queue::sequence_number(browsed.index, message.counter) == number && id.as_ref() == Some(&held.reference)
+        Entity::sequence_number(browsed.index, message.counter) == number && id.as_ref() == Some(&held.reference)
     });
     if has_id { Ok(at) } else { Err(nothing()) }
 }

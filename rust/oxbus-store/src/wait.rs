@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How long a caller waits for a store that does not answer.
+//!
+//! A store knows no clock and no signals. The caller says when its wait is over, and a store that waits for a disk which
+//! may hang asks now and then. A wait within a wait ends when either of them is over.
+
+/// How long a caller waits, and what calls the wait off.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    is_over: Option<&'a dyn Fn() -> bool>,
+    outer: Option<&'a Wait<'a>>,
+}
+
+impl std::fmt::Debug for Wait<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wait").field("has_end", &self.has_end()).finish()
+    }
+}
+
+impl<'a> Wait<'a> {
+    /// Until the store answers, however long that takes.
+    pub const FOREVER: Wait<'static> = Wait {
+        is_over: None,
+        outer: None,
+    };
+
+    /// Until `is_over` says so.
+    pub fn until(is_over: &'a dyn Fn() -> bool) -> Self {
+        Self {
+            is_over: Some(is_over),
+            outer: None,
+        }
+    }
+
+    /// Until this wait is over, or `is_over` says so.
+    #[must_use]
+    pub fn or_until(&'a self, is_over: &'a dyn Fn() -> bool) -> Self {
+        Self {
+            is_over: Some(is_over),
+            outer: Some(self),
+        }
+    }
+
+    /// True when somebody may call the wait off.
+    pub fn has_end(&self) -> bool {
+        self.is_over.is_some()
+    }
+
+    /// True when the caller waits no longer.
+    pub fn is_over(&self) -> bool {
+        self.is_over.is_some_and(|is_over| is_over()) || self.outer.is_some_and(Self::is_over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_of_two_waits_ends_both() {
+        assert!(!Wait::FOREVER.has_end() && !Wait::FOREVER.is_over());
+        for (outer, inner) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (outer_is_over, inner_is_over) = (|| outer, || inner);
+            let wait = Wait::until(&outer_is_over);
+            let both = wait.or_until(&inner_is_over);
+            assert!(wait.has_end() && both.has_end());
+            assert_eq!(wait.is_over(), outer);
+            assert_eq!(both.is_over(), outer || inner);
+        }
+        let inner_is_over = || true;
+        assert!(Wait::FOREVER.or_until(&inner_is_over).is_over());
+    }
+}
