@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use oxbus_broker::Staging;
-use oxbus_broker::client::Row;
-use oxbus_model::Result;
+use oxbus_broker::write::EncodedMessage;
 use oxbus_model::message::PropertiesBuilder;
+use oxbus_model::{PartitionId, Result};
 
 use crate::rows::Columns;
-use crate::send::{NewId, at_row, row_of};
+use crate::send::{NewId, at_row, message_of};
 
 /// A stage that takes rows. Dropped before it is finished, it is removed.
 pub struct Putting {
@@ -33,19 +33,17 @@ impl Putting {
     /// Checks and adds further rows.
     pub fn push(&mut self, chunk: &Columns) -> Result<()> {
         // Those of one partition stay in order.
-        let mut rows: BTreeMap<Option<u16>, Vec<Row>> = BTreeMap::new();
+        let mut rows: BTreeMap<Option<PartitionId>, Vec<EncodedMessage>> = BTreeMap::new();
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
-            let (sender, id) = (self.staging.sender(), ids.following(row as u64));
-            row_of(sender, chunk, row, &mut self.properties, id, |wish, _, fields, len| {
-                let same = rows.entry(wish.map(|partition| partition.0)).or_default();
-                same.push(Row::encode(fields, len));
-            })
-            .map_err(|error| at_row(self.number, &error))?;
+            let (entity, id) = (self.staging.entity(), ids.following(row as u64));
+            let (message, asked) = message_of(entity, chunk, row, &mut self.properties, id)
+                .map_err(|error| at_row(self.number, &error))?;
+            rows.entry(asked).or_default().push(message);
             self.number += 1;
         }
         rows.into_iter()
-            .try_for_each(|(wish, rows)| self.staging.push(wish, rows))
+            .try_for_each(|(asked, rows)| self.staging.push(asked, rows))
     }
 
     /// Ends the stage; how many rows it has.

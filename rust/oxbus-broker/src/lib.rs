@@ -18,6 +18,7 @@ pub mod record;
 pub mod routing;
 pub mod shard;
 pub mod stage;
+pub mod write;
 
 pub use bulk_load::{BulkLoad, Loaded};
 pub use client::{Receiver, ReceiverOptions, Sender};

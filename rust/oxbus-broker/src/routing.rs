@@ -18,6 +18,16 @@ pub enum Route {
     Keyless,
 }
 
+impl Route {
+    /// The partition of the key; `None` without a key.
+    pub fn partition(self) -> Option<PartitionId> {
+        match self {
+            Self::Keyed(partition) => Some(partition),
+            Self::Keyless => None,
+        }
+    }
+}
+
 /// The route of a message with this key in an entity of `partitions` parts.
 pub fn route(key: Option<&str>, partitions: u16) -> Route {
     match key {

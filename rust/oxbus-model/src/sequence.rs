@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// Position of a message in its cell: 1, 2, 3, … without gaps. 48 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Counter(pub u64);
 
 impl Counter {

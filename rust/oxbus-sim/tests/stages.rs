@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oxbus_broker::client::Row;
 use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions, StageState};
@@ -89,7 +88,7 @@ fn stage(namespace: &Namespace, id: &str, batch: usize, entity: &str, rows: u64)
             partition_key: (row % 2 == 0).then_some(&body),
             ..Fields::default()
         };
-        staging.push(None, vec![Row::new(&fields, staging.row_bytes_max())?])?;
+        staging.push(None, vec![staging.entity().encode(&fields)?])?;
     }
     assert_eq!(staging.finish()?, rows);
     Ok(())

@@ -103,7 +103,7 @@ impl BulkLoad {
     /// Adds a row: to the partition of its key, or without one to `keyless`.
     pub fn push(&mut self, fields: &Fields<'_>, keyless: PartitionId) -> Result<()> {
         fields.check()?;
-        let partition = match self.sender.route(fields)? {
+        let partition = match self.sender.queue().route_of(fields)? {
             Route::Keyed(partition) => partition,
             Route::Keyless => keyless,
         };

@@ -4,13 +4,14 @@
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, SequenceNumber, Timestamp};
+use oxbus_store::Wait;
 
-use super::batch::{Batch, Entry};
-use super::sender::{Outgoing, Sender};
+use super::batch::Batch;
+use super::sender::Sender;
 use crate::entity::Entity;
-use crate::entity::topic::Departing;
 use crate::routing::{Route, route};
-use crate::shard::{Arrival, Refusal};
+use crate::shard::Deed;
+use crate::write::{EncodedMessage, WriteError};
 
 /// What became of the messages of a call.
 pub(super) struct Sent {
@@ -38,41 +39,37 @@ impl Sent {
 }
 
 impl Sender {
-    /// Where a batch goes: in a partitioned entity all its messages have one key (B-080).
-    pub(super) fn route_batch(&self, batch: &Batch) -> Result<Route> {
-        let partitions = self.queue.partitions();
-        if self.queue.requires_session() {
-            for entry in &batch.entries {
-                self.queue.check_session(Fields::decode(&entry.record)?.session_id)?;
-            }
-        }
-        if !self.queue.is_partitioned() {
-            return Ok(route(None, partitions));
-        }
-        if !self.queue.detects_duplicates() {
-            return Ok(route(batch.key()?, partitions));
-        }
+    /// Places the messages of a batch: where they go, and what their copies have in common. In a partitioned entity all
+    /// messages of a batch have one key (B-080).
+    pub(super) fn place(&self, batch: &mut Batch) -> Result<Route> {
+        let queue = &self.queue;
+        let (has_sessions, has_copies) = (queue.requires_session(), queue.detects_duplicates());
         let mut all: Option<String> = None;
-        for entry in &batch.entries {
-            let fields = Fields::decode(&entry.record)?;
-            let own = self.queue.key_of(&fields)?.unwrap_or_default();
-            if all.get_or_insert_with(|| own.to_owned()) != own {
-                // The service's words, both spaces included (B-068, B-082).
-                let detail = "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported for an \
-                              entity with partitioning and duplicate detection enabled. Send one batch per key, or use send_arrow.";
-                return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        if has_sessions || has_copies {
+            for message in &mut batch.messages {
+                let fields = Fields::decode(&message.record)?;
+                queue.check_session(fields.session_id)?;
+                if !has_copies {
+                    continue;
+                }
+                if queue.is_partitioned() {
+                    let own = queue.key_of(&fields)?.unwrap_or_default();
+                    if all.get_or_insert_with(|| own.to_owned()) != own {
+                        // The service's words, both spaces included (B-068, B-082).
+                        let detail = "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported                                       for an entity with partitioning and duplicate detection enabled. Send one batch per key, or use                                       send_arrow.";
+                        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+                    }
+                }
+                let identity = queue.identity_of(&fields)?;
+                message.identity = identity;
             }
         }
-        Ok(route(all.as_deref(), partitions))
-    }
-
-    /// What copies of these messages would have in common with them; nothing where nobody asks.
-    pub(super) fn identities(&self, entries: &[Entry]) -> Result<Vec<Option<Identity>>> {
-        if !self.queue.detects_duplicates() {
-            return Ok(Vec::new());
-        }
-        let identity = |entry: &Entry| self.queue.identity_of(&Fields::decode(&entry.record)?);
-        entries.iter().map(identity).collect()
+        let key = match &all {
+            _ if !queue.is_partitioned() => None,
+            Some(key) => Some(&**key),
+            None => batch.key()?,
+        };
+        Ok(route(key, queue.partitions()))
     }
 
     /// Stores those of some messages that are no copies of earlier ones, all or none. Without identities all are new.
@@ -81,56 +78,42 @@ impl Sender {
         &self,
         route: Route,
         bytes: usize,
-        mut entries: Vec<Entry>,
-        identities: &[Option<Identity>],
+        mut messages: Vec<EncodedMessage>,
         now: Timestamp,
         durability: Option<Durability>,
-    ) -> std::result::Result<Sent, Refusal> {
-        if identities.iter().all(Option::is_none) {
-            let count = entries.len();
-            let outgoing = self.outgoing(entries, now);
-            let (index, first) = self.store(route, bytes, count, outgoing, now, durability)?;
+    ) -> std::result::Result<Sent, WriteError> {
+        if messages.iter().all(|message| message.identity.is_none()) {
+            let (index, first) = self.store(route, bytes, messages, now, durability)?;
             let fresh = None;
             return Ok(Sent { index, first, fresh });
         }
         // A message with an identity has one place: that of its key, or the only one there is.
-        let index = match route {
-            Route::Keyed(partition) => usize::from(partition.0),
-            Route::Keyless => 0,
-        };
-        let cell = self.admit_to(index, bytes, entries.len())?;
+        let index = route.partition().map_or(0, |partition| usize::from(partition.0));
+        let cell = self.admit_to(index, bytes, messages.len())?;
         let history = cell.history().expect("a queue with identities remembers them");
-        let admission = history.admit(identities, now, self.queue.duplicate_window_ms())?;
+        let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
+        let admission = history.admit(&identities, now, self.queue.duplicate_window_ms())?;
         let durability = cell.durability(durability);
         if admission.fresh().contains(&false) {
-            cell.wait_for_earlier(durability)?;
+            // A copy is acknowledged by what came before it.
+            cell.shard.await_all(durability, Deed::Send)?;
             self.reach(durability);
         }
         let mut is_fresh = admission.fresh().iter();
-        entries.retain(|_| *is_fresh.next().expect("one for each"));
+        messages.retain(|_| *is_fresh.next().expect("one for each"));
         let mut first = Counter::MAX;
-        if !entries.is_empty() {
-            let mut outgoing = self.outgoing(entries, now);
-            first = self.append(index, cell, &mut outgoing, now, durability, Some(&admission))?;
+        if !messages.is_empty() {
+            let mut outgoing = self.outgoing(messages, now);
+            first = self.append(
+                (index, cell),
+                &mut outgoing,
+                durability,
+                Some(&admission),
+                &Wait::FOREVER,
+            )?;
         }
         self.queue.touch(now);
         let fresh = Some(admission.fresh().to_vec());
         Ok(Sent { index, first, fresh })
-    }
-}
-
-impl Outgoing {
-    /// The messages, with when those are due that are not active.
-    pub(super) fn departing(&self) -> Vec<Departing<'_>> {
-        match self {
-            Self::Active(messages) => messages
-                .iter()
-                .map(|message| Departing { message, due: None })
-                .collect(),
-            Self::Mixed(arrivals) => arrivals
-                .iter()
-                .map(|Arrival { message, due }| Departing { message, due: *due })
-                .collect(),
-        }
     }
 }

@@ -11,26 +11,28 @@ use oxbus_model::options::Durability;
 use oxbus_model::{PartitionId, Result};
 
 use super::commit::{Attached, commit};
-use super::sender::{Row, Sender};
+use super::sender::Sender;
 use super::transaction::{Numbers, Sent, Work};
 use crate::entity::Entity;
+use crate::shard::Deed;
+use crate::write::EncodedMessage;
 
 impl Sender {
     /// Stores rows of a bulk load in a partition, unless they are there. They are as safe as the system keeps them;
     /// [`Sender::sync`] makes them durable, and must before anybody sees a number of them.
-    pub(crate) fn take_rows_over(&self, partition: PartitionId, name: &str, rows: Vec<Row>) -> Result<()> {
+    pub(crate) fn take_rows_over(&self, partition: PartitionId, name: &str, rows: Vec<EncodedMessage>) -> Result<()> {
         attach(&self.queue, partition.0.into(), name, rows, true)
     }
 
     /// Makes what is in a partition durable.
     pub(crate) fn sync(&self, partition: PartitionId) -> Result<()> {
         let cell = self.queue.cell_for_append(usize::from(partition.0));
-        cell.wait_for_earlier(Durability::Fsync)
+        cell.shard.await_all(Durability::Fsync, Deed::Send)
     }
 }
 
 /// Stores rows of a batch that was decided in the cell with that index, unless they are there.
-pub(crate) fn attach_committed(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<Row>) -> Result<()> {
+pub(crate) fn attach_committed(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<EncodedMessage>) -> Result<()> {
     attach(queue, index, name, rows, false)
 }
 
@@ -40,7 +42,7 @@ pub(crate) fn is_attached(queue: &Entity, index: usize, name: &str) -> bool {
     queue.cell(index).is_some_and(|cell| cell.attached().knows(identity))
 }
 
-fn attach(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<Row>, is_load: bool) -> Result<()> {
+fn attach(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<EncodedMessage>, is_load: bool) -> Result<()> {
     let shard = queue.shard(index);
     shard.health().check_serves(shard.id())?;
     let cell = queue.cell_for_append(index);
@@ -50,14 +52,16 @@ fn attach(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<Row>, is_load
     let admission = cell.attached().admit(&[Some(name)], now, core.attached_ms(now))?;
     let durability = cell.durability(is_load.then_some(Durability::Os));
     if admission.identities().is_empty() {
-        return cell.wait_for_earlier(durability);
+        return cell.shard.await_all(durability, Deed::Send);
     }
+    let mut rows = rows;
+    rows.iter_mut().try_for_each(|row| queue.identify(row))?;
     let mut work = Work::new(queue, shard.id(), core.clock().ticks());
     work.durability = durability;
     work.sends.push(Sent {
         entity: Arc::clone(queue),
         index,
-        entries: rows.into_iter().map(Row::into_entry).collect(),
+        messages: rows,
         numbers: Numbers::default(),
     });
     let attached = Attached {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In a durable namespace: what a receive hands out is read back if it is on disk, and in the journal first
-//! (`shard::attempts`).
+//! (`crate::write`).
 //!
 //! A message under a lock has to be written, so that its delivery counts; a message that is gone when it is received has to
 //! be as safe as a completion. All cells write before the first one is waited for. Until its cell has written it, a message
 //! that is to leave is only held: a cell that fails keeps its messages, and the call says so when it brings nothing else
 //! ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
 
-use std::sync::{PoisonError, RwLockReadGuard};
+use std::sync::PoisonError;
 
 use oxbus_model::caps::STORE_ANSWER_MS_MAX;
-use oxbus_model::options::{LockPolicy, ReceiveMode};
-use oxbus_model::{Effect, Error, Result, SequenceNumber, Ticks};
-use oxbus_store::LockKey;
+use oxbus_model::options::{Durability, LockPolicy, ReceiveMode};
+use oxbus_model::{Effect, Error, Moment, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_store::Wait;
 
 use super::named::with_messages;
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -21,7 +21,8 @@ use crate::clock::leaving_after;
 use crate::entity::Entity;
 use crate::entity::receive_cache::Cached;
 use crate::shard::Cell;
-use crate::shard::journal::Pending;
+use crate::shard::journal::HandedOut;
+use crate::write::{HandOut, Leaving, Operation, ShardWrite};
 
 /// Why messages that were taken were not handed out.
 pub(super) struct Refused {
@@ -30,15 +31,6 @@ pub(super) struct Refused {
     /// Of the first cell, or of the first one of which nobody knows.
     error: Error,
     numbers: Vec<SequenceNumber>,
-}
-
-/// What one cell hands out, on its way into the journal.
-struct OnTheWay<'a> {
-    index: usize,
-    cell: &'a Cell,
-    pending: Option<Pending>,
-    /// The holds change once it is written: no snapshot looks in between.
-    _unit: Option<RwLockReadGuard<'a, ()>>,
 }
 
 impl Refused {
@@ -82,75 +74,70 @@ impl Receiver {
             }
         }
         left &= !unreadable;
-        let changes_later = self.leaves() || deliveries.iter().any(|it| it.claimed.deferred);
-        let mut on_the_way = Vec::new();
+        let moment = Moment {
+            now: Timestamp(0),
+            ticks,
+        };
+        let mut writes = Vec::new();
         // By rising index: the order in which snapshots of several shards are held off.
         while left != 0 {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
-            let Some(cell) = self.queue.cell(index) else { continue };
-            let unit = changes_later.then(|| cell.unit());
-            match self.write(cell, index, deliveries) {
-                Ok(pending) => on_the_way.push(OnTheWay {
-                    index,
-                    cell,
-                    pending,
-                    _unit: unit,
-                }),
-                Err(error) => failed.push((index, error)),
+            if let Some(cell) = self.queue.cell(index) {
+                let operation = self.hand_out(cell, index, deliveries);
+                writes.push((index, cell, ShardWrite::of(operation, moment)));
+            }
+        }
+        let mut tickets = Vec::with_capacity(writes.len());
+        for (index, cell, write) in &mut writes {
+            let level = match self.mode {
+                // The loss of power may forget a delivery.
+                ReceiveMode::PeekLock => Durability::Os,
+                ReceiveMode::ReceiveAndDelete => cell.durability(None),
+            };
+            // Messages of other partitions are not to wait longer for one that does not answer.
+            match leaving_after(STORE_ANSWER_MS_MAX, || write.begin(cell, level, &Wait::FOREVER)) {
+                Ok(ticket) => tickets.push((*index, ticket)),
+                Err(error) => failed.push((*index, error.into())),
             }
         }
         if self.leaves() {
-            for OnTheWay { cell, pending, .. } in on_the_way.iter().skip(1) {
-                if let Some(pending) = pending {
-                    cell.begin(pending);
-                }
+            for (_, ticket) in tickets.iter().skip(1) {
+                ticket.hasten();
             }
         }
         let mut refused = None;
         for (index, error) in failed {
             self.take_back(deliveries, index, error, &mut refused, ticks);
         }
-        for one in on_the_way {
-            match self.wait_for(&one) {
-                Ok(()) => self.hand_over(deliveries, &one, ticks),
-                Err(error) => self.take_back(deliveries, one.index, error, &mut refused, ticks),
+        for (index, ticket) in tickets {
+            if let Err(error) = leaving_after(STORE_ANSWER_MS_MAX, || ticket.finish(&Wait::FOREVER)) {
+                self.take_back(deliveries, index, error.into(), &mut refused, ticks);
             }
         }
         refused
     }
 
-    /// Writes what a cell hands out.
-    fn write(&self, cell: &Cell, index: usize, deliveries: &Deliveries) -> Result<Option<Pending>> {
+    /// The operation by which a cell hands out its deliveries.
+    fn hand_out<'a>(&self, cell: &'a Cell, index: usize, deliveries: &Deliveries) -> Operation<'a> {
+        let sub_queue = self.sub_queue;
         let here = deliveries.iter().filter(|delivery| delivery.index == index);
-        leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
-            ReceiveMode::PeekLock => cell.note_handed_out(self.sub_queue, here.map(|delivery| &delivery.claimed)),
-            ReceiveMode::ReceiveAndDelete => {
-                cell.note_leaving(self.sub_queue, here.map(|delivery| delivery.claimed.key.counter))
-            }
-        })
-    }
-
-    /// Waits until it is written. Messages of other partitions are not to wait longer for one that does not answer.
-    fn wait_for(&self, one: &OnTheWay<'_>) -> Result<()> {
-        let Some(pending) = &one.pending else { return Ok(()) };
-        leaving_after(STORE_ANSWER_MS_MAX, || match self.mode {
-            ReceiveMode::PeekLock => one.cell.wait_handed_out(pending),
-            ReceiveMode::ReceiveAndDelete => one.cell.wait_removed(pending),
-        })
-    }
-
-    /// It is written: what is to leave leaves, and what was fetched by number is charged.
-    fn hand_over(&self, deliveries: &Deliveries, one: &OnTheWay<'_>, ticks: Ticks) {
-        let here = deliveries.iter().filter(|delivery| delivery.index == one.index);
+        let here = here.map(|delivery| &delivery.claimed);
         if self.leaves() {
-            let keys: Vec<LockKey> = here.map(|delivery| delivery.claimed.key).collect();
-            one.cell.let_leave(self.sub_queue, &keys, ticks);
-            return;
+            let leaving = Leaving::Taken(here.map(|claimed| claimed.key).collect());
+            return Operation::Remove {
+                cell,
+                sub_queue,
+                leaving,
+            };
         }
-        for Delivery { claimed, .. } in here.filter(|delivery| delivery.claimed.deferred) {
-            one.cell
-                .charge_fetched(self.sub_queue, claimed.key, claimed.deadline, ticks);
+        let fetched = here.clone().filter(|claimed| claimed.deferred);
+        let fetched = fetched.map(|claimed| (claimed.key, claimed.deadline));
+        Operation::HandOut {
+            cell,
+            sub_queue,
+            then: HandOut::Delivered(fetched.collect()),
+            messages: here.map(HandedOut::from).collect(),
         }
     }
 
@@ -246,8 +233,14 @@ impl Receiver {
     pub(super) fn note_taken(&self, cached: &[Cached]) {
         for run in cached.chunk_by(|a, b| a.index == b.index) {
             if let Some(cell) = self.queue.cell(run[0].index) {
+                let gone = run.iter().map(|it| it.claimed.key.counter);
+                let remove = Operation::Remove {
+                    cell,
+                    sub_queue: self.sub_queue,
+                    leaving: Leaving::Gone(gone.collect()),
+                };
                 // Waited for when they are handed out.
-                let _ = cell.note_leaving(self.sub_queue, run.iter().map(|it| it.claimed.key.counter));
+                let _ = cell.note(remove, &Wait::FOREVER);
             }
         }
     }

@@ -4,17 +4,8 @@
 use oxbus_model::caps::BATCH_MESSAGE_OVERHEAD_BYTES;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
-use oxbus_store::Record;
 
-use crate::record;
-
-/// One message of a batch, encoded.
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) record: Record,
-    pub(crate) time_to_live_ms: Option<u64>,
-    pub(crate) due: Option<Timestamp>,
-}
+use crate::write::EncodedMessage;
 
 /// The key that all messages of a batch share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +15,10 @@ enum Key {
     Mixed,
 }
 
-/// Encoded messages with their common key.
-#[derive(Debug)]
+/// Encoded messages with their common key. A batch object can be sent more than once: its clones share their bytes.
+#[derive(Debug, Clone)]
 pub struct Batch {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) messages: Vec<EncodedMessage>,
     key: Key,
     size_bytes: usize,
     size_bytes_max: usize,
@@ -37,7 +28,7 @@ impl Batch {
     /// An empty batch that may grow to `size_bytes_max`.
     pub fn new(size_bytes_max: usize) -> Self {
         Self {
-            entries: Vec::new(),
+            messages: Vec::new(),
             key: Key::Empty,
             size_bytes: 0,
             size_bytes_max,
@@ -47,7 +38,7 @@ impl Batch {
     /// Room for that many messages without growing.
     #[must_use]
     pub fn with_capacity(mut self, messages: usize) -> Self {
-        self.entries.reserve(messages);
+        self.messages.reserve(messages);
         self
     }
 
@@ -70,35 +61,30 @@ impl Batch {
             Key::Same(first) if first.as_deref() != key => self.key = Key::Mixed,
             Key::Same(_) | Key::Mixed => {}
         }
-        self.entries.push(Entry {
-            record: record::encode(fields),
-            time_to_live_ms: fields.time_to_live_ms,
-            due: fields.scheduled_enqueue_time,
-        });
+        self.messages.push(EncodedMessage::new(fields, len));
         self.size_bytes = size_bytes;
         Ok(())
     }
 
     /// Gives every message the same due time, also in its stored form (B-232).
     pub fn schedule_all(&mut self, due: Timestamp) -> Result<()> {
-        for entry in &mut self.entries {
-            let mut fields = Fields::decode(&entry.record)?;
+        for message in &mut self.messages {
+            let mut fields = Fields::decode(&message.record)?;
             fields.scheduled_enqueue_time = Some(due);
-            let record = record::encode(&fields);
-            entry.record = record;
-            entry.due = Some(due);
+            let encoded = EncodedMessage::new(&fields, fields.encoded_len());
+            *message = encoded;
         }
         Ok(())
     }
 
     /// Number of messages.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.messages.len()
     }
 
     /// True without messages.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.messages.is_empty()
     }
 
     /// Bytes of its messages with their overhead.
@@ -113,7 +99,7 @@ impl Batch {
 
     /// The largest message, in bytes.
     pub(crate) fn largest_message_bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.record.len()).max().unwrap_or(0)
+        self.messages.iter().map(EncodedMessage::bytes).max().unwrap_or(0)
     }
 
     /// The key of all its messages; mixed keys are refused (B-080).
@@ -126,25 +112,6 @@ impl Batch {
                               send one batch per key, or use send_arrow, which splits by key";
                 Err(Error::new(ErrorKind::InvalidOperation, detail))
             }
-        }
-    }
-}
-
-/// The same messages again: a batch object can be sent more than once, its bytes are shared.
-impl Clone for Batch {
-    fn clone(&self) -> Self {
-        let entries = self
-            .entries
-            .iter()
-            .map(|it| Entry {
-                record: it.record.clone(),
-                ..*it
-            })
-            .collect();
-        Self {
-            entries,
-            key: self.key.clone(),
-            ..*self
         }
     }
 }

@@ -6,18 +6,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
-use oxbus_store::{NewMessage, Outcome};
+use oxbus_store::{NewMessage, Outcome, Wait};
 
-use super::batch::Entry;
 use super::transaction::{Sent, Settled, StateSet, Work};
 use crate::entity::Entity;
-use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
+use crate::entity::write_batch::{Notices, WriteBatch};
 use crate::shard::journal::EntityId;
-use crate::shard::{Accepted, Admission, Arrival, Cell, Ending, Held, StateChange, Unit, UnitError};
+use crate::shard::{Accepted, Admission, Cell};
+use crate::write::{Cause, Operation, Settle, WriteError};
 
 /// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
 #[derive(Default)]
@@ -129,16 +128,16 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<
 
 fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -> Result<()> {
     let take = |settled: &mut Settled| {
-        let mut ending = std::mem::replace(&mut settled.ending, Ending::Outcome(Outcome::Release));
-        if let Ending::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut ending
+        let mut settle = std::mem::replace(&mut settled.settle, Settle::Outcome(Outcome::Release));
+        if let Settle::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut settle
             && settled.sub_queue == SubQueue::Main
         {
             // It happens now, and by the settings of now.
             *max_delivery_count = settled.entity.max_delivery_count();
         }
-        ending
+        settle
     };
-    let endings: Vec<Ending> = work.settled.iter_mut().map(take).collect();
+    let settles: Vec<Settle> = work.settled.iter_mut().map(take).collect();
     let work = &*work;
     let sessions = InSessions::enter(work, moment)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
@@ -152,55 +151,41 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     }
     let is_decided = attached.is_some();
     let mut admitted = admit_all(&work.sends, moment, is_decided)?;
-    let mut departure = Departure::new(moment.now);
+    let mut batch = WriteBatch::new(moment);
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
-        let shown = add_sent(&mut departure, &mut taken, &mut admitted, sent, subscribers, moment)?;
+        let shown = add_sent(&mut batch, &mut taken, &mut admitted, sent, subscribers, moment)?;
         if attached.is_some() {
             // The name is noted also when all its messages are copies of earlier ones.
-            departure.take_part(&sent.entity, sent.index);
+            batch.take_part(&sent.entity, sent.index);
         }
         numbers.push((&sent.numbers, shown));
     }
-    let (mut sends, notices) = departure.finish();
-    for it in admitted.values() {
-        it.cell.push_seen(Some(&it.admission), &mut sends.events);
-    }
-    if let Some(Attached {
-        cell,
-        admission,
-        exact_numbers,
-    }) = attached
-    {
-        sends.exact_numbers = *exact_numbers;
-        cell.push_attached(admission, &mut sends.events);
-    }
-    let mut unit = Unit {
-        sends,
-        admitted: admitted
-            .values()
-            .map(|it| &it.admission)
-            .chain(attached.map(|it| it.admission))
-            .collect(),
-        ..Unit::default()
-    };
-    for (settled, ending) in work.settled.iter().zip(endings) {
-        unit.held.push(held(settled, ending)?);
-    }
-    for set in &work.states {
-        unit.states.push(StateChange {
-            cell: cell_of(&set.entity, set.index)?,
-            accepted: Arc::clone(&set.accepted),
-            state: set.state.clone(),
-        });
-    }
-    let any = unit.held.iter().map(|held| held.cell);
-    let any = any.chain(unit.states.iter().map(|change| change.cell));
-    let any = any.chain(unit.sends.cells.iter().copied()).next();
-    if let Some(cell) = any {
-        let done = cell.commit_unit(unit, moment, cell.durability(None).max(work.durability));
-        let ended = done.map_err(|error| failed(work, error))?;
-        for (settled, ended) in work.settled.iter().zip(ended) {
+    let notices = if let Some(home) = home(work, &batch)? {
+        let (write, notices) = batch.finish(home);
+        let mut write = write.atomic();
+        for it in admitted.values() {
+            write.push(Operation::Seen(it.cell, &it.admission));
+        }
+        if let Some(attached) = attached {
+            write.set_exact_numbers(attached.exact_numbers);
+            write.push(Operation::Attached(attached.cell, attached.admission));
+        }
+        for (settled, settle) in work.settled.iter().zip(settles) {
+            let cell = cell_of(&settled.entity, settled.at.index)?;
+            write.push(Operation::settle(cell, settled.sub_queue, settled.at.key, settle));
+        }
+        for set in &work.states {
+            write.push(Operation::SessionState {
+                cell: cell_of(&set.entity, set.index)?,
+                accepted: Arc::clone(&set.accepted),
+                state: set.state.clone(),
+            });
+        }
+        let level = home.durability(None).max(work.durability);
+        let done = write.commit(home, level, &Wait::FOREVER);
+        let done = done.map_err(|error| failed(work, error))?;
+        for (settled, ended) in work.settled.iter().zip(done.each) {
             let Settled {
                 entity, at, session, ..
             } = settled;
@@ -209,7 +194,10 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
             }
             entity.announce(at.index, ended);
         }
-    }
+        notices
+    } else {
+        Notices::default()
+    };
     // These are messages now.
     taken.waiting.clear();
     drop(taken);
@@ -224,14 +212,25 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for sent in &work.sends {
         // What was due already is active at once.
         if sent
-            .entries
+            .messages
             .iter()
-            .any(|entry| entry.due.is_some_and(|due| due <= moment.now))
+            .any(|message| message.due.is_some_and(|due| due <= moment.now))
         {
             sent.entity.tick(moment);
         }
     }
     Ok(())
+}
+
+/// The cell that the work is written by: one that it settles messages of, else one whose sessions change, else one that
+/// messages go to.
+fn home<'a>(work: &'a Work, batch: &WriteBatch<'a>) -> Result<Option<&'a Cell>> {
+    let settled = work.settled.first().map(|it| (&*it.entity, it.at.index));
+    let place = settled.or(work.states.first().map(|it| (&*it.entity, it.index)));
+    match place {
+        Some((entity, index)) => cell_of(entity, index).map(Some),
+        None => Ok(batch.first_cell()),
+    }
 }
 
 /// A cell that takes part.
@@ -248,11 +247,11 @@ fn admit_all(sends: &[Sent], moment: Moment, is_decided: bool) -> Result<BTreeMa
     let mut asked: BTreeMap<EntityId, Asked<'_>> = BTreeMap::new();
     for sent in sends {
         let all = asked.entry(sent.entity.id()).or_insert_with(|| Asked::new(sent));
-        for Entry { record, .. } in &sent.entries {
-            all.bytes += record.len();
+        for message in &sent.messages {
+            all.bytes += message.bytes();
             all.messages += 1;
             if sent.entity.detects_duplicates() {
-                all.identities.push(sent.entity.identity_of(&Fields::decode(record)?)?);
+                all.identities.push(message.identity);
             }
         }
     }
@@ -280,7 +279,7 @@ fn admit_all(sends: &[Sent], moment: Moment, is_decided: bool) -> Result<BTreeMa
 
 /// Adds the messages to one entity; the numbers of those that wait for their time, and of copies.
 fn add_sent<'a>(
-    departure: &mut Departure<'a>,
+    batch: &mut WriteBatch<'a>,
     taken: &mut Taken<'a>,
     admitted: &mut BTreeMap<EntityId, Admitted<'_>>,
     sent: &'a Sent,
@@ -291,10 +290,10 @@ fn add_sent<'a>(
     let cell = cell_of(entity, index)?;
     if entity.is_topic() {
         // Its numbers and identities are in the journal also when no subscription wants the messages.
-        departure.take_part(entity, index);
+        batch.take_part(entity, index);
     }
     let mut shown = Vec::new();
-    for entry in &sent.entries {
+    for message in &sent.messages {
         let is_new = admitted.get_mut(&entity.id()).is_none_or(|it| {
             it.next += 1;
             it.admission.fresh()[it.next - 1]
@@ -304,9 +303,9 @@ fn add_sent<'a>(
             shown.push(Entity::sequence_number(index, Counter::MAX));
             continue;
         }
-        let expires_at = entity.expires_at(entry.time_to_live_ms, moment.now);
-        let record = entry.record.clone();
-        if entry.due.is_some() {
+        let expires_at = entity.expires_at(message.time_to_live_ms, moment.now);
+        let record = message.record.clone();
+        if let Some(due) = message.due {
             let counter = cell.take_numbers(1);
             taken.waiting.push((cell, counter));
             let message = NewMessage {
@@ -314,16 +313,15 @@ fn add_sent<'a>(
                 expires_at,
             };
             // A time in the past is now, as in a plain send (B-234).
-            let due = entry.due.map(|due| due.max(moment.now));
-            departure.schedule(entity, index, counter, Arrival { message, due });
+            batch.schedule((entity, index), counter, due.max(moment.now), message);
             shown.push(Entity::sequence_number(index, counter));
         } else if entity.is_topic() {
             let counter = cell.take_numbers(1);
             taken.passing.push((cell, counter));
             let number = Entity::sequence_number(index, counter);
-            departure.add_to_all(subscribers, index, &record, expires_at, number)?;
+            batch.add_to_all(subscribers, index, &record, expires_at, number)?;
         } else {
-            departure.add(entity, index, record, expires_at);
+            batch.add(entity, index, record, expires_at);
         }
     }
     Ok(shown)
@@ -355,20 +353,10 @@ fn check_session(set: &StateSet, moment: Moment) -> Result<()> {
     if held { Ok(()) } else { Err(session_lost(&set.entity)) }
 }
 
-/// A message whose hold ends.
-fn held(settled: &Settled, ending: Ending) -> Result<Held<'_>> {
-    Ok(Held {
-        cell: cell_of(&settled.entity, settled.at.index)?,
-        sub_queue: settled.sub_queue,
-        key: settled.at.key,
-        ending,
-    })
-}
-
-fn failed(work: &Work, error: UnitError) -> Error {
-    match error {
-        UnitError::LockLost(position) => lock_lost(&work.settled[position]),
-        UnitError::SessionLost => {
+fn failed(work: &Work, error: WriteError) -> Error {
+    error.or_lost(|cause| match cause {
+        Cause::LockLost(position) => lock_lost(&work.settled[*position]),
+        _ => {
             let set = work.states.first().map(|set| &set.entity);
             set.or(work.settled.first().map(|settled| &settled.entity)).map_or_else(
                 || {
@@ -381,8 +369,7 @@ fn failed(work: &Work, error: UnitError) -> Error {
                 |entity| session_lost(entity),
             )
         }
-        UnitError::Refused(refusal) => refusal.error,
-    }
+    })
 }
 
 fn session_lost(entity: &Entity) -> Error {

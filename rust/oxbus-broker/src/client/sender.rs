@@ -11,16 +11,30 @@ use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::tier::Tier;
-use oxbus_model::{Counter, Effect, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
-use oxbus_store::{MessageStore, NewMessage, Record, leave};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, PartitionId, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_store::{MessageStore, NewMessage, Wait, leave};
 
-use super::batch::{Batch, Entry};
+use super::batch::Batch;
 use crate::clock::leaving_after;
 use crate::entity::Entity;
 use crate::entity::topic::Terms;
 use crate::record;
-use crate::routing::{RoundRobin, Route, route};
-use crate::shard::{Admission, Arrival, Cell, Refusal};
+use crate::routing::{RoundRobin, Route};
+use crate::shard::{Admission, Cell};
+use crate::write::{Cause, EncodedMessage, Leaving, Operation, ShardWrite, WriteError};
+
+/// Messages on their way to one cell, whichever takes them.
+pub(super) struct Outgoing<'a> {
+    messages: Messages<'a>,
+    count: usize,
+    now: Timestamp,
+}
+
+enum Messages<'a> {
+    ToQueue(ShardWrite<'a>),
+    /// Which subscriptions get copies depends on the cell.
+    ToTopic(Vec<EncodedMessage>),
+}
 
 /// A sender to one queue.
 pub struct Sender {
@@ -29,13 +43,6 @@ pub struct Sender {
     /// What the last send got: 0 before the first, or 1 + durability.
     reached: AtomicU8,
     closed: AtomicBool,
-}
-
-/// Messages on their way to a cell.
-pub(super) enum Outgoing {
-    Active(Vec<NewMessage>),
-    /// Some wait for their time.
-    Mixed(Vec<Arrival>),
 }
 
 impl Sender {
@@ -96,19 +103,16 @@ impl Sender {
     pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>) -> Result<SequenceNumber> {
         self.check_sends()?;
         fields.check()?;
-        let route = route(self.queue.key_of(fields)?, self.queue.partitions());
+        let route = self.queue.route_of(fields)?;
         let len = fields.encoded_len();
         self.check_size(len)?;
         let core = self.queue.core();
         let now = core.clock().now();
         let identity = self.queue.identity_of(fields)?;
         if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
-            let entry = Entry {
-                record: record::encode_sized(len, fields),
-                time_to_live_ms: fields.time_to_live_ms,
-                due: fields.scheduled_enqueue_time,
-            };
-            let sent = self.store_new(route, len, vec![entry], &[identity], now, durability)?;
+            let mut message = EncodedMessage::new(fields, len);
+            (message.partition, message.identity) = (route.partition(), identity);
+            let sent = self.store_new(route, len, vec![message], now, durability)?;
             return Ok(sent.numbers(1)[0]);
         }
         let (index, cell) = self.admit(route, len, 1)?;
@@ -118,8 +122,10 @@ impl Sender {
             self.queue.touch(now);
             return Ok(Entity::sequence_number(index, counter));
         }
-        let message = self.new_message(record::encode_sized(len, fields), fields.time_to_live_ms, now);
-        let counter = cell.main().append_one(message, now);
+        // The one way past `crate::write`: in memory nothing can refuse a message that is alone, and most sends are this.
+        let expires_at = self.queue.expires_at(fields.time_to_live_ms, now);
+        let record = record::encode_sized(len, fields).into();
+        let counter = cell.main().append_one(NewMessage { record, expires_at }, now);
         self.reach(Durability::Memory);
         self.queue.touch(now);
         self.queue.publish_after_fence(index);
@@ -135,16 +141,11 @@ impl Sender {
         self.check_size(batch.largest_message_bytes())?;
         self.check_batch_size(&batch)?;
         let (count, bytes) = (batch.len(), batch.size_bytes());
-        let route = self.route_batch(&batch)?;
-        let identities = self.identities(&batch.entries)?;
+        let mut batch = batch;
+        let route = self.place(&mut batch)?;
         let now = self.queue.core().clock().now();
-        let sent = self.store_new(route, bytes, batch.entries, &identities, now, durability)?;
+        let sent = self.store_new(route, bytes, batch.messages, now, durability)?;
         Ok(sent.numbers(count))
-    }
-
-    /// Where a row of a table goes (B-061 … B-073).
-    pub fn route(&self, fields: &Fields<'_>) -> Result<Route> {
-        Ok(route(self.queue.key_of(fields)?, self.queue.partitions()))
     }
 
     /// The partitions in the order in which a keyless message tries them.
@@ -152,24 +153,18 @@ impl Sender {
         self.turn.turn(self.queue.partitions())
     }
 
-    /// Stores rows of a table in one partition, all or none, in order. `rows` is left as it was when that fails.
-    pub fn send_rows(&self, partition: PartitionId, rows: &mut Vec<Row>) -> std::result::Result<(), Refusal> {
+    /// Stores messages in one partition, all or none, in order. They stay in `messages` when that fails.
+    pub fn send_to(
+        &self,
+        partition: PartitionId,
+        messages: &mut Vec<EncodedMessage>,
+    ) -> std::result::Result<(), WriteError> {
         self.check_sends()?;
-        let bytes = rows.iter().map(|row| row.0.record.len()).sum();
-        let (count, now) = (rows.len(), self.queue.core().clock().now());
-        if self.queue.core().is_durable() || self.queue.detects_duplicates() || self.queue.is_topic() {
-            // The rows stay whole until all are stored: they may go elsewhere when this fails.
-            let entries: Vec<Entry> = rows.iter().map(|Row(entry)| entry.clone()).collect();
-            let identities = self.identities(&entries)?;
-            self.store_new(Route::Keyed(partition), bytes, entries, &identities, now, None)?;
-            rows.clear();
-            return Ok(());
-        }
-        let index = usize::from(partition.0);
-        let cell = self.admit_to(index, bytes, count)?;
-        let entries = std::mem::take(rows).into_iter().map(|Row(entry)| entry).collect();
-        let mut outgoing = self.outgoing(entries, now);
-        self.append(index, cell, &mut outgoing, now, Durability::Memory, None)?;
+        let bytes = messages.iter().map(EncodedMessage::bytes).sum();
+        let now = self.queue.core().clock().now();
+        // The messages stay whole until all are stored: they may go elsewhere when this fails. Their bytes are shared.
+        self.store_new(Route::Keyed(partition), bytes, messages.clone(), now, None)?;
+        messages.clear();
         Ok(())
     }
 
@@ -182,7 +177,7 @@ impl Sender {
                 "sequence numbers of different partitions cannot be cancelled in one call; make one call per partition";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
-        let missing = |counters: Vec<Counter>| {
+        let missing = |counters: &[Counter]| {
             let numbers = counters
                 .iter()
                 .map(|counter| SequenceNumber::new(first.partition(), *counter));
@@ -194,28 +189,65 @@ impl Sender {
         };
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
         let Some(index) = self.queue.index_of(*first) else {
-            return Err(missing(counters));
+            return Err(missing(&counters));
         };
         self.queue.shard(index).health().check_serves(first.partition())?;
         let Some(cell) = self.queue.cell(index) else {
-            return Err(missing(counters));
+            return Err(missing(&counters));
         };
-        let core = self.queue.core();
-        self.queue.tick(core.clock().moment());
-        cell.cancel_scheduled(&counters)?.map_err(missing)
+        let moment = self.queue.core().clock().moment();
+        self.queue.tick(moment);
+        let cancel = Operation::Remove {
+            cell,
+            sub_queue: SubQueue::Main,
+            leaving: Leaving::Cancelled(&counters),
+        };
+        let mut write = ShardWrite::of(cancel, moment);
+        let cancelled = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+        cancelled.map(drop).map_err(|error| {
+            error.or_lost(|cause| match cause {
+                Cause::NotScheduled(counters) => missing(counters),
+                _ => missing(&[]),
+            })
+        })
     }
 
-    pub(super) fn outgoing(&self, entries: Vec<Entry>, now: Timestamp) -> Outgoing {
-        let is_active = |entry: &Entry| entry.due.is_none_or(|due| due <= now);
-        let message = |entry: Entry| self.new_message(entry.record, entry.time_to_live_ms, now);
-        if entries.iter().all(is_active) {
-            return Outgoing::Active(entries.into_iter().map(message).collect());
+    pub(super) fn outgoing<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> Outgoing<'a> {
+        Outgoing {
+            count: messages.len(),
+            messages: if self.queue.is_topic() {
+                Messages::ToTopic(messages)
+            } else {
+                Messages::ToQueue(self.write_of(messages, now))
+            },
+            now,
         }
-        let arrival = |entry: Entry| Arrival {
-            due: entry.due.filter(|due| *due > now),
-            message: message(entry),
+    }
+
+    /// The write of messages into one cell, which is named later.
+    fn write_of<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> ShardWrite<'a> {
+        let mut write = ShardWrite::into_cells([], Moment { now, ticks: Ticks(0) });
+        let is_active = |message: &EncodedMessage| message.due.is_none_or(|due| due <= now);
+        let new = |message: EncodedMessage| NewMessage {
+            expires_at: self.queue.expires_at(message.time_to_live_ms, now),
+            record: message.record.into(),
         };
-        Outgoing::Mixed(entries.into_iter().map(arrival).collect())
+        if messages.iter().all(is_active) {
+            write.push(Operation::Append(messages.into_iter().map(new).collect()));
+            return write;
+        }
+        for message in messages {
+            match message.due.filter(|due| *due > now) {
+                None => write.push(Operation::Append(vec![new(message)])),
+                Some(due) => write.push(Operation::Schedule {
+                    to: 0,
+                    counter: None,
+                    due,
+                    message: new(message),
+                }),
+            }
+        }
+        write
     }
 
     /// Stores messages in the partition of their key or, without one, in the first in turn that takes them: its index,
@@ -224,22 +256,22 @@ impl Sender {
         &self,
         route: Route,
         bytes: usize,
-        count: usize,
-        mut outgoing: Outgoing,
+        messages: Vec<EncodedMessage>,
         now: Timestamp,
         durability: Option<Durability>,
-    ) -> std::result::Result<(usize, Counter), Refusal> {
+    ) -> std::result::Result<(usize, Counter), WriteError> {
         let (keyed, partitions) = match route {
             Route::Keyed(partition) => (Some(partition), None),
             Route::Keyless => (None, Some(self.turn())),
         };
+        let mut outgoing = self.outgoing(messages, now);
         let mut refused = None;
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
             let mut attempt = || {
-                let cell = self.admit_to(index, bytes, count)?;
+                let cell = self.admit_to(index, bytes, outgoing.count)?;
                 let durability = cell.durability(durability);
-                self.append(index, cell, &mut outgoing, now, durability, None)
+                self.append((index, cell), &mut outgoing, durability, None, &Wait::FOREVER)
             };
             let tried = if keyed.is_none() && self.queue.may_wait() {
                 leaving_after(STORE_ANSWER_MS_MAX, attempt)
@@ -248,60 +280,65 @@ impl Sender {
             };
             match tried {
                 Ok(first) => return Ok((index, first)),
-                Err(refusal) => refused = Some(self.go_on(partition, refusal)?),
+                Err(error) => refused = Some(self.go_on(partition, error)?),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
     }
 
     /// Why a partition did not take messages that may be stored elsewhere without being stored twice, while there is time.
-    fn go_on(&self, partition: PartitionId, refusal: Refusal) -> std::result::Result<Error, Refusal> {
-        if refusal.error.kind() == ErrorKind::Timeout {
+    fn go_on(&self, partition: PartitionId, failed: WriteError) -> std::result::Result<Error, WriteError> {
+        let kind = match &failed.cause {
+            Cause::Refused(error) => error.kind(),
+            _ => return Err(failed),
+        };
+        if kind == ErrorKind::Timeout {
             if leave::is_due() {
-                return Err(refusal);
+                return Err(failed);
             }
             self.queue.shard(partition.0.into()).give_up_waiting();
         }
-        if refusal.is_definite {
-            return Ok(refusal.error);
+        if failed.is_definite() {
+            return Ok(failed.into());
         }
         // Nobody knows whether they were stored: storing them elsewhere may double them, unless the entry never counts.
-        match refusal.late {
+        match failed.late {
             Some(late) if self.queue.core().fence(partition, late).is_ok() => {
-                Ok(refusal.error.with_effect(Effect::None))
+                Ok(Error::from(failed).with_effect(Effect::None))
             }
-            _ => Err(refusal),
+            _ => Err(failed),
         }
     }
 
     /// Stores messages in a cell, all or none, and tells who waits for them. Returns the number of the first. They stay
     /// in `outgoing` when they are refused.
-    pub(super) fn append(
-        &self,
-        index: usize,
-        cell: &Cell,
-        outgoing: &mut Outgoing,
-        now: Timestamp,
+    pub(super) fn append<'a>(
+        &'a self,
+        (index, cell): (usize, &'a Cell),
+        outgoing: &mut Outgoing<'a>,
         durability: Durability,
-        admitted: Option<&Admission<'_>>,
-    ) -> std::result::Result<Counter, Refusal> {
-        let (first, ready) = if self.queue.is_topic() {
-            let terms = Terms {
-                now,
-                durability,
-                admitted,
-            };
-            let first = self.queue.append_to_topic(index, cell, &outgoing.departing(), terms)?;
-            (first, None)
-        } else {
-            let (first, ready) = match outgoing {
-                Outgoing::Active(messages) => {
-                    let count = messages.len();
-                    (cell.append(messages, now, durability, admitted)?, count)
+        admitted: Option<&'a Admission<'a>>,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Counter, WriteError> {
+        let now = outgoing.now;
+        let (first, ready) = match &mut outgoing.messages {
+            Messages::ToTopic(messages) => {
+                let terms = Terms {
+                    now,
+                    durability,
+                    admitted,
+                };
+                let first = self.queue.append_to_topic(index, cell, messages, terms, wait)?;
+                (first, None)
+            }
+            Messages::ToQueue(write) => {
+                write.redirect(cell);
+                if let Some(admitted) = admitted {
+                    write.push(Operation::Seen(cell, admitted));
                 }
-                Outgoing::Mixed(arrivals) => cell.append_arrivals(arrivals, now, durability, admitted)?,
-            };
-            (first, Some(ready))
+                let committed = write.commit(cell, durability, wait)?;
+                (committed.first, Some(committed.ready))
+            }
         };
         self.reach(durability);
         self.queue.touch(now);
@@ -309,13 +346,6 @@ impl Sender {
             self.announce(index, ready);
         }
         Ok(first)
-    }
-
-    fn new_message(&self, record: Record, time_to_live_ms: Option<u64>, now: Timestamp) -> NewMessage {
-        NewMessage {
-            record: record.into(),
-            expires_at: self.queue.expires_at(time_to_live_ms, now),
-        }
     }
 
     /// Rings for what is ready; a schedule changes when the sleepers must look again, so it rings too.
@@ -378,64 +408,5 @@ impl Sender {
 
     pub(super) fn admit_to(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
         self.queue.admit(index, bytes, messages)
-    }
-}
-
-/// A row of a table, encoded and checked.
-#[derive(Debug, Clone)]
-pub struct Row(Entry);
-
-impl Row {
-    /// Bytes of the record.
-    pub(crate) fn bytes(&self) -> usize {
-        self.0.record.len()
-    }
-
-    pub(super) fn into_entry(self) -> Entry {
-        self.0
-    }
-
-    /// The record.
-    pub(crate) fn record(&self) -> &Record {
-        &self.0.record
-    }
-
-    /// A row of which the bytes were kept.
-    pub(crate) fn of_record(record: Record) -> Result<Self> {
-        let fields = Fields::decode(&record)?;
-        let (time_to_live_ms, due) = (fields.time_to_live_ms, fields.scheduled_enqueue_time);
-        Ok(Self(Entry {
-            record,
-            time_to_live_ms,
-            due,
-        }))
-    }
-
-    /// Checks and encodes the fields of a row.
-    pub fn new(fields: &Fields<'_>, size_bytes_max: usize) -> Result<Self> {
-        let len = Self::checked_len(fields, size_bytes_max)?;
-        Ok(Self::encode(fields, len))
-    }
-
-    /// Checks the fields of a row: the bytes it takes.
-    #[inline]
-    pub fn checked_len(fields: &Fields<'_>, size_bytes_max: usize) -> Result<usize> {
-        fields.check()?;
-        let len = fields.encoded_len();
-        if len > size_bytes_max {
-            let detail = format!("the message is too large; send less: size={len} bytes, limit={size_bytes_max} bytes");
-            return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
-        }
-        Ok(len)
-    }
-
-    /// Encodes the fields of a row of which [`Row::checked_len`] told the bytes.
-    #[inline]
-    pub fn encode(fields: &Fields<'_>, len: usize) -> Self {
-        Self(Entry {
-            record: record::encode_sized(len, fields),
-            time_to_live_ms: fields.time_to_live_ms,
-            due: fields.scheduled_enqueue_time,
-        })
     }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use oxbus_model::message::Fields;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use oxbus_store::{Hold, Record};
+use oxbus_store::{Hold, Record, Wait};
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::shard::{Accepted, Cell, SessionEnd, SessionError, SessionLost, Sessions, State, Take};
+use crate::shard::{Accepted, Cell, SessionEnd, SessionLost, Sessions, State, Take};
+use crate::write::{Operation, ShardWrite};
 
 /// A session in the hands of a receiver.
 pub(crate) struct Held {
@@ -157,13 +158,10 @@ impl Receiver {
     pub fn set_session_state(&self, state: Option<&[u8]>) -> Result<()> {
         let (index, accepted, state) = self.prepare_state(state)?;
         let cell = self.queue.cell(index).ok_or_else(|| self.session_lost())?;
-        let pending = cell
-            .set_session_state(&accepted, state, self.moment())
-            .map_err(|error| match error {
-                SessionError::Lost => self.session_lost(),
-                SessionError::Store(error) => error,
-            })?;
-        cell.finish(pending.as_ref())
+        let set = Operation::SessionState { cell, accepted, state };
+        let mut write = ShardWrite::of(set, self.moment());
+        let set = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+        set.map(drop).map_err(|error| error.or_lost(|_| self.session_lost()))
     }
 
     /// Checks a new state of the session: the index of its cell, the session, the state.

@@ -5,13 +5,15 @@
 //! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions that are out of service come
 //! last, so that nobody waits behind one that hangs.
 
-use oxbus_model::{Effect, Error, ErrorKind, Result, SequenceNumber, Ticks};
+use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, SequenceNumber};
+use oxbus_store::{LockKey, Wait};
 
 use super::named::with_messages;
 use super::receiver::Receiver;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Entity;
 use crate::shard::Cell;
+use crate::write::{Leaving, Operation, ShardWrite};
 
 /// A list of which some messages are not settled, or may not be.
 #[derive(Debug)]
@@ -48,6 +50,15 @@ impl Progress {
             .is_some_and(|it| it.effect() != Some(Effect::Unknown));
         if self.error.is_none() || (known && error.effect() == Some(Effect::Unknown)) {
             self.error = Some(error);
+        }
+    }
+
+    /// Notes that a settlement was refused.
+    fn refuse(&mut self, position: usize, error: Error) {
+        if error.kind() == ErrorKind::MessageLockLost {
+            self.lost.push(position);
+        } else {
+            self.fail([position], error);
         }
     }
 
@@ -92,29 +103,34 @@ impl Receiver {
         }
         self.check_list(at)?;
         let mut progress = Progress::default();
-        let mut begun = Vec::with_capacity(at.len());
+        let mut writes = Vec::with_capacity(at.len());
         for round in self.rounds(at) {
             for (position, at) in at.iter().enumerate().filter(|(_, at)| round >> at.index & 1 == 1) {
-                match self.begin(*at, settlement) {
-                    Ok(one) => begun.push((position, *at, one)),
-                    Err(error) if error.kind() == ErrorKind::MessageLockLost => progress.lost.push(position),
-                    Err(error) => progress.fail([position], error),
+                match self.write_of(*at, settlement) {
+                    Ok((cell, write)) => writes.push((position, cell, write)),
+                    Err(error) => progress.refuse(position, error),
                 }
             }
         }
-        // All are on their way before the first is waited for: each cell but the first is asked once, at its last message.
-        let mut asked = begun.last().map_or(0u64, |(_, at, _)| 1 << at.index);
-        for (_, at, one) in begun.iter().rev() {
-            if let Some((cell, pending)) = &one.pending
-                && asked >> at.index & 1 == 0
-            {
-                asked |= 1 << at.index;
-                cell.begin(pending);
+        let mut tickets = Vec::with_capacity(writes.len());
+        for (position, cell, write) in &mut writes {
+            match self.begin((at[*position], cell), write) {
+                Ok(ticket) => tickets.push((*position, ticket)),
+                Err(error) => progress.refuse(*position, error),
             }
         }
-        for (position, at, one) in begun.iter().rev() {
-            if let Err(error) = self.finish(*at, one) {
-                progress.fail([*position], error);
+        // All are on their way before the first is waited for: each cell but the first is asked once, at its last message.
+        let mut asked = tickets.last().map_or(0u64, |(position, _)| 1 << at[*position].index);
+        for (position, ticket) in tickets.iter().rev() {
+            let index = at[*position].index;
+            if ticket.is_pending() && asked >> index & 1 == 0 {
+                asked |= 1 << index;
+                ticket.hasten();
+            }
+        }
+        for (position, ticket) in tickets.into_iter().rev() {
+            if let Err(error) = self.finish(at[position], ticket) {
+                progress.fail([position], error);
             }
         }
         progress.finish(at)
@@ -123,17 +139,17 @@ impl Receiver {
     /// Completes many; the positions of those whose lock was lost, while nothing else went wrong. The others are completed.
     pub fn complete_many(&self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, Unsettled> {
         self.check_list(at)?;
-        let ticks = self.queue.core().clock().ticks();
+        let moment = self.queue.core().clock().moment();
         if self.session.is_none() {
             let mut progress = Progress::default();
-            self.complete_all(at, ticks, &mut progress);
+            self.complete_all(at, moment, &mut progress);
             return progress.finish(at);
         }
         let mut mine = Vec::with_capacity(at.len());
         let mut positions = Vec::with_capacity(at.len());
         let mut progress = Progress::default();
         for (position, at) in at.iter().enumerate() {
-            match self.may_settle(*at, ticks) {
+            match self.may_settle(*at, moment.ticks) {
                 Ok(true) => {
                     mine.push(*at);
                     positions.push(position);
@@ -143,7 +159,7 @@ impl Receiver {
             }
         }
         let mut done = Progress::default();
-        self.complete_all(&mine, ticks, &mut done);
+        self.complete_all(&mine, moment, &mut done);
         progress.lost.extend(done.lost.into_iter().map(|it| positions[it]));
         if let Some(error) = done.error {
             progress.fail(done.failed.into_iter().map(|it| positions[it]), error);
@@ -151,10 +167,9 @@ impl Receiver {
         progress.finish(at)
     }
 
-    fn complete_all(&self, at: &[SettleKey], ticks: Ticks, progress: &mut Progress) {
-        let mut on_the_way = Vec::new();
-        let mut keys = Vec::with_capacity(at.len());
-        let mut lost_here = Vec::new();
+    fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut Progress) {
+        let keys: Vec<LockKey> = at.iter().map(|at| at.key).collect();
+        let mut writes = Vec::new();
         for round in self.rounds(at) {
             let mut end = 0;
             for run in at.chunk_by(|a, b| a.index == b.index) {
@@ -163,42 +178,41 @@ impl Receiver {
                 if round >> run[0].index & 1 == 0 {
                     continue;
                 }
-                let cell = match self.serving_cell(run[0]) {
-                    Ok(Some(cell)) => cell,
-                    Ok(None) => {
-                        progress.lost.extend(start..end);
-                        continue;
+                match self.serving_cell(run[0]) {
+                    Ok(Some(cell)) => {
+                        let remove = Operation::Remove {
+                            cell,
+                            sub_queue: self.sub_queue,
+                            leaving: Leaving::Completed(&keys[start..end]),
+                        };
+                        writes.push((start..end, cell, ShardWrite::of(remove, moment)));
                     }
-                    Err(error) => {
-                        progress.fail(start..end, error);
-                        continue;
-                    }
-                };
-                keys.clear();
-                keys.extend(run.iter().map(|at| at.key));
-                let completed = cell.complete(self.sub_queue, &keys, ticks, &mut lost_here);
-                self.note_settled(run);
-                let lost_from = progress.lost.len();
-                progress
-                    .lost
-                    .extend(lost_here.drain(..).map(|position| start + position));
-                match completed {
-                    Ok(entry) => on_the_way.extend(entry.map(|entry| (start..end, cell, entry))),
-                    Err(error) => {
-                        let failed = but(start..end, &progress.lost[lost_from..]);
-                        progress.fail(failed, error);
-                    }
+                    Ok(None) => progress.lost.extend(start..end),
+                    Err(error) => progress.fail(start..end, error),
                 }
             }
         }
-        // All are on their way before the first is waited for.
-        for (_, cell, entry) in on_the_way.iter().skip(1) {
-            cell.begin(entry);
+        let mut tickets = Vec::with_capacity(writes.len());
+        for (run, cell, write) in &mut writes {
+            let begun = write.begin(cell, cell.durability(None), &Wait::FOREVER);
+            self.note_settled(&at[run.clone()]);
+            match begun {
+                Ok(ticket) => {
+                    let lost = ticket.done().lost.iter().map(|position| run.start + position);
+                    progress.lost.extend(lost);
+                    tickets.push((run.clone(), ticket));
+                }
+                Err(error) => progress.fail(run.clone(), error.into()),
+            }
         }
-        for (run, cell, entry) in &on_the_way {
-            if let Err(error) = cell.finish(Some(entry)) {
-                let failed = but(run.clone(), &progress.lost);
-                progress.fail(failed, error);
+        // All are on their way before the first is waited for.
+        for (_, ticket) in tickets.iter().skip(1) {
+            ticket.hasten();
+        }
+        for (run, ticket) in tickets {
+            if let Err(error) = ticket.finish(&Wait::FOREVER) {
+                let failed = but(run, &progress.lost);
+                progress.fail(failed, error.into());
             }
         }
     }

@@ -6,13 +6,13 @@ use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, Result, Timestamp};
-use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored};
+use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored, Wait};
 
 use super::named::with_messages;
 use super::receiver::Receiver;
 use crate::record::{with_dead_letter, with_properties};
-use crate::shard::journal::Pending;
-use crate::shard::{Cell, Ended, Ending, SettleError};
+use crate::shard::Cell;
+use crate::write::{Operation, Settle, ShardWrite, Ticket};
 
 /// Names a hold across the cells of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,26 +46,11 @@ pub enum Settlement<'a> {
     },
 }
 
-/// A settlement that the store has decided and the journal may not have yet.
-pub(super) struct Begun<'a> {
-    ended: Ended,
-    pub(super) pending: Option<(&'a Cell, Pending)>,
-}
-
-impl<'a> Begun<'a> {
-    fn new(cell: &'a Cell, ended: Ended, pending: Option<Pending>) -> Self {
-        Self {
-            ended,
-            pending: pending.map(|pending| (cell, pending)),
-        }
-    }
-}
-
 impl Receiver {
     /// Settles one message. Any receiver of the same queue and sub-queue may.
     pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
         self.check_settles()?;
-        let done = self.begin(at, settlement).and_then(|begun| self.finish(at, &begun));
+        let done = self.settle_one(at, settlement);
         done.map_err(|error| match error.effect() {
             Some(effect) if error.numbers().is_empty() => {
                 let number = crate::entity::Entity::sequence_number(at.index, at.key.counter);
@@ -78,59 +63,60 @@ impl Receiver {
     /// Gives messages back that were never used: nothing is charged. Those whose locks are lost are somebody else's already.
     #[cold]
     pub fn release(&self, at: &[SettleKey]) {
-        let ticks = self.queue.core().clock().ticks();
+        let moment = self.moment();
         for at in at {
             let Ok(cell) = self.cell_of(*at) else { continue };
-            // Not waited for: if it is lost, the delivery counts as one that ended with the process.
-            if let Ok((ended, _)) = cell.settle(self.sub_queue, at.key, Outcome::Release, ticks) {
+            let release = Outcome::Release;
+            if let Ok(ended) = cell.settle_unawaited(self.sub_queue, at.key, release, moment, &Wait::FOREVER) {
                 self.note_settled(std::slice::from_ref(at));
                 self.queue.announce(at.index, ended);
             }
         }
     }
 
-    /// Waits for a settlement and announces what became ready by it.
-    pub(super) fn finish(&self, at: SettleKey, begun: &Begun<'_>) -> Result<()> {
-        let Some((cell, pending)) = &begun.pending else {
-            self.queue.announce(at.index, begun.ended);
-            return Ok(());
-        };
-        cell.finish(Some(pending))?;
-        self.queue.announce(at.index, begun.ended);
-        if begun.ended.dead_letters > 0 {
-            cell.leave_buried(pending);
+    fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
+        let (cell, mut write) = self.write_of(at, settlement)?;
+        let ticket = self.begin((at, cell), &mut write)?;
+        self.finish(at, ticket)
+    }
+
+    /// The write of a settlement that may happen now, and its cell.
+    #[inline]
+    pub(super) fn write_of(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<(&Cell, ShardWrite<'_>)> {
+        let moment = self.moment();
+        let cell = self.cell_of(at)?;
+        if !self.may_settle(at, moment.ticks)? {
+            return Err(self.lock_lost(at));
         }
+        let settle = self.how_to_settle(cell, at, settlement)?;
+        let operation = Operation::settle(cell, self.sub_queue, at.key, settle);
+        Ok((cell, ShardWrite::of(operation, moment)))
+    }
+
+    /// Ends the lock, but for the wait.
+    #[inline]
+    pub(super) fn begin<'w, 'a>(
+        &self,
+        (at, cell): (SettleKey, &'a Cell),
+        write: &'w mut ShardWrite<'a>,
+    ) -> Result<Ticket<'w, 'a>> {
+        let begun = write.begin(cell, cell.durability(None), &Wait::FOREVER);
+        let ticket = begun.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
+        self.note_settled(&[at]);
+        Ok(ticket)
+    }
+
+    /// Waits for a settlement and announces what became ready by it.
+    #[inline]
+    pub(super) fn finish(&self, at: SettleKey, ticket: Ticket<'_, '_>) -> Result<()> {
+        let done = ticket.finish(&Wait::FOREVER);
+        let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
+        self.queue.announce(at.index, done.ended);
         Ok(())
     }
 
-    /// Settles one message but for the wait.
-    pub(super) fn begin(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Begun<'_>> {
-        let ticks = self.queue.core().clock().ticks();
-        let cell = self.cell_of(at)?;
-        if !self.may_settle(at, ticks)? {
-            return Err(self.lock_lost(at));
-        }
-        let failed = |error| self.settle_error(at, error);
-        match self.ending(cell, at, settlement)? {
-            Ending::DeadLetter(record) => {
-                let pending = cell.dead_letter(at.key, record, ticks).map_err(failed)?;
-                self.note_settled(&[at]);
-                let ended = Ended {
-                    dead_letters: 1,
-                    ..Ended::default()
-                };
-                Ok(Begun::new(cell, ended, pending))
-            }
-            Ending::Outcome(outcome) => {
-                let (ended, pending) = cell.settle(self.sub_queue, at.key, outcome, ticks).map_err(failed)?;
-                self.note_settled(&[at]);
-                Ok(Begun::new(cell, ended, pending))
-            }
-        }
-    }
-
     /// Checks a settlement that is to happen later: how it ends the hold of the message.
-    pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Ending> {
+    pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Settle> {
         self.check_settles()?;
         let ticks = self.queue.core().clock().ticks();
         self.queue.tick(self.moment());
@@ -138,12 +124,13 @@ impl Receiver {
         if !self.may_settle(at, ticks)? || !cell.store(self.sub_queue).holds(at.key, ticks) {
             return Err(self.lock_lost(at));
         }
-        self.ending(cell, at, settlement)
+        self.how_to_settle(cell, at, settlement)
     }
 
-    /// How a settlement ends the hold of a message.
-    pub(super) fn ending(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<Ending> {
-        Ok(Ending::Outcome(match settlement {
+    /// How a settlement ends the lock of a message.
+    #[inline]
+    fn how_to_settle(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<Settle> {
+        Ok(Settle::Outcome(match settlement {
             Settlement::Complete => Outcome::Complete,
             Settlement::Abandon(changes) => Outcome::Abandon {
                 max_delivery_count: self.max_delivery_count(),
@@ -165,7 +152,7 @@ impl Receiver {
                 check_text("reason", reason)?;
                 check_text("error_description", description)?;
                 let stored = self.stored(cell, at)?;
-                return Ok(Ending::DeadLetter(with_dead_letter(
+                return Ok(Settle::DeadLetter(with_dead_letter(
                     &stored,
                     reason,
                     description,
@@ -216,13 +203,6 @@ impl Receiver {
         Error::new(ErrorKind::MessageLockLost, detail)
             .with_effect(Effect::None)
             .with_numbers([crate::entity::Entity::sequence_number(at.index, at.key.counter)])
-    }
-
-    fn settle_error(&self, at: SettleKey, error: SettleError) -> Error {
-        match error {
-            SettleError::LockLost => self.lock_lost(at),
-            SettleError::Store(error) => error,
-        }
     }
 
     pub(super) fn check_settles(&self) -> Result<()> {

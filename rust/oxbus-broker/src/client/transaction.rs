@@ -12,7 +12,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, SequenceNumber, Ticks};
 
-use super::batch::{Batch, Entry};
+use super::batch::Batch;
 use super::commit::commit;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -20,7 +20,8 @@ use super::settlement::{SettleKey, Settlement};
 use crate::entity::Entity;
 use crate::namespace::Core;
 use crate::routing::Route;
-use crate::shard::{Accepted, Ending, State};
+use crate::shard::{Accepted, State};
+use crate::write::{EncodedMessage, Settle};
 
 /// Operations that happen together.
 pub struct Transaction {
@@ -65,7 +66,7 @@ pub type Numbers = Arc<Mutex<Vec<SequenceNumber>>>;
 pub(super) struct Sent {
     pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
-    pub(super) entries: Vec<Entry>,
+    pub(super) messages: Vec<EncodedMessage>,
     pub(super) numbers: Numbers,
 }
 
@@ -74,7 +75,7 @@ pub(super) struct Settled {
     pub(super) entity: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
     pub(super) at: SettleKey,
-    pub(super) ending: Ending,
+    pub(super) settle: Settle,
     /// The session that it is one of.
     pub(super) session: Option<Arc<Accepted>>,
 }
@@ -161,7 +162,7 @@ impl Transaction {
     }
 
     /// Sends a batch when the transaction is committed. The numbers are there from then on.
-    pub fn send(&self, sender: &Sender, batch: Batch, durability: Option<Durability>) -> Result<Numbers> {
+    pub fn send(&self, sender: &Sender, mut batch: Batch, durability: Option<Durability>) -> Result<Numbers> {
         sender.check_sends()?;
         let queue = &sender.queue;
         if batch.is_empty() {
@@ -170,7 +171,7 @@ impl Transaction {
         sender.check_size(batch.largest_message_bytes())?;
         sender.check_batch_size(&batch)?;
         Self::check_sessions(queue, &batch)?;
-        let route = sender.route_batch(&batch)?;
+        let route = sender.place(&mut batch)?;
         let (index, key) = match route {
             Route::Keyed(partition) => (usize::from(partition.0), Self::key_of(queue, &batch)?),
             Route::Keyless if queue.is_partitioned() => {
@@ -182,7 +183,7 @@ impl Transaction {
         let index = if queue.is_partitioned() { index } else { 0 };
         let numbers = Numbers::default();
         self.with(queue, index, |work| {
-            let messages: usize = work.sends.iter().map(|sent| sent.entries.len()).sum();
+            let messages: usize = work.sends.iter().map(|sent| sent.messages.len()).sum();
             if messages + batch.len() > TRANSACTION_MESSAGES_MAX {
                 let detail = format!(
                     "Cannot send more than {TRANSACTION_MESSAGES_MAX} messages in a single transaction. Commit it and begin another one."
@@ -203,7 +204,7 @@ impl Transaction {
             work.sends.push(Sent {
                 entity: Arc::clone(queue),
                 index,
-                entries: batch.entries,
+                messages: batch.messages,
                 numbers: Arc::clone(&numbers),
             });
             Ok(())
@@ -215,8 +216,8 @@ impl Transaction {
     /// send lets a subscription bury, a transaction refuses.
     fn check_sessions(queue: &Arc<Entity>, batch: &Batch) -> Result<()> {
         if queue.subscriptions().iter().any(|it| it.requires_session()) {
-            for Entry { record, .. } in &batch.entries {
-                Entity::check_session_id(Fields::decode(record)?.session_id)?;
+            for message in &batch.messages {
+                Entity::check_session_id(Fields::decode(&message.record)?.session_id)?;
             }
         }
         Ok(())
@@ -227,7 +228,7 @@ impl Transaction {
         if !queue.is_partitioned() {
             return Ok(None);
         }
-        let Some(first) = batch.entries.first() else {
+        let Some(first) = batch.messages.first() else {
             return Ok(None);
         };
         let fields = Fields::decode(&first.record)?;
@@ -238,8 +239,8 @@ impl Transaction {
     /// then.
     pub fn settle(&self, receiver: &Receiver, at: &[SettleKey], settlement: Settlement<'_>) -> Result<()> {
         let Some(first) = at.first() else { return Ok(()) };
-        let endings = at.iter().map(|at| receiver.prepare(*at, settlement));
-        let endings: Vec<Ending> = endings.collect::<Result<_>>()?;
+        let settles = at.iter().map(|at| receiver.prepare(*at, settlement));
+        let settles: Vec<Settle> = settles.collect::<Result<_>>()?;
         if at.iter().any(|at| at.index != first.index) {
             return Err(not_allowed());
         }
@@ -262,11 +263,11 @@ impl Transaction {
                 return Err(not_allowed());
             }
             work.settles = Some(Arc::clone(queue));
-            work.settled.extend(at.iter().zip(endings).map(|(at, ending)| Settled {
+            work.settled.extend(at.iter().zip(settles).map(|(at, settle)| Settled {
                 entity: Arc::clone(queue),
                 sub_queue: receiver.sub_queue(),
                 at: *at,
-                ending,
+                settle,
                 session: receiver.accepted(),
             }));
             Ok(())

@@ -16,8 +16,8 @@ use oxbus_store::shard_log::{Chunks, ShardLog};
 use super::contents::FencedEntry;
 use super::open::{own, shard_dir};
 use super::{Contents, Recovery};
-use crate::shard::Late;
 use crate::stage::Files;
+use crate::write::UnconfirmedEntry;
 
 /// The files of one shard.
 pub struct ShardStore {
@@ -195,7 +195,7 @@ impl Stores {
     }
 
     /// Makes an entry of a partition never count, also for the next open; durable when this returns.
-    pub fn fence(&self, partition: u16, late: Late) -> Result<()> {
+    pub fn fence(&self, partition: u16, late: UnconfirmedEntry) -> Result<()> {
         let (epoch, lsn) = (late.epoch, late.lsn.0);
         self.change(|contents| contents.fenced.push(FencedEntry { partition, epoch, lsn }))
     }

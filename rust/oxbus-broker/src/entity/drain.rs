@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result};
-use oxbus_store::{Claimed, LockKey, NeighbourReader, Outcome, Peeked, Phase};
+use oxbus_store::{Claimed, LockKey, NeighbourReader, Outcome, Peeked, Phase, Wait};
 
 use super::Entity;
 use crate::record::with_dead_letter;
-use crate::shard::{Cell, Ended, SettleError};
+use crate::shard::{Cell, Ended};
+use crate::write::{Leaving, Operation, Settle, ShardWrite, WriteError};
 
 /// Messages looked at in one call of a store.
 const LOOK_MESSAGES: usize = 256;
@@ -161,40 +162,44 @@ impl Entity {
         held: Vec<Claimed>,
         outcome: Drained<'_>,
     ) -> Result<usize> {
-        let ticks = self.core().clock().ticks();
+        let moment = self.core().clock().moment();
         let count = held.len();
-        let failed = |error| match error {
-            SettleError::Store(error) => error,
-            SettleError::LockLost => Error::new(
-                ErrorKind::MessageLockLost,
-                "a message was taken by somebody else meanwhile; make the call again",
-            ),
-        };
-        let mut last = None;
-        match outcome {
-            Drained::Complete => {
-                let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
-                last = cell.complete(sub_queue, &keys, ticks, &mut Vec::new())?;
-            }
+        let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
+        let writes: Vec<Operation<'_>> = match outcome {
+            Drained::Complete => vec![Operation::Remove {
+                cell,
+                sub_queue,
+                leaving: Leaving::Completed(&keys),
+            }],
             Drained::Defer => {
-                for claimed in held {
-                    let outcome = Outcome::Defer { replacement: None };
-                    let (_, pending): (Ended, _) =
-                        cell.settle(sub_queue, claimed.key, outcome, ticks).map_err(failed)?;
-                    last = pending.or(last);
-                }
+                let defer = || Settle::Outcome(Outcome::Defer { replacement: None });
+                let deferred = keys.iter().map(|key| Operation::settle(cell, sub_queue, *key, defer()));
+                deferred.collect()
             }
             Drained::DeadLetter { reason, description } => {
-                for claimed in held {
+                let moved = held.iter().map(|claimed| {
                     let record = with_dead_letter(&cell.load(&claimed.record)?, reason, description, &[])?;
-                    let pending = cell.dead_letter(claimed.key, record, ticks).map_err(failed)?;
-                    last = pending.or(last);
-                }
+                    let dead_letter = Settle::DeadLetter(record);
+                    Ok(Operation::settle(cell, sub_queue, claimed.key, dead_letter))
+                });
+                moved.collect::<Result<_>>()?
             }
+        };
+        let mut writes: Vec<ShardWrite<'_>> = writes.into_iter().map(|it| ShardWrite::of(it, moment)).collect();
+        let mut tickets = Vec::with_capacity(writes.len());
+        let failed = |error: WriteError| {
+            error.or_lost(|_| {
+                let detail = "a message was taken by somebody else meanwhile; make the call again";
+                Error::new(ErrorKind::MessageLockLost, detail)
+            })
+        };
+        for write in &mut writes {
+            let begun = write.begin(cell, cell.durability(None), &Wait::FOREVER);
+            tickets.push(begun.map_err(failed)?);
         }
-        cell.finish(last.as_ref())?;
-        if let (Drained::DeadLetter { .. }, Some(last)) = (outcome, &last) {
-            cell.leave_buried(last);
+        // One journal: the wait for the last entry is the wait for all.
+        for ticket in tickets.into_iter().rev() {
+            ticket.finish(&Wait::FOREVER).map_err(failed)?;
         }
         let dead_letters = if matches!(outcome, Drained::DeadLetter { .. }) {
             count

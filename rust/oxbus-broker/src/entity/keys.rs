@@ -7,6 +7,8 @@ use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, Result};
 
 use super::Entity;
+use crate::routing::{Route, route};
+use crate::write::{EncodedMessage, check_size};
 
 impl Entity {
     /// True when copies of a message are dropped (B-219).
@@ -36,6 +38,34 @@ impl Entity {
         let detail = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId. \
                       Set message_id, partition_key or session_id.";
         Err(Error::new(ErrorKind::InvalidOperation, detail))
+    }
+
+    /// Checks and encodes a message for this entity, with the partition of its key and what its copies have in common.
+    #[inline]
+    pub fn encode(&self, fields: &Fields<'_>) -> Result<EncodedMessage> {
+        let route = self.route_of(fields)?;
+        fields.check()?;
+        let len = fields.encoded_len();
+        check_size(len, self.message_size_bytes_max())?;
+        let mut message = EncodedMessage::new(fields, len);
+        message.partition = route.partition();
+        message.identity = self.identity_of(fields)?;
+        Ok(message)
+    }
+
+    /// Notes what the copies of a message have in common of which only the bytes are known.
+    pub(crate) fn identify(&self, message: &mut EncodedMessage) -> Result<()> {
+        if self.detects_duplicates() {
+            let identity = self.identity_of(&Fields::decode(&message.record)?)?;
+            message.identity = identity;
+        }
+        Ok(())
+    }
+
+    /// Where a message may go (B-061 … B-073).
+    #[inline]
+    pub fn route_of(&self, fields: &Fields<'_>) -> Result<Route> {
+        Ok(route(self.key_of(fields)?, self.partitions()))
     }
 
     /// What copies of a message have in common (B-220, B-222); `None` without an id, and where nobody asks (B-229).

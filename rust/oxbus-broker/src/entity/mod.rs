@@ -5,9 +5,8 @@ mod admission;
 mod announce;
 mod bounds;
 pub mod counts;
-pub(crate) mod departure;
 pub mod drain;
-mod forward;
+pub(crate) mod forward;
 mod idle;
 mod keys;
 pub mod purge;
@@ -18,6 +17,7 @@ pub(crate) mod reservation;
 pub(crate) mod role;
 mod sessions;
 pub(crate) mod topic;
+pub(crate) mod write_batch;
 
 pub use counts::{PartitionCounts, QueueCounts};
 pub use drain::{Drained, Waiting};

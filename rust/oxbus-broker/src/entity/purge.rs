@@ -10,13 +10,14 @@ use oxbus_model::caps::PURGE_LOOK_MESSAGES;
 use oxbus_model::message::{Fields, PropertiesBuilder};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, NumberedStore, Outcome, Peeked, Phase, Record};
+use oxbus_store::{Claimed, Hold, LockKey, NumberedStore, Outcome, Peeked, Phase, Record, Wait};
 
 use super::Entity;
-use super::departure::Departure;
+use super::write_batch::WriteBatch;
 use crate::filter::{SqlFilter, Subject};
 use crate::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, encode};
-use crate::shard::{Cell, Ended, Ending, Held, Unit, UnitError};
+use crate::shard::{Cell, Ended};
+use crate::write::{Leaving, Operation, Settle, ShardWrite};
 
 /// Which messages.
 #[derive(Debug, Default)]
@@ -71,12 +72,16 @@ impl Entity {
                 choice.takes(cell, message, index, false)
             })?;
             let keys: Vec<LockKey> = chosen.iter().map(|claimed| claimed.key).collect();
-            let mut lost = Vec::new();
-            let ticks = self.core().clock().ticks();
-            let done = cell.complete(sub_queue, &keys, ticks, &mut lost);
-            let done = done.and_then(|pending| cell.finish(pending.as_ref()));
-            done.map_err(|error| error.after_a_part(removed > 0))?;
-            removed += keys.len() - lost.len();
+            let leaving = Leaving::Completed(&keys);
+            let operation = Operation::Remove {
+                cell,
+                sub_queue,
+                leaving,
+            };
+            let mut write = ShardWrite::of(operation, self.core().clock().moment());
+            let done = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+            let done = done.map_err(|error| Error::from(error).after_a_part(removed > 0))?;
+            removed += keys.len() - done.lost.len();
         }
         Ok(removed)
     }
@@ -133,7 +138,7 @@ impl Entity {
     fn send_again(&self, index: usize, cell: &Cell, chosen: &[Claimed], moment: Moment) -> Result<()> {
         // They are counted in its size as they are: no more room is taken.
         self.admit(index, 0, chosen.len())?;
-        let mut departure = Departure::new(moment.now);
+        let mut batch = WriteBatch::new(moment);
         let mut identities = Vec::new();
         for claimed in chosen {
             let record = as_new(&cell.load(&claimed.record)?, self.is_queue())?;
@@ -141,34 +146,28 @@ impl Entity {
             // What has no key is not remembered.
             identities.push(self.identity_of(&fields).unwrap_or_default());
             let expires_at = self.expires_at(fields.time_to_live_ms, moment.now);
-            departure.add(self, index, record, expires_at);
+            batch.add(self, index, record, expires_at);
         }
         // None is dropped as a copy, which would lose it; later copies of it are.
         let admission = cell
             .history()
             .map(|history| history.admit(&identities, moment.now, self.duplicate_window_ms()))
             .transpose()?;
-        let held = chosen.iter().map(|claimed| Held {
-            cell,
-            sub_queue: SubQueue::DeadLetter,
-            key: claimed.key,
-            ending: Ending::Outcome(Outcome::Complete),
-        });
-        let (mut sends, notices) = departure.finish();
-        cell.push_seen(admission.as_ref(), &mut sends.events);
-        let unit = Unit {
-            sends,
-            held: held.collect(),
-            admitted: admission.iter().collect(),
-            ..Unit::default()
-        };
-        let committed = cell.commit_unit(unit, moment, cell.durability(None));
-        committed.map_err(|error| match error {
-            UnitError::Refused(refusal) => refusal.error,
-            UnitError::LockLost(_) | UnitError::SessionLost => {
+        let (write, notices) = batch.finish(cell);
+        let mut write = write.atomic();
+        if let Some(admission) = &admission {
+            write.push(Operation::Seen(cell, admission));
+        }
+        for claimed in chosen {
+            let complete = Settle::Outcome(Outcome::Complete);
+            write.push(Operation::settle(cell, SubQueue::DeadLetter, claimed.key, complete));
+        }
+        let committed = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+        committed.map_err(|error| {
+            error.or_lost(|_| {
                 let detail = "a message was taken by somebody else meanwhile; make the call again";
                 Error::new(ErrorKind::MessageLockLost, detail).with_effect(Effect::None)
-            }
+            })
         })?;
         self.touch(moment.now);
         notices.announce();

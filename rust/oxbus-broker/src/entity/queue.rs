@@ -11,7 +11,7 @@ use oxbus_model::lock::TokenFields;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::options::{EntityStatus, QueueSettings};
 use oxbus_model::{Counter, Error, ErrorKind, LockToken, PartitionId, Result, SequenceNumber, Timestamp};
-use oxbus_store::LockKey;
+use oxbus_store::{LockKey, Wait};
 
 use super::Receivable;
 use super::forward::Forwarding;
@@ -20,6 +20,7 @@ use super::role::Role;
 use crate::namespace::Core;
 use crate::shard::journal::{EntityId, Queues};
 use crate::shard::{Cell, Features, Rules, Sessions, Shard};
+use crate::write::DeadLetterReason;
 
 /// A queue of a namespace.
 pub struct Entity {
@@ -138,7 +139,8 @@ impl Entity {
             }
         }
         let max_delivery_count = self.max_delivery_count();
-        let cell = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
+        let (cell, exhausted) = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
+        cell.dead_letter_removed(exhausted, DeadLetterReason::DeliveriesExhausted, &Wait::FOREVER);
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
         self.forget_seen();
     }

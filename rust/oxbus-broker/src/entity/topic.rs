@@ -5,22 +5,16 @@
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Result, Timestamp};
-use oxbus_store::{MessageStore, NewMessage};
+use oxbus_model::{Counter, Moment, Result, Ticks, Timestamp};
+use oxbus_store::{MessageStore, NewMessage, Wait};
 
 use super::Entity;
-use super::departure::{Departure, Notices};
 use super::role::Subscribers;
+use super::write_batch::{Notices, WriteBatch};
 use crate::filter::{Copied, Selected, Subject};
 use crate::record::encode;
-use crate::shard::{Admission, Arrival, Cell, Refusal};
-
-/// A message on its way to a topic.
-pub(crate) struct Departing<'a> {
-    pub(crate) message: &'a NewMessage,
-    /// When it becomes active, if that is not now.
-    pub(crate) due: Option<Timestamp>,
-}
+use crate::shard::{Admission, Cell};
+use crate::write::{EncodedMessage, Operation, WriteError};
 
 /// When, how safe, and what is remembered of it.
 #[derive(Clone, Copy)]
@@ -30,6 +24,11 @@ pub(crate) struct Terms<'a> {
     pub(crate) admitted: Option<&'a Admission<'a>>,
 }
 
+/// A moment of wall time: what comes to a topic locks nothing.
+fn at(now: Timestamp) -> Moment {
+    Moment { now, ticks: Ticks(0) }
+}
+
 impl Entity {
     /// Stores messages that come to a cell of a topic, all or none: in the subscriptions whose rules select them, or in
     /// the topic until they are due. Returns the number of the first.
@@ -37,20 +36,21 @@ impl Entity {
         &self,
         index: usize,
         cell: &Cell,
-        messages: &[Departing<'_>],
+        messages: &[EncodedMessage],
         terms: Terms<'_>,
-    ) -> std::result::Result<Counter, Refusal> {
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Counter, WriteError> {
         let first = cell.take_numbers(messages.len());
-        match self.depart(index, cell, first, messages, terms) {
+        match self.fan_out_all((index, cell), first, messages, terms, wait) {
             Ok(active) => {
                 for counter in active {
                     cell.give_up_numbers(counter, 1);
                 }
                 Ok(first)
             }
-            Err(refusal) => {
+            Err(error) => {
                 cell.give_up_numbers(first, messages.len());
-                Err(refusal)
+                Err(error)
             }
         }
     }
@@ -86,11 +86,11 @@ impl Entity {
         let mut selected = Vec::new();
         subscribers.rules().select(&subject, &mut selected);
         if !selected.iter().all(|it| matches!(it.copied, Copied::AsSent)) {
-            let mut departure = Departure::new(now);
+            let mut batch = WriteBatch::new(at(now));
             let number = fields.enqueued_number.expect("set above");
-            departure.add_to_all(&subscribers, index, &record, expires_at, number)?;
-            let (out, notices) = departure.finish();
-            cell.fan_out(out, now, Durability::Memory, None)?;
+            batch.add_to_all(&subscribers, index, &record, expires_at, number)?;
+            let (mut write, notices) = batch.finish(cell);
+            write.commit(cell, Durability::Memory, &Wait::FOREVER)?;
             notices.announce();
             return Ok(());
         }
@@ -107,32 +107,34 @@ impl Entity {
     }
 
     /// The numbers of those that did not stay in the topic.
-    fn depart(
+    fn fan_out_all(
         &self,
-        index: usize,
-        cell: &Cell,
+        (index, cell): (usize, &Cell),
         first: Counter,
-        messages: &[Departing<'_>],
+        messages: &[EncodedMessage],
         terms: Terms<'_>,
-    ) -> std::result::Result<Vec<Counter>, Refusal> {
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Vec<Counter>, WriteError> {
         let subscribers = self.subscribers();
-        let mut departure = Departure::new(terms.now);
+        let mut batch = WriteBatch::new(at(terms.now));
         let mut active = Vec::new();
-        for (counter, &Departing { message, due }) in (first.0..).map(Counter).zip(messages) {
-            let record = message.record.in_memory().expect("what comes in is in memory");
-            let expires_at = message.expires_at;
-            if due.is_some() {
+        for (counter, message) in (first.0..).map(Counter).zip(messages) {
+            let record = &message.record;
+            let expires_at = self.expires_at(message.time_to_live_ms, terms.now);
+            if let Some(due) = message.due.filter(|due| *due > terms.now) {
                 let record = record.clone().into();
-                let message = NewMessage { record, expires_at };
-                departure.schedule(self, index, counter, Arrival { message, due });
+                batch.schedule((self, index), counter, due, NewMessage { record, expires_at });
             } else {
                 let number = Self::sequence_number(index, counter);
-                departure.add_to_all(&subscribers, index, record, expires_at, number)?;
+                batch.add_to_all(&subscribers, index, record, expires_at, number)?;
                 active.push(counter);
             }
         }
-        let (out, notices) = departure.finish();
-        cell.fan_out(out, terms.now, terms.durability, terms.admitted)?;
+        let (mut write, notices) = batch.finish(cell);
+        if let Some(admitted) = terms.admitted {
+            write.push(Operation::Seen(cell, admitted));
+        }
+        write.commit(cell, terms.durability, wait)?;
         notices.announce();
         Ok(active)
     }
@@ -144,7 +146,7 @@ impl Entity {
         }
         let subscribers = self.subscribers();
         let mut notices = Notices::default();
-        cell.each_due(now, |due_at, counter| {
+        cell.each_due(now, |due_at, counter| -> std::result::Result<(), WriteError> {
             if let Some(one) = activate(&subscribers, (index, cell), due_at, counter)? {
                 notices.join(one);
             }
@@ -157,25 +159,26 @@ impl Entity {
 /// Activates one message of a topic; `None` when it was cancelled.
 fn activate<'a>(
     subscribers: &'a Subscribers,
-    (index, cell): (usize, &Cell),
+    (index, cell): (usize, &'a Cell),
     due_at: Timestamp,
     counter: Counter,
-) -> std::result::Result<Option<Notices<'a>>, Refusal> {
+) -> std::result::Result<Option<Notices<'a>>, WriteError> {
     let Some((record, lives)) = cell.scheduled(counter)? else {
         return Ok(None);
     };
     let expires_at = lives.map_or(Timestamp::NEVER, |ms| due_at.plus_ms(ms));
     let number = cell.take_numbers(1);
-    let mut departure = Departure::new(due_at);
-    departure.out.due = Some(counter);
-    let (shown, durability) = (Entity::sequence_number(index, number), Durability::Os);
-    let sent = match departure.add_to_all(subscribers, index, &record, expires_at, shown) {
-        Ok(()) => {
-            let (out, notices) = departure.finish();
-            cell.fan_out(out, due_at, durability, None).map(|()| notices)
-        }
-        Err(error) => Err(error.into()),
-    };
+    let mut batch = WriteBatch::new(at(due_at));
+    let shown = Entity::sequence_number(index, number);
+    let sent = batch
+        .add_to_all(subscribers, index, &record, expires_at, shown)
+        .map_err(WriteError::from)
+        .and_then(|()| {
+            let (mut write, notices) = batch.finish(cell);
+            let message = None;
+            write.push(Operation::Activate { cell, counter, message });
+            write.commit(cell, Durability::Os, &Wait::FOREVER).map(|_| notices)
+        });
     cell.give_up_numbers(number, 1);
     sent.map(Some)
 }

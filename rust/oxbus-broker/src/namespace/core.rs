@@ -14,11 +14,12 @@ use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Tim
 use crate::clock::random_bytes;
 use crate::entity::Entity;
 use crate::memory::{Memory, Quota};
+use crate::shard::Cell;
 use crate::shard::journal::EntityId;
-use crate::shard::{Cell, Late};
+use crate::write::UnconfirmedEntry;
 
 /// How late entries are fenced.
-type Fences = Box<dyn Fn(PartitionId, Late) -> Result<()> + Send + Sync>;
+type Fences = Box<dyn Fn(PartitionId, UnconfirmedEntry) -> Result<()> + Send + Sync>;
 
 /// What every queue of a namespace shares.
 pub struct Core {
@@ -169,7 +170,7 @@ impl Core {
     }
 
     /// Makes a late entry of a partition never count, whatever becomes of its store.
-    pub(crate) fn fence(&self, partition: PartitionId, late: Late) -> Result<()> {
+    pub(crate) fn fence(&self, partition: PartitionId, late: UnconfirmedEntry) -> Result<()> {
         // Without a directory nothing comes late.
         self.fences.get().map_or(Ok(()), |fence| fence(partition, late))
     }

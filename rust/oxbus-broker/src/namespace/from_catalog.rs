@@ -13,6 +13,7 @@ use crate::abreast;
 use crate::bulk_load;
 use crate::durable::{Contents, EntityEntry, EntityRole};
 use crate::entity::Entity;
+use crate::entity::forward::forget;
 use crate::entity::role::{CompiledRule, Role, SubscriptionRole, TopicRole};
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Image, Origin};
@@ -203,7 +204,8 @@ fn forget_arrivals(entities: &[Arc<Entity>]) {
         })
     };
     for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
-        cell.forget_arrival(cell.arrived().into_iter().filter(|origin| !is_there(origin)).collect());
+        let gone = cell.arrived().into_iter().filter(|origin| !is_there(origin));
+        forget(cell, gone.collect());
     }
 }
 

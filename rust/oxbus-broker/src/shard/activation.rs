@@ -13,14 +13,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Result, Timestamp};
-use oxbus_store::{MessageStore, NewMessage, NumberedStore, Phase, Record, leave};
+use oxbus_store::{Phase, Record, leave};
 
-use super::append::{MESSAGE_BYTES, bytes_of};
-use super::journal::Event;
-use super::spill::leave_on_disk;
-use super::{Cell, CellState, Refusal};
+use super::{Cell, CellState};
 
 /// Between two looks whether to leave.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -126,10 +122,10 @@ impl Cell {
 
     /// Has `activate` bring in each message that is due at `now`, the earliest first, unless somebody is at it, who then does
     /// this too. What it refuses comes due again.
-    pub fn each_due(
+    pub fn each_due<E>(
         &self,
         now: Timestamp,
-        mut activate: impl FnMut(Timestamp, Counter) -> std::result::Result<(), Refusal>,
+        mut activate: impl FnMut(Timestamp, Counter) -> std::result::Result<(), E>,
     ) {
         let Some(mut turn) = self.activation.take(now) else {
             return;
@@ -181,54 +177,5 @@ impl Cell {
         let lives =
             (found.expires_at != Timestamp::NEVER).then(|| found.expires_at.0.saturating_sub(found.enqueued_at.0));
         Ok(Some((self.load(&found.record)?, lives)))
-    }
-
-    /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
-    /// the time to live counts from there, however late somebody looks. Returns how many are active.
-    pub(super) fn activate_due(&self, now: Timestamp) -> usize {
-        let mut activated = 0;
-        self.each_due(now, |due_at, counter| {
-            activated += usize::from(self.activate(due_at, counter)?);
-            Ok(())
-        });
-        activated
-    }
-
-    /// Activates one message; false when it was cancelled.
-    fn activate(&self, due: Timestamp, counter: Counter) -> std::result::Result<bool, Refusal> {
-        let Some((record, lives)) = self.scheduled(counter)? else {
-            return Ok(false);
-        };
-        let expires_at = lives.map_or(Timestamp::NEVER, |ms| due.plus_ms(ms));
-        let mut message = NewMessage {
-            record: record.into(),
-            expires_at,
-        };
-        let Some(journal) = self.shard.journal() else {
-            if self.main.take_scheduled(counter).is_none() {
-                return Ok(false);
-            }
-            self.main.append_one(message, due);
-            return Ok(true);
-        };
-        let bytes = message.record.len() + MESSAGE_BYTES;
-        let reserved = self.reserve(journal, 1, bytes, |becomes, entry| {
-            Event::Activate {
-                counter,
-                becomes,
-                enqueued_at: due,
-                expires_at,
-                bytes: bytes_of(&message),
-            }
-            .encode(self.entity, entry);
-        })?;
-        self.commit(&reserved, Durability::Os)?;
-        if let Some(places) = reserved.places() {
-            leave_on_disk(std::iter::once(&mut message), places);
-        }
-        // Out of its old place first: a snapshot that sees the new number settled does not see the old one.
-        self.main.take_scheduled(counter);
-        self.main.publish(reserved.first, &mut vec![message], due);
-        Ok(true)
     }
 }

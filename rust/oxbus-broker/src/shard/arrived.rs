@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
 
-use super::journal::{Event, Origin};
-use super::{Cell, Deed};
+use super::Cell;
+use super::journal::Origin;
 
 impl Cell {
     fn origins(&self) -> MutexGuard<'_, BTreeSet<Origin>> {
@@ -25,25 +25,12 @@ impl Cell {
         self.origins().contains(origin)
     }
 
-    /// Notes origins; the event says so to the journal, in the entry of their messages. In memory nothing is noted.
-    pub(crate) fn note_arrival(&self, origins: Vec<Origin>) -> Vec<u8> {
-        let mut events = Vec::new();
-        if self.shard.journal().is_some() && !origins.is_empty() {
-            self.origins().extend(&origins);
-            let is_over = false;
-            Event::Arrived { is_over, origins }.encode(self.entity, &mut events);
+    /// Notes origins, or forgets them: their messages have left there, or did not come.
+    pub(crate) fn note_origins(&self, is_over: bool, origins: &[Origin]) {
+        if is_over {
+            self.origins().retain(|origin| !origins.contains(origin));
+        } else {
+            self.origins().extend(origins);
         }
-        events
-    }
-
-    /// Forgets origins: their messages are gone there, or they did not come.
-    pub(crate) fn forget_arrival(&self, forgotten: Vec<Origin>) {
-        if self.shard.journal().is_none() || forgotten.is_empty() {
-            return;
-        }
-        self.origins().retain(|origin| !forgotten.contains(origin));
-        // Not waited for: until it is written, an origin is known for which there is nothing.
-        let (is_over, origins) = (true, forgotten);
-        let _ = self.note(Deed::Change, || Event::Arrived { is_over, origins });
     }
 }

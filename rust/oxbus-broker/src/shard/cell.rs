@@ -12,14 +12,13 @@ use std::sync::{Arc, Mutex};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Identity, Moment, PartitionId, Ticks, Timestamp};
-use oxbus_store::{CellStore, Claimed, MessageStore, NumberedStore, Peeked, Phase, Restored};
+use oxbus_model::{Counter, Identity, PartitionId, Ticks, Timestamp};
+use oxbus_store::{CellStore, MessageStore, NumberedStore, Peeked, Phase, Removed, Restored};
 
 use super::activation::Turn;
+use super::high_water::HighWaterMark;
 use super::journal::{EntityId, Origin, Queues, Rest};
-use super::promise::Promise;
 use super::reserved::Consumers;
-use super::settle::Burial;
 use super::{CellNo, CellState, DeadLetters, History, Sessions, Shard, State};
 
 /// What became ready when locks ended or a schedule came due.
@@ -107,22 +106,22 @@ impl Extras {
 /// One entity's part of one shard.
 #[derive(Debug)]
 pub struct Cell {
-    pub(super) shard: Arc<Shard>,
-    pub(super) entity: EntityId,
-    pub(super) no: CellNo,
-    pub(super) main: CellStore,
-    dead_letters: DeadLetters,
-    pub(super) next_due: AtomicU64,
+    pub(crate) shard: Arc<Shard>,
+    pub(crate) entity: EntityId,
+    pub(crate) no: CellNo,
+    pub(crate) main: CellStore,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) next_due: AtomicU64,
     /// Who activates what is due.
     pub(super) activation: Turn,
     /// How far the journal knows that numbers may go.
-    pub(super) promise: Promise,
+    pub(crate) high_water: HighWaterMark,
     /// The identities of what came in, when copies are to be dropped.
     history: Option<History>,
     /// Who holds which session, when messages are received by session.
-    pub(super) sessions: Option<Sessions>,
+    pub(crate) sessions: Option<Sessions>,
     /// What is due is activated by its entity.
-    fans_out: bool,
+    pub(crate) fans_out: bool,
     /// Messages that were forwarded from other shards, and may be there still.
     pub(super) arrived: Mutex<BTreeSet<Origin>>,
     /// The names of the rows of bulk loads that are here.
@@ -140,15 +139,15 @@ impl Cell {
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
-    /// A cell with the messages that recovery found. A message whose deliveries were used up when the process ended is
-    /// buried.
+    /// A cell with the messages that recovery found, and the messages whose deliveries were used up when the process ended:
+    /// they are to be dead-lettered.
     pub fn restore(
         shard: &Arc<Shard>,
         entity: EntityId,
         queues: Queues,
         max_delivery_count: u32,
         features: Features,
-    ) -> Self {
+    ) -> (Self, Vec<Removed>) {
         let state = |(id, (set_at, bytes)): (String, (Timestamp, Vec<u8>))| {
             let bytes = bytes.into();
             (id.into(), State { bytes, set_at })
@@ -195,9 +194,8 @@ impl Cell {
         let next_due = state.schedule.next_due();
         let mut cell = Self::with(shard, entity, main, state, extras);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
-        cell.promise = Promise::restored(queues.next);
-        cell.bury(exhausted, Burial::DeliveriesExhausted);
-        cell
+        cell.high_water = HighWaterMark::restored(queues.next);
+        (cell, exhausted)
     }
 
     fn with(shard: &Arc<Shard>, entity: EntityId, main: CellStore, state: CellState, extras: Extras) -> Self {
@@ -213,7 +211,7 @@ impl Cell {
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
             activation: Turn::default(),
-            promise: Promise::default(),
+            high_water: HighWaterMark::default(),
             history: extras.history,
             sessions: extras.sessions,
             fans_out: extras.fans_out,
@@ -231,7 +229,7 @@ impl Cell {
 
     /// The number to go on from after an unclean end.
     pub fn promised(&self) -> Counter {
-        self.promise.told()
+        self.high_water.told()
     }
 
     /// What a call that asks for `asked` gets.
@@ -321,89 +319,6 @@ impl Cell {
         fits
     }
 
-    /// Takes ready messages; those whose time is over are dropped, or buried when `bury_expired`.
-    /// Returns how many were taken and how many were buried.
-    pub fn claim(
-        &self,
-        sub_queue: SubQueue,
-        max: usize,
-        hold: oxbus_store::Hold,
-        now: Timestamp,
-        bury_expired: bool,
-        out: &mut Vec<Claimed>,
-    ) -> (usize, usize) {
-        let mut expired = Vec::new();
-        let taken = match sub_queue {
-            SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
-            SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
-        };
-        (taken, self.end_expired(sub_queue, expired, bury_expired))
-    }
-
-    /// Takes those of the given messages that are ready. Returns how many were buried because their time is over.
-    pub fn claim_these(
-        &self,
-        sub_queue: SubQueue,
-        counters: &[Counter],
-        hold: oxbus_store::Hold,
-        now: Timestamp,
-        bury_expired: bool,
-        out: &mut Vec<Claimed>,
-    ) -> usize {
-        let mut expired = Vec::new();
-        self.store(sub_queue)
-            .claim_these(counters, hold, now, out, &mut expired);
-        self.end_expired(sub_queue, expired, bury_expired)
-    }
-
-    /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
-    /// while they wait. Returns how many were buried.
-    pub fn end_deferred(&self, sub_queue: SubQueue, counters: &[Counter], now: Timestamp, bury_expired: bool) -> usize {
-        let mut expired = Vec::new();
-        self.store(sub_queue).take_expired(counters, now, &mut expired);
-        if expired.is_empty() {
-            return 0;
-        }
-        let buried = self.end_expired(sub_queue, expired, bury_expired);
-        if let Some(noted) = self.noted_so_far() {
-            // Waited for: nobody looks by himself after a crash. A failure takes the shard out of service.
-            let _ = self.wait_written(&noted);
-        }
-        buried
-    }
-
-    /// Drops messages whose time is over, or buries them. Returns how many were buried.
-    #[inline]
-    fn end_expired(&self, sub_queue: SubQueue, expired: Vec<oxbus_store::Removed>, bury_expired: bool) -> usize {
-        if expired.is_empty() {
-            return 0;
-        }
-        if bury_expired {
-            return self.bury(expired, Burial::Expired);
-        }
-        // Not waited for: if it is lost, the messages expire again.
-        let _ = self.note_removed(sub_queue, expired.iter().map(|message| message.counter));
-        0
-    }
-
-    /// Ends the locks that are over and activates what is due.
-    pub fn tick(&self, moment: Moment, rules: Rules) -> Ended {
-        let Moment { now, ticks } = moment;
-        let mut ended = Ended::default();
-        if self.main.next_expiry() <= ticks {
-            let mut exhausted = Vec::new();
-            ended.main += self.main.expire(ticks, rules.max_delivery_count, &mut exhausted);
-            ended.dead_letters += self.bury(exhausted, Burial::DeliveriesExhausted);
-        }
-        if self.dead_letters.next_expiry() <= ticks {
-            ended.dead_letters += self.dead_letters.expire(ticks, u32::MAX, &mut Vec::new());
-        }
-        if self.has_due(now) && !self.fans_out {
-            ended.main += self.activate_due(now);
-        }
-        ended.and(self.end_lapsed(moment, rules))
-    }
-
     /// The earliest tick and the earliest wall time at which [`Cell::tick`] may have something to do.
     pub fn next_event(&self) -> (Ticks, Timestamp) {
         let locks = self.main.next_expiry().min(self.dead_letters.next_expiry());
@@ -412,7 +327,7 @@ impl Cell {
     }
 
     /// When a scheduled message comes due; `None` when there is no such message.
-    pub(super) fn due_of(&self, counter: Counter) -> Option<Timestamp> {
+    pub(crate) fn due_of(&self, counter: Counter) -> Option<Timestamp> {
         self.peek_one(counter)
             .filter(|message| message.phase == Phase::Scheduled)
             .map(|message| due_of(&message))

@@ -2,10 +2,9 @@
 //! A shard: one broker over one store. Shard *i* holds partition *i* of every partitioned entity of a namespace.
 //!
 //! Claim, settle and append go straight to the lock-free stores of the cells. The shard's mutex guards what
-//! is sparse or must move in one step: dead-letter queues and schedules. In a durable namespace what happened goes to the
-//! shard's journal, and nothing is acknowledged before it is there: `append` (what comes in), `settle` (what goes),
-//! `attempts` (what is handed out),
-//! `reserved` (what consumers have), `refusal` (the errors of entries that the journal did not take), `snapshot` (all of it, now and then).
+//! is sparse or must move in one step: dead-letter queues and schedules. This is the state of a shard and of its cells. What
+//! changes it in a durable namespace goes through `crate::write`, the journal first or second; `snapshot` writes all of it
+//! down, now and then.
 //!
 //! Holds always
 //! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
@@ -14,51 +13,42 @@
 //!   event, commit, then the store. So a snapshot that waits for reserved numbers knows every event before it.
 
 mod activation;
-mod append;
 mod arrived;
-mod attempts;
 mod cell;
 mod dead_letter;
-mod fan_out;
-mod health;
+pub(crate) mod health;
+pub(crate) mod high_water;
 mod history;
 pub mod journal;
-mod promise;
 mod refusal;
 mod reserved;
 mod schedule;
-mod sessions;
-mod settle;
+pub(crate) mod sessions;
 mod sinks;
 mod snapshot;
-mod spill;
-mod unit;
+pub(crate) mod spill;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use oxbus_model::options::Durability;
-use oxbus_model::{PartitionId, Result};
+use oxbus_model::{Error, PartitionId, Result};
 use oxbus_store::OrderedStore;
+use oxbus_store::shard_log::AppendError;
 
 use crate::memory::Memory;
-pub use append::{Arrival, Late, Refusal};
-pub use attempts::LEAVING;
 pub use cell::{Cell, Ended, Features, Rules};
 pub use dead_letter::DeadLetters;
-pub use fan_out::{Fan, FanOut};
 pub use health::{Fault, Health, Injected};
 pub use history::{Admission, History};
 use journal::{Intent, Journal, Pending};
 pub use refusal::Deed;
-pub use reserved::{RESERVED, Reserved};
+pub use reserved::{LEAVING, RESERVED, Reserved};
 pub use schedule::Schedule;
-pub use sessions::{Accepted, SessionEnd, SessionError, SessionInfo, SessionLost, Sessions, State, Take};
-pub use settle::SettleError;
+pub use sessions::{Accepted, SessionEnd, SessionInfo, SessionLost, Sessions, State, Take};
 pub use snapshot::{CellHandle, snapshot_bytes};
 pub(crate) use spill::offset_in;
-pub use unit::{Ending, Held, StateChange, Unit, UnitError};
 
 /// One partition of a namespace.
 #[derive(Debug)]
@@ -77,9 +67,9 @@ pub struct Shard {
     /// What sinks of staged sends committed last.
     sinks: Mutex<BTreeMap<String, Intent>>,
     /// Whether what comes in stays on disk.
-    memory: Arc<Memory>,
+    pub(crate) memory: Arc<Memory>,
     /// Some cell has messages in `buried`.
-    has_buried: AtomicBool,
+    pub(crate) has_buried: AtomicBool,
 }
 
 /// The part of a cell that the shard's mutex guards.
@@ -90,7 +80,7 @@ pub struct CellState {
     /// Scheduled messages by due time.
     pub schedule: Schedule,
     /// Messages of the dead-letter queue that leave memory once they are synced.
-    buried: Vec<spill::Buried>,
+    pub(crate) buried: Vec<spill::Buried>,
 }
 
 /// Names the state of one cell inside its shard.
@@ -175,14 +165,37 @@ impl Shard {
 
     /// Waits until an entry has reached a level.
     pub(crate) fn wait_until(&self, pending: &Pending, durability: Durability, deed: Deed) -> Result<()> {
-        pending.wait(durability).map_err(|error| {
-            // Under the order no other log takes the place: who learns late that one failed leaves the next in service.
-            let order = self.journal.as_ref().map(Journal::order);
-            if order.is_none_or(|order| pending.is_of(&order)) {
-                self.note_failure(&error);
-            }
-            self.refusal(&error, deed)
-        })
+        pending
+            .wait(durability)
+            .map_err(|error| self.failed(pending, &error, deed))
+    }
+
+    /// The error of an entry that did not reach its level. A store that failed is out of service.
+    pub(crate) fn failed(&self, pending: &Pending, error: &AppendError, deed: Deed) -> Error {
+        // Under the order no other log takes the place: who learns late that one failed leaves the next in service.
+        let order = self.journal.as_ref().map(Journal::order);
+        if order.is_none_or(|order| pending.is_of(&order)) {
+            self.note_failure(error);
+        }
+        self.refusal(error, deed)
+    }
+
+    /// Waits until all entries so far, whoever wrote them, are as safe as a call asks.
+    pub(crate) fn await_all(&self, durability: Durability, deed: Deed) -> Result<()> {
+        let Some(last) = self.last_pending() else {
+            return Ok(());
+        };
+        self.wait_until(&last, durability, deed)
+    }
+
+    /// The last entry that was appended, to be waited for; `None` without a journal.
+    pub(crate) fn last_pending(&self) -> Option<Pending> {
+        Some(self.journal.as_ref()?.last())
+    }
+
+    /// Keeps snapshots from looking while a write is journaled and has not had its effect.
+    pub(crate) fn unit(&self) -> RwLockReadGuard<'_, ()> {
+        self.units.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn guard(&self) -> MutexGuard<'_, Vec<Option<CellState>>> {
@@ -207,7 +220,7 @@ impl Shard {
     }
 
     /// Runs one step on the guarded state of a cell.
-    fn with<R>(&self, no: CellNo, step: impl FnOnce(&mut CellState) -> R) -> R {
+    pub(crate) fn with<R>(&self, no: CellNo, step: impl FnOnce(&mut CellState) -> R) -> R {
         let mut cells = self.guard();
         step(
             cells[no.0]

@@ -32,7 +32,7 @@ impl Shard {
     }
 
     /// Puts the shard out of service if the store failed.
-    pub(super) fn note_failure(&self, error: &AppendError) {
+    pub(crate) fn note_failure(&self, error: &AppendError) {
         match error {
             AppendError::Full
             | AppendError::Late

@@ -7,14 +7,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
+use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Error, Ticks};
-use oxbus_store::shard_log::Room;
-use oxbus_store::{Claimed, Hold, LockKey, Outcome, Settled};
+use oxbus_store::{Claimed, Hold, LockKey, LockLost, Outcome, Settled};
 
-use super::journal::{ConsumerRecord, Event, HandedOut, Pending};
-use super::settle::Burial;
-use super::{Cell, Deed, Ended};
+use super::journal::ConsumerRecord;
+use super::{Cell, Ended};
+
+/// How messages are held that leave for good once the journal says so: no delivery, nothing charged if they stay.
+pub const LEAVING: Hold = Hold::Lock { deadline: Ticks::NEVER };
 
 /// How a reservation holds its messages.
 pub const RESERVED: Hold = Hold::Lock { deadline: Ticks::NEVER };
@@ -44,54 +45,6 @@ impl From<&Claimed> for Reserved {
 pub(super) type Consumers = BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>;
 
 impl Cell {
-    /// Ends holds whose time is over: each is charged a delivery, and who has none left is buried.
-    pub fn lapse(&self, sub_queue: SubQueue, held: &[Reserved], max_delivery_count: u32, ticks: Ticks) -> Ended {
-        let mut ready = Vec::with_capacity(held.len());
-        let mut exhausted = Vec::new();
-        for reserved in held {
-            let outcome = Outcome::Abandon {
-                max_delivery_count,
-                replacement: None,
-            };
-            match self.store(sub_queue).settle(reserved.key, outcome, ticks) {
-                Ok(Settled::Exhausted(message)) => exhausted.push(message),
-                Ok(_) => ready.push(*reserved),
-                Err(_) => {}
-            }
-        }
-        // Not waited for: if it is lost, the reservation is live again and lapses again.
-        let _ = self.note_charged(sub_queue, &ready);
-        let buried = self.bury(exhausted, Burial::DeliveriesExhausted);
-        Ended::of(sub_queue, ready.len()).and(Ended::of(SubQueue::DeadLetter, buried))
-    }
-
-    /// Charges a delivery to holds that stay. Who has none left is buried and is not held any more. What to wait for, so
-    /// that the delivery counts whatever becomes of the holder.
-    pub fn charge(
-        &self,
-        sub_queue: SubQueue,
-        held: &mut Vec<Reserved>,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> (Ended, Result<Option<Pending>, Error>) {
-        let mut exhausted = Vec::new();
-        let store = self.store(sub_queue);
-        held.retain(|reserved| match store.charge(reserved.key, max_delivery_count, ticks) {
-            Ok(None) => true,
-            Ok(Some(message)) => {
-                exhausted.push(message);
-                false
-            }
-            Err(_) => false,
-        });
-        let pending = self.note_charged(sub_queue, held);
-        for reserved in held {
-            reserved.delivery_count = reserved.delivery_count.saturating_add(1);
-        }
-        let buried = self.bury(exhausted, Burial::DeliveriesExhausted);
-        (Ended::of(SubQueue::DeadLetter, buried), pending)
-    }
-
     /// Ends holds that were never used, nothing charged; how many messages are ready by it.
     pub fn let_go<'a>(&self, sub_queue: SubQueue, held: impl Iterator<Item = &'a Reserved>, ticks: Ticks) -> usize {
         let store = self.store(sub_queue);
@@ -99,21 +52,11 @@ impl Cell {
             .count()
     }
 
-    /// Writes that a delivery was charged to messages; what to wait for.
-    pub fn note_charged(&self, sub_queue: SubQueue, held: &[Reserved]) -> Result<Option<Pending>, Error> {
-        if held.is_empty() {
-            return Ok(None);
-        }
-        let charged = |reserved: &Reserved| HandedOut {
-            counter: reserved.key.counter,
-            generation: reserved.key.generation,
-            count_after: reserved.delivery_count.saturating_add(1),
-            deferred: false,
-        };
-        self.note(Deed::Change, || Event::HandOut {
-            sub_queue,
-            messages: held.iter().map(charged).collect(),
-        })
+    /// Ends a hold of which the journal says nothing, nothing charged; what is ready by it. An error when it is over.
+    pub fn take_back(&self, sub_queue: SubQueue, key: LockKey, ticks: Ticks) -> Result<Ended, LockLost> {
+        let settled = self.store(sub_queue).settle(key, Outcome::Release, ticks)?;
+        let ready = usize::from(matches!(settled, Settled::Ready));
+        Ok(Ended::of(sub_queue, ready))
     }
 
     /// What is kept of the consumers that have their place here.
@@ -126,34 +69,9 @@ impl Cell {
         self.shard.journal().is_some()
     }
 
-    /// Keeps a consumer; what to wait for. Calls for one consumer follow each other.
-    pub fn keep_consumer(
-        &self,
-        sub_queue: SubQueue,
-        name: &Arc<str>,
-        record: ConsumerRecord,
-        room: Room,
-    ) -> Result<Option<Pending>, Error> {
-        let Some(journal) = self.shard.journal() else {
-            return Ok(None);
-        };
-        let record = Arc::new(record);
-        // Kept first: a snapshot that knows the event finds it.
-        self.consumers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert((sub_queue, Arc::clone(name)), Arc::clone(&record));
-        let mut entry = Vec::new();
-        let event = Event::Consumer {
-            sub_queue,
-            name,
-            record,
-        };
-        event.encode(self.entity, &mut entry);
-        let order = journal.order_for(room, entry.len());
-        let appended = order.and_then(|order| order.append(room, &entry));
-        appended
-            .map(Some)
-            .map_err(|error| self.shard.refuse(&error, Deed::Change))
+    /// Keeps a consumer in memory. Calls for one consumer follow each other.
+    pub(crate) fn keep_consumer(&self, consumer: (SubQueue, Arc<str>), record: Arc<ConsumerRecord>) {
+        let mut consumers = self.consumers.lock().unwrap_or_else(PoisonError::into_inner);
+        consumers.insert(consumer, record);
     }
 }

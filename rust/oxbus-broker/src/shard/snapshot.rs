@@ -20,8 +20,8 @@ use oxbus_store::extent::CHECK_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
 
+use super::journal::push_intent;
 use super::journal::{EntityId, Event, Intent, Rest, SEEN_MAX};
-use super::sinks::push_intent;
 use super::{Cell, Fault, History, Sessions, Shard, State};
 
 /// Bytes of a chunk; one message may make it longer.

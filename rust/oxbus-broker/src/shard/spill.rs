@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result};
 use oxbus_store::extent::Place;
-use oxbus_store::{NeighbourReader, NewMessage, Record, Stored};
+use oxbus_store::{NeighbourReader, Record, Stored};
 
 use super::journal::{Changed, Event, Events, Pending};
 use super::{Cell, CellState, Deed, Fault, Shard};
@@ -22,7 +22,7 @@ pub(crate) fn offset_in(entry: &[u8], part: &[u8]) -> usize {
 }
 
 /// Where the messages that an entry brings in, or into the dead-letter queue, stand, in order.
-pub(super) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
+pub(crate) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
     let at = |bytes: &[u8]| place.plus(offset_in(entry, bytes));
     let mut places = Vec::new();
     for (_, event) in Events::of(entry).flatten() {
@@ -39,15 +39,6 @@ pub(super) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
         }
     }
     places
-}
-
-/// Leaves messages on disk.
-pub(super) fn leave_on_disk<'m>(messages: impl Iterator<Item = &'m mut NewMessage>, places: Vec<Place>) {
-    for (message, place) in messages.zip(places) {
-        if message.record.len() >= SPILL_BYTES_MIN {
-            message.record = Stored::on_disk(message.record.len(), place);
-        }
-    }
 }
 
 impl Shard {
@@ -70,7 +61,7 @@ impl Shard {
 /// A message that came into the dead-letter queue, and where its bytes stand in the journal: it leaves memory once they
 /// are synced there.
 #[derive(Debug)]
-pub(super) struct Buried {
+pub(crate) struct Buried {
     counter: Counter,
     record: Record,
     pending: Pending,
@@ -79,7 +70,7 @@ pub(super) struct Buried {
 
 impl Buried {
     /// `None` when it is to stay in memory.
-    pub(super) fn of(
+    pub(crate) fn of(
         shard: &Shard,
         counter: Counter,
         record: &Stored,
@@ -128,6 +119,20 @@ impl Shard {
         }
     }
 
+    /// True while messages of dead-letter queues are to leave memory.
+    pub(crate) fn has_buried(&self) -> bool {
+        self.has_buried.load(Ordering::Acquire)
+    }
+
+    /// Has messages that a call dead-lettered leave memory before the call ends, so that calls do not fill it: waits for
+    /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
+    pub(crate) fn leave_buried_after(&self, last: &Pending) {
+        if self.has_buried() {
+            let _ = self.wait_until(last, Durability::Fsync, Deed::Change);
+            self.leave_buried();
+        }
+    }
+
     /// Keeps them in memory: the log they were written to is no longer in use.
     pub(super) fn keep_buried(&self) {
         for state in self.guard().iter_mut().flatten() {
@@ -137,15 +142,6 @@ impl Shard {
 }
 
 impl Cell {
-    /// Has messages that a call dead-lettered leave memory before the call ends, so that calls do not fill it: waits for
-    /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
-    pub fn leave_buried(&self, last: &Pending) {
-        if self.shard.has_buried.load(Ordering::Acquire) {
-            let _ = self.shard.wait_until(last, Durability::Fsync, Deed::Change);
-            self.shard.leave_buried();
-        }
-    }
-
     /// The bytes of a message, wherever they are.
     #[inline]
     pub fn load(&self, stored: &Stored) -> Result<Record> {

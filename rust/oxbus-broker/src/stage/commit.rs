@@ -9,13 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Wait;
+use oxbus_store::shard_log::Room;
 
 use super::content::{Content, RunInfo};
 use super::publish::pieces_of;
 use super::shelf::{Place, Shelf, check_id};
 use crate::entity::Entity;
 use crate::shard::journal::{EntityId, Intent, Target};
+use crate::write::{Operation, ShardWrite, Ticket, WriteError};
 
 /// Stages that a commit names.
 pub(super) struct Named {
@@ -66,15 +70,34 @@ impl Shelf {
             targets,
         };
         self.hold(sink, &intent)?;
-        if let Err(refusal) = home.decide(sink, intent.clone()) {
-            self.let_go(sink, (!refusal.is_definite).then(|| usize::from(home.id().0)));
-            return Err(refusal.error);
+        if let Err(error) = self.decide(sink, intent.clone()) {
+            self.let_go(sink, (!error.is_definite()).then(|| usize::from(home.id().0)));
+            return Err(error.into());
         }
         self.table().undone.insert(sink.to_owned(), None);
         self.note_undone();
         self.publish_verified(sink, &named)
             .map_err(|error| decided(batch, &error))?;
         Ok(true)
+    }
+
+    /// Decides a batch: once this returns it is committed, whatever happens. After an error that is definite it is not.
+    pub(super) fn decide(&self, sink: &str, intent: Intent) -> std::result::Result<(), WriteError> {
+        let home = self.home_of(sink);
+        let room = Room::Adds;
+        let mut write = ShardWrite::of(Operation::Intent { sink, intent, room }, self.core.clock().moment());
+        let ticket = home.begin(&mut write, home.durability(None), &Wait::FOREVER)?;
+        ticket.finish(&Wait::FOREVER).map(drop)
+    }
+
+    /// Changes what is known of a committed batch. Not waited for: what is lost is found out again.
+    pub(super) fn amend(&self, sink: &str, intent: Intent) {
+        let room = Room::Frees;
+        let mut write = ShardWrite::of(Operation::Intent { sink, intent, room }, self.core.clock().moment());
+        let _ = self
+            .home_of(sink)
+            .begin(&mut write, Durability::Memory, &Wait::FOREVER)
+            .map(Ticket::leave);
     }
 
     /// The stages of a commit, all of them finished and free.

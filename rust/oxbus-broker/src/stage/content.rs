@@ -12,7 +12,7 @@ use oxbus_store::Record;
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Run, StageError, StageFile};
 
-use crate::client::Row;
+use crate::write::EncodedMessage;
 
 /// The rows of a stage.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) enum Content {
 #[derive(Debug)]
 pub(super) struct MemoryRun {
     pub(super) partition: u16,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<EncodedMessage>,
     pub(super) bytes: usize,
 }
 
@@ -91,7 +91,7 @@ impl Content {
         id: &str,
         disk: Option<&Arc<dyn Disk>>,
         positions: &[usize],
-        out: &mut Vec<Row>,
+        out: &mut Vec<EncodedMessage>,
     ) -> Result<()> {
         match (self, disk) {
             (Self::Memory(runs), _) => {
@@ -117,16 +117,16 @@ impl Content {
 }
 
 /// Adds a row to the payload of a run.
-pub(super) fn encode(row: &Row, out: &mut Vec<u8>) {
-    varint::push_bytes(out, row.record());
+pub(super) fn encode(row: &EncodedMessage, out: &mut Vec<u8>) {
+    varint::push_bytes(out, &row.record);
 }
 
 /// Adds the rows of a payload; `None` when they are no messages.
-pub(crate) fn rows_of(rows: u32, payload: &[u8], out: &mut Vec<Row>) -> Option<()> {
+pub(crate) fn rows_of(rows: u32, payload: &[u8], out: &mut Vec<EncodedMessage>) -> Option<()> {
     let mut rest = Reader(payload);
     out.reserve(rows as usize);
     for _ in 0..rows {
-        out.push(Row::of_record(Record::from_slice(rest.bytes()?)).ok()?);
+        out.push(EncodedMessage::of_record(Record::from_slice(rest.bytes()?)).ok()?);
     }
     rest.0.is_empty().then_some(())
 }

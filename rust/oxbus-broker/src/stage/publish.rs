@@ -20,8 +20,8 @@ use crate::abreast;
 use crate::client::{attach_committed, is_attached};
 use crate::clock::Alarm;
 use crate::entity::Entity;
-use crate::shard::Shard;
 use crate::shard::journal::{Intent, Target};
+use crate::shard::{Deed, Shard};
 
 /// How rows are cut that are too many for one entry: consecutive runs of at most `max` bytes, or one.
 pub(super) fn pieces_of(runs: impl Iterator<Item = usize>, max: u64) -> Vec<Range<usize>> {
@@ -81,7 +81,7 @@ impl Shelf {
             }
             let synced = pending
                 .iter()
-                .try_for_each(|(shard, pending)| shard.wait_synced(pending));
+                .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, Deed::Send));
             if let Err(error) = synced {
                 // Whether it is there is found out again once the store works.
                 self.table().undone.insert(sink.to_owned(), None);
@@ -103,7 +103,7 @@ impl Shelf {
             targets: Vec::new(),
             ..intent
         };
-        self.home_of(sink).amend(sink, done.clone());
+        self.amend(sink, done.clone());
         self.table().undone.remove(sink);
         self.note_undone();
         self.remove_all(&done.stages);
@@ -294,7 +294,7 @@ impl Shelf {
             target.pieces = pieces_of(runs, intent.piece_bytes).len().max(1) as u32;
             true
         });
-        home.amend(sink, intent);
+        self.amend(sink, intent);
         self.remove_all(&[id.to_owned()]);
         self.table().undone.insert(sink.to_owned(), None);
         let _ = self.publish(sink, false);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::caps::{STAGE_RUN_BYTES, STAGED_BYTES_MAX};
-use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::file::{StageHead, StageWriter};
 
 use super::content::{Content, MemoryRun, encode};
 use super::shelf::{Place, Shelf, Stage, check_id, random_number, storage};
-use crate::client::{Row, Sender};
-use crate::routing::Route;
+use crate::client::{Keyless, KeylessTurn, Sender};
+use crate::entity::Entity;
+use crate::write::EncodedMessage;
 
 /// Bytes that a row in memory takes beyond its record.
 const ROW_BYTES: usize = 40;
@@ -43,7 +43,7 @@ enum Out {
 #[derive(Default)]
 struct Waiting {
     /// In memory.
-    rows: Vec<Row>,
+    rows: Vec<EncodedMessage>,
     /// For a file.
     payload: Vec<u8>,
     count: u32,
@@ -91,19 +91,14 @@ impl Staging {
         Ok(staging)
     }
 
-    /// What its rows are routed by; it is not to be sent with.
-    pub fn sender(&self) -> &Sender {
-        &self.sender
-    }
-
-    /// Bytes that one row may have, for [`Row::new`].
-    pub fn row_bytes_max(&self) -> usize {
-        self.sender.queue().message_size_bytes_max()
+    /// The entity that encodes its rows.
+    pub fn entity(&self) -> &Entity {
+        self.sender.queue()
     }
 
     /// Adds rows: to one partition when it is given, else where a sender would send them. After an error nothing of the call
     /// may count: drop the stage.
-    pub fn push(&mut self, partition: Option<u16>, rows: Vec<Row>) -> Result<()> {
+    pub fn push(&mut self, partition: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.shelf.check()?;
         if self.failed {
             let detail = format!(
@@ -117,46 +112,22 @@ impl Staging {
         pushed
     }
 
-    fn push_all(&mut self, partition: Option<u16>, rows: Vec<Row>) -> Result<()> {
+    fn push_all(&mut self, asked: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.sender.check_sends()?;
         let partitions = self.waiting.len();
-        if let Some(wish) = partition.filter(|wish| usize::from(*wish) >= partitions) {
+        if let Some(asked) = asked.filter(|asked| usize::from(asked.0) >= partitions) {
             let detail = format!(
-                "the partition is out of range; use 0 to {}, or none: partition={wish}",
+                "the partition is out of range; use 0 to {}, or none: partition={asked}",
                 partitions - 1
             );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        let bytes: usize = rows.iter().map(Row::bytes).sum();
+        let bytes: usize = rows.iter().map(EncodedMessage::bytes).sum();
         self.count(bytes, rows.len())?;
-        let serves = |it: &PartitionId| {
-            let shard = self.sender.queue().shard(usize::from(it.0));
-            shard.health().fault().is_none()
-        };
-        let available: Vec<PartitionId> = self.sender.turn().filter(serves).collect();
-        let mut turn = available.iter().cycle();
-        let max = self.row_bytes_max();
+        let mut turn = KeylessTurn::of(&self.sender, Keyless::Spread);
         for row in rows {
-            if row.bytes() > max {
-                let detail = format!(
-                    "the message is too large; send less: size={} bytes, limit={max} bytes",
-                    row.bytes()
-                );
-                return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
-            }
-            let route = self.sender.route(&Fields::decode(row.record())?)?;
-            let index = match (route, partition) {
-                (Route::Keyed(keyed), Some(wish)) if keyed.0 != wish => {
-                    let detail = format!(
-                        "the key of the message chooses another partition; leave the partition out, or the key: partition={wish} key's={keyed}"
-                    );
-                    return Err(Error::new(ErrorKind::InvalidArgument, detail));
-                }
-                (_, Some(wish)) => wish,
-                (Route::Keyed(keyed), None) => keyed.0,
-                (Route::Keyless, None) => turn.next().map_or(0, |partition| partition.0),
-            };
-            self.add(usize::from(index), row)?;
+            let partition = turn.choose(&row, asked)?;
+            self.add(usize::from(partition.0), row)?;
         }
         Ok(())
     }
@@ -180,7 +151,7 @@ impl Staging {
         Ok(())
     }
 
-    fn add(&mut self, index: usize, row: Row) -> Result<()> {
+    fn add(&mut self, index: usize, row: EncodedMessage) -> Result<()> {
         let waiting = &mut self.waiting[index];
         waiting.count += 1;
         waiting.bytes += row.bytes();

@@ -13,7 +13,6 @@ use oxbus_store::fault::FaultDisk;
 
 use super::publish::{name_of, pieces_of};
 use super::{StageState, Stages};
-use crate::client::Row;
 use crate::durable::StoreOptions;
 use crate::shard::journal::Intent;
 use crate::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions};
@@ -58,7 +57,7 @@ fn stage(stages: &Stages, id: &str, numbers: std::ops::Range<u8>, bytes: usize) 
             body: Body::Data(&body),
             ..Fields::default()
         };
-        let row = Row::new(&fields, staging.row_bytes_max()).expect("a row");
+        let row = staging.entity().encode(&fields).expect("a row");
         staging.push(None, vec![row]).expect("pushed");
     }
     staging.finish().expect("finished");
@@ -90,7 +89,7 @@ fn decide(stages: &Stages, batch: u64, ids: &[&str], piece_bytes: u64) {
         targets: shelf.check_targets(&named, piece_bytes).expect("room"),
     };
     shelf.hold(SINK, &intent).expect("ready");
-    shelf.home_of(SINK).decide(SINK, intent).expect("decided");
+    shelf.decide(SINK, intent).expect("decided");
 }
 
 fn damage(disk: &FaultDisk, which: impl Fn(&[u8]) -> bool) {

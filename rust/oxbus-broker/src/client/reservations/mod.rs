@@ -17,6 +17,7 @@ use oxbus_model::caps::{
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::in_range;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
+use oxbus_store::Wait;
 
 pub use self::read::ReadPage;
 use super::receiver::{Receiver, ReceiverOptions, look_again_after};
@@ -27,6 +28,7 @@ use crate::clock::Alarm;
 use crate::entity::Entity;
 use crate::entity::reservation::{Acquired, Completed, HeldIn, Plan, ReservationInfo, Start, Wish};
 use crate::shard::Reserved;
+use crate::write::{ShardWrite, finish_all};
 
 /// The longest piece of a wait that nobody looks after.
 const ONE_PIECE: Duration = Duration::from_secs(3600);
@@ -187,23 +189,26 @@ impl Reservations {
 
     /// Writes that abandoned messages are charged: no hand-out says so.
     fn note_abandoned(&self, held: &HeldIn, lost: &[usize]) -> Result<()> {
-        let mut pending = Vec::new();
+        let moment = self.queue().core().clock().moment();
         let settled = held
             .iter()
             .enumerate()
             .filter(|(at, _)| lost.binary_search(at).is_err());
         let settled: Vec<_> = settled.map(|(_, one)| *one).collect();
-        for run in settled.chunk_by(|a, b| a.0 == b.0) {
-            let Some(cell) = self.queue().cell(run[0].0) else {
-                continue;
-            };
+        let runs = settled.chunk_by(|a, b| a.0 == b.0).filter_map(|run| {
+            let cell = self.queue().cell(run[0].0)?;
             let held: Vec<Reserved> = run.iter().map(|(_, reserved)| *reserved).collect();
-            let noted = cell.note_charged(self.sub_queue(), &held)?;
-            pending.extend(noted.map(|pending| (cell, pending)));
+            Some((cell, ShardWrite::of(cell.charged(self.sub_queue(), &held), moment)))
+        });
+        let mut writes: Vec<_> = runs.collect();
+        let begun = writes
+            .iter_mut()
+            .map(|(cell, write)| write.begin(cell, cell.durability(None), &Wait::FOREVER));
+        let tickets = begun.collect::<std::result::Result<Vec<_>, _>>()?;
+        for done in finish_all(tickets, &Wait::FOREVER) {
+            done?;
         }
-        pending
-            .iter()
-            .try_for_each(|(cell, pending)| cell.finish(Some(pending)))
+        Ok(())
     }
 
     fn check_alive(&self) -> Result<()> {

@@ -19,6 +19,7 @@ use oxbus_model::caps::HOPS_MAX;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 
+pub(crate) use self::moving::forget;
 pub(super) use self::turn::Forwarding;
 use super::Entity;
 use crate::shard::journal::EntityId;

@@ -9,15 +9,17 @@ use std::sync::Arc;
 
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Result};
-use oxbus_store::{LockKey, NewMessage, Outcome, Record, Stored};
+use oxbus_store::{LockKey, NewMessage, Outcome, Record, Stored, Wait};
 
 use super::Entity;
-use crate::entity::departure::Departure;
 use crate::entity::role::Subscribers;
+use crate::entity::write_batch::WriteBatch;
 use crate::record::with_dead_letter;
 use crate::shard::journal::Origin;
-use crate::shard::{Admission, Arrival, Cell, Ending, Held, Unit};
+use crate::shard::{Admission, Cell};
+use crate::write::{Leaving, Operation, Settle, ShardWrite, Ticket};
 
 /// Where messages are moved from.
 #[derive(Clone, Copy)]
@@ -36,7 +38,7 @@ pub(super) struct Moving {
 
 /// Messages as the destination gets them.
 struct Arriving<'a> {
-    departure: Departure<'a>,
+    batch: WriteBatch<'a>,
     /// Which are new, where copies are dropped.
     admission: Option<Admission<'a>>,
     numbers: Numbers<'a>,
@@ -88,47 +90,38 @@ impl Entity {
             return false;
         };
         let Arriving {
-            departure,
+            batch,
             admission,
             mut numbers,
         } = arriving;
-        let (mut sends, notices) = departure.finish();
-        target.push_seen(admission.as_ref(), &mut sends.events);
-        let durability = target.durability(None);
-        let done = if is_here {
-            let held = |moving: &Moving| Held {
-                cell: source.cell,
-                sub_queue: source.sub_queue,
-                key: moving.key,
-                ending: Ending::Outcome(Outcome::Complete),
-            };
-            let unit = Unit {
-                sends,
-                held: run.iter().map(held).collect(),
-                admitted: admission.iter().collect(),
-                ..Unit::default()
-            };
-            source.cell.commit_unit(unit, moment, durability).is_ok()
-        } else if coming.is_empty() {
-            true
-        } else {
-            let origins: Vec<Origin> = coming.iter().map(|moving| origin(moving)).collect();
-            sends.events.extend(target.note_arrival(origins.clone()));
-            let is_stored = target.fan_out(sends, moment.now, durability, None).is_ok();
-            if !is_stored {
-                target.forget_arrival(origins);
+        let home = if is_here { source.cell } else { target };
+        let (mut write, notices) = batch.finish(home);
+        if let Some(admission) = &admission {
+            write.push(Operation::Seen(target, admission));
+        }
+        let origins: Vec<Origin> = coming.iter().map(|moving| origin(moving)).collect();
+        if is_here {
+            write = write.atomic();
+            for moving in run {
+                let complete = Settle::Outcome(Outcome::Complete);
+                write.push(Operation::settle(source.cell, source.sub_queue, moving.key, complete));
             }
-            is_stored
-        };
-        if !done {
-            return false;
+        } else {
+            write.push(arrived(target, false, origins.clone()));
+        }
+        if is_here || !coming.is_empty() {
+            let done = write.commit(home, target.durability(None), &Wait::FOREVER);
+            if done.is_err() {
+                if !is_here {
+                    forget(target, origins);
+                }
+                return false;
+            }
         }
         numbers.waiting.clear();
         drop(numbers);
-        // Before anybody is told: who waits to learn whether these are new must not wait for who moves them on.
-        admission.inspect(Admission::keep);
         if !is_here && source.remove(run, moment) {
-            target.forget_arrival(run.iter().map(origin).collect());
+            forget(target, run.iter().map(origin).collect());
         }
         destination.touch(moment.now);
         notices.announce();
@@ -150,7 +143,7 @@ impl Entity {
         let admission = history
             .map(|it| it.admit(&identities, moment.now, self.duplicate_window_ms()))
             .transpose()?;
-        let mut departure = Departure::new(moment.now);
+        let mut batch = WriteBatch::new(moment);
         let mut numbers = Numbers {
             cell,
             taken: Vec::new(),
@@ -166,32 +159,48 @@ impl Entity {
                 let counter = cell.take_numbers(1);
                 numbers.waiting.push(counter);
                 let record = record.into();
-                let message = NewMessage { record, expires_at };
-                let due = Some(due);
-                departure.schedule(self, index, counter, Arrival { message, due });
+                batch.schedule((self, index), counter, due, NewMessage { record, expires_at });
             } else if self.is_topic() {
                 let counter = cell.take_numbers(1);
                 numbers.taken.push(counter);
                 let number = fields.enqueued_number.unwrap_or(Self::sequence_number(index, counter));
-                departure.add_to_all(subscribers, index, &record, expires_at, number)?;
+                batch.add_to_all(subscribers, index, &record, expires_at, number)?;
             } else {
-                departure.add(self, index, record, expires_at);
+                batch.add(self, index, record, expires_at);
             }
         }
         Ok(Arriving {
-            departure,
+            batch,
             admission,
             numbers,
         })
     }
 }
 
+/// The operation of messages that came to a cell from other shards, or have left there.
+pub(crate) fn arrived(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> Operation<'_> {
+    Operation::Arrived { cell, is_over, origins }
+}
+
+/// Forgets where messages came from: they have left there, or did not come.
+pub(crate) fn forget(cell: &Cell, origins: Vec<Origin>) {
+    // Not waited for: until it is written, an origin is known for which there is nothing.
+    let _ = cell.note(arrived(cell, true, origins), &Wait::FOREVER);
+}
+
 impl Source<'_> {
     /// Removes messages that are stored at their destination; true once that is written.
     fn remove(&self, run: &[Moving], moment: Moment) -> bool {
         let keys: Vec<_> = run.iter().map(|moving| moving.key).collect();
-        let removed = self.cell.complete(self.sub_queue, &keys, moment.ticks, &mut Vec::new());
-        removed.is_ok_and(|pending| self.cell.finish(pending.as_ref()).is_ok())
+        let remove = Operation::Remove {
+            cell: self.cell,
+            sub_queue: self.sub_queue,
+            leaving: Leaving::Completed(&keys),
+        };
+        let mut write = ShardWrite::of(remove, moment);
+        write
+            .commit(self.cell, self.cell.durability(None), &Wait::FOREVER)
+            .is_ok()
     }
 
     /// Moves a message that will not be taken to the dead-letter queue of its entity.
@@ -204,6 +213,10 @@ impl Source<'_> {
             super::turn::unlock(self.cell, self.sub_queue, key, moment.ticks);
             return false;
         };
-        self.cell.dead_letter(key, record, moment.ticks).is_ok()
+        let settle = Operation::settle(self.cell, SubQueue::Main, key, Settle::DeadLetter(record));
+        let mut write = ShardWrite::of(settle, moment);
+        // Not waited for: until it is on disk the next open forwards the message again.
+        let begun = write.begin(self.cell, Durability::Memory, &Wait::FOREVER);
+        begun.map(Ticket::leave).is_ok()
     }
 }

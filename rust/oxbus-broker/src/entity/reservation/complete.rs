@@ -5,18 +5,31 @@
 //! between is mended by doing it again: what is gone stays gone, and the rest follows.
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Result, Ticks, Timestamp};
-use oxbus_store::LockKey;
+use oxbus_model::{Result, Timestamp};
 use oxbus_store::shard_log::Room;
+use oxbus_store::{LockKey, Wait};
 
-use super::consumer::{Consumer, Part, Phase, State};
+use super::consumer::{Consumer, Phase, State};
 use super::terms::Completed;
 use crate::entity::Entity;
-use crate::shard::Cell;
-use crate::shard::journal::Pending;
+use crate::shard::{Cell, Deed};
+use crate::write::{Leaving, Operation, ShardWrite, finish_all};
 
-/// What is on its way into the journals.
-type OnTheWay<'a> = Vec<(&'a Cell, Pending)>;
+/// Messages of one cell that are to be completed.
+struct Completing<'a> {
+    cell: &'a Cell,
+    keys: Vec<LockKey>,
+    /// How many the reservation had there.
+    reserved: u64,
+}
+
+/// What a call completes.
+#[derive(Default)]
+struct AllCompleting<'a> {
+    parts: Vec<Completing<'a>>,
+    /// Cells where an earlier call completed messages and did not wait.
+    before: Vec<&'a Cell>,
+}
 
 impl Entity {
     /// Completes the reservations up to a number. One that was never made here counts as done, too: a checkpoint may know
@@ -29,22 +42,16 @@ impl Entity {
             // What stands in a cache is nobody's yet.
             self.recall_all(sub_queue);
         }
-        let mut on_the_way = OnTheWay::new();
-        let completed = {
+        let completing = {
             let mut state = consumer.state();
             state.check_epoch(name, epoch)?;
             if n > state.done {
-                self.complete_reservations(&consumer, &mut state, n, &mut on_the_way)?
+                self.take_reservations(&consumer, &mut state, n)?
             } else {
-                Completed::default()
+                AllCompleting::default()
             }
         };
-        for (cell, pending) in on_the_way.iter().skip(1) {
-            cell.begin(pending);
-        }
-        for (cell, pending) in &on_the_way {
-            cell.finish(Some(pending))?;
-        }
+        let completed = self.complete_all(sub_queue, &completing)?;
         {
             let mut state = consumer.state();
             if n > state.done {
@@ -58,13 +65,8 @@ impl Entity {
         Ok(completed)
     }
 
-    fn complete_reservations<'a>(
-        &'a self,
-        consumer: &Consumer,
-        state: &mut State,
-        n: u64,
-        on_the_way: &mut OnTheWay<'a>,
-    ) -> Result<Completed> {
+    /// Takes the locks of the reservations up to a number.
+    fn take_reservations(&self, consumer: &Consumer, state: &mut State, n: u64) -> Result<AllCompleting<'_>> {
         let concerned = || {
             state
                 .reservations
@@ -75,14 +77,12 @@ impl Entity {
             let shard = self.shard(index);
             shard.health().check_serves(shard.id())?;
         }
-        let ticks = self.core().clock().ticks();
-        let mut completed = Completed::default();
-        let mut failed = None;
+        let mut all = AllCompleting::default();
         for (_, reservation) in state.reservations.range_mut(..=n) {
             if reservation.phase == Phase::Completed {
                 // By a call that failed at another partition, and did not wait for this one.
                 let cells = reservation.parts.iter().filter_map(|part| self.cell(part.index));
-                on_the_way.extend(cells.filter_map(|cell| Some((cell, cell.noted_so_far()?))));
+                all.before.extend(cells);
                 continue;
             }
             let is_lapsed = reservation.phase == Phase::Lapsed;
@@ -92,33 +92,49 @@ impl Entity {
                     // It was handled, so that its time was over meanwhile does not matter.
                     self.lock_part(consumer.sub_queue, part, Timestamp(0));
                 }
-                match self.complete_part(consumer.sub_queue, part, ticks, on_the_way) {
-                    Ok(gone) => {
-                        completed.completed += gone;
-                        completed.late += part.ranges.len() - gone;
-                    }
-                    Err(error) => failed = failed.or(Some(error)),
+                let held = std::mem::take(&mut part.held);
+                if let Some(cell) = self.cell(part.index) {
+                    all.parts.push(Completing {
+                        cell,
+                        keys: held.iter().map(|it| it.key).collect(),
+                        reserved: part.ranges.len(),
+                    });
                 }
             }
         }
-        failed.map_or(Ok(completed), Err)
+        Ok(all)
     }
 
-    /// Completes what a part holds; how many messages.
-    fn complete_part<'a>(
-        &'a self,
-        sub_queue: SubQueue,
-        part: &mut Part,
-        ticks: Ticks,
-        on_the_way: &mut OnTheWay<'a>,
-    ) -> Result<u64> {
-        let Some(cell) = self.cell(part.index) else {
-            return Ok(0);
-        };
-        let keys: Vec<LockKey> = std::mem::take(&mut part.held).iter().map(|it| it.key).collect();
-        let mut lost = Vec::new();
-        let pending = cell.complete(sub_queue, &keys, ticks, &mut lost)?;
-        on_the_way.extend(pending.map(|pending| (cell, pending)));
-        Ok((keys.len() - lost.len()) as u64)
+    /// Completes all of them, side by side; the first error is that of the call.
+    fn complete_all(&self, sub_queue: SubQueue, all: &AllCompleting<'_>) -> Result<Completed> {
+        let moment = self.core().clock().moment();
+        let mut completed = Completed::default();
+        let mut failed = None;
+        let removals = all.parts.iter().map(|part| Operation::Remove {
+            cell: part.cell,
+            sub_queue,
+            leaving: Leaving::Completed(&part.keys),
+        });
+        let mut writes: Vec<ShardWrite<'_>> = removals.map(|it| ShardWrite::of(it, moment)).collect();
+        let mut tickets = Vec::with_capacity(writes.len());
+        for (part, write) in all.parts.iter().zip(&mut writes) {
+            match write.begin(part.cell, part.cell.durability(None), &Wait::FOREVER) {
+                Ok(ticket) => {
+                    let gone = (part.keys.len() - ticket.done().lost.len()) as u64;
+                    completed.completed += gone;
+                    completed.late += part.reserved - gone;
+                    tickets.push(ticket);
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        for done in finish_all(tickets, &Wait::FOREVER) {
+            done?;
+        }
+        for cell in &all.before {
+            let shard = &cell.shard;
+            shard.await_all(shard.durability(None), Deed::Change)?;
+        }
+        failed.map_or(Ok(completed), |error| Err(error.into()))
     }
 }

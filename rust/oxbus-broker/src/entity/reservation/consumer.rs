@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks};
+use oxbus_store::shard_log::Room;
 
 use super::terms::{PartitionPlan, Plan, ReservationInfo, Standing};
 use super::turn::{Taken, Turn};
 use crate::entity::Entity;
-use crate::shard::Reserved;
 use crate::shard::journal::{ConsumerRecord, Ranges, ReservationRecord};
+use crate::shard::{Cell, Reserved};
+use crate::write::Operation;
 
 /// A consumer of an entity, or of its dead-letter queue.
 #[derive(Debug)]
@@ -219,6 +221,17 @@ impl Consumer {
         };
         let live = record.reservations.iter().filter(|it| !it.lapsed);
         (consumer, live.map(|it| it.n).collect())
+    }
+
+    /// The operation that keeps its record.
+    pub(super) fn keep<'a>(&self, cell: &'a Cell, record: ConsumerRecord, room: Room) -> Operation<'a> {
+        Operation::Consumer {
+            cell,
+            sub_queue: self.sub_queue,
+            name: Arc::clone(&self.name),
+            record,
+            room,
+        }
     }
 
     pub(super) fn take_turn(&self) -> Result<Taken<'_>> {

@@ -23,12 +23,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_store::Wait;
 use oxbus_store::shard_log::Room;
 
 use self::consumer::{Consumer, Phase, Reservation, State};
 pub(crate) use self::release::HeldIn;
 pub use self::terms::{Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish};
 use super::Entity;
+use crate::write::ShardWrite;
 
 /// By sub-queue and name.
 type Known = BTreeMap<(SubQueue, Arc<str>), Arc<Consumer>>;
@@ -112,16 +114,22 @@ impl Entity {
     /// Brings what a consumer has into the journal and waits for that, if it is not there. Call it in the consumer's turn.
     fn keep(&self, consumer: &Consumer, room: Room) -> Result<()> {
         let cell = self.cell_for_append(consumer.home);
-        let (pending, changes) = {
+        let mut write;
+        let (ticket, changes) = {
             let state = consumer.state();
             if state.kept == state.changes {
                 return Ok(());
             }
             let record = cell.keeps_consumers().then(|| state.to_record());
-            let kept = record.map(|record| cell.keep_consumer(consumer.sub_queue, &consumer.name, record, room));
-            (kept.transpose()?.flatten(), state.changes)
+            write =
+                record.map(|record| ShardWrite::of(consumer.keep(cell, record, room), self.core().clock().moment()));
+            let write = write.as_mut();
+            let begun = write.map(|write| write.begin(cell, cell.durability(None), &Wait::FOREVER));
+            (begun.transpose()?, state.changes)
         };
-        cell.finish(pending.as_ref())?;
+        if let Some(ticket) = ticket {
+            ticket.finish(&Wait::FOREVER)?;
+        }
         consumer.state().kept = changes;
         Ok(())
     }
@@ -162,7 +170,7 @@ impl Entity {
             return;
         };
         // Its changes stay unkept: whoever answers a call next waits for them.
-        let _ = cell.keep_consumer(consumer.sub_queue, &consumer.name, state.to_record(), Room::Frees);
+        let _ = cell.note(consumer.keep(cell, state.to_record(), Room::Frees), &Wait::FOREVER);
     }
 
     /// Makes the consumers of recovered records, and takes hold of the messages of their live reservations before anybody

@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use oxbus_model::caps::RESERVATIONS_MAX;
 use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_store::Wait;
 use oxbus_store::shard_log::Room;
 
 use super::consumer::{Consumer, Part, Phase, Reservation, State};
 use super::take::Bounds;
 use super::terms::{Plan, Wish};
 use crate::entity::Entity;
-use crate::shard::journal::Pending;
 use crate::shard::{Cell, Ended, RESERVED, Reserved};
+use crate::write::{Operation, ShardWrite};
 
 /// What happened in cells.
 pub(super) type EndedIn = Vec<(usize, Ended)>;
@@ -137,10 +139,15 @@ impl Entity {
         for (index, ended) in ended {
             self.announce(index, ended);
         }
-        for (cell, noted) in charged {
-            if let Some(pending) = noted? {
-                cell.wait_written(&pending)?;
-            }
+        let mut writes: Vec<_> = charged
+            .into_iter()
+            .map(|(cell, charged)| (cell, ShardWrite::of(charged, moment)))
+            .collect();
+        let begun = writes
+            .iter_mut()
+            .map(|(cell, write)| write.begin(cell, Durability::Os, &Wait::FOREVER));
+        for ticket in begun.collect::<std::result::Result<Vec<_>, _>>()? {
+            ticket.finish(&Wait::FOREVER)?;
         }
         self.keep(consumer, Room::Frees)?;
         self.planned(consumer, n)
@@ -154,7 +161,7 @@ impl Entity {
         n: u64,
         moment: Moment,
         lock_ms: u64,
-        charged: &mut Vec<(&'a Cell, Result<Option<Pending>>)>,
+        charged: &mut Vec<(&'a Cell, Operation<'a>)>,
     ) -> Result<EndedIn> {
         let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
         let next = state.next_n();
@@ -188,8 +195,8 @@ impl Entity {
                 let max = self.deliveries_max(sub_queue);
                 for part in reservation.parts.iter_mut().filter(|_| is_anew) {
                     let Some(cell) = self.cell(part.index) else { continue };
-                    let (buried, noted) = cell.charge(sub_queue, &mut part.held, max, moment.ticks);
-                    charged.push((cell, noted));
+                    let (buried, operation) = cell.charge(sub_queue, &mut part.held, max, moment.ticks);
+                    charged.extend(operation.map(|operation| (cell, operation)));
                     ended.push((part.index, buried));
                     part.narrow();
                 }

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint;
 use oxbus_model::{Counter, Identity, Timestamp};
+use oxbus_store::Claimed;
 use oxbus_store::extent::check_of;
 
 use super::changed::Changed;
@@ -68,6 +69,18 @@ pub struct HandedOut {
     pub count_after: u32,
     /// It was fetched by number.
     pub deferred: bool,
+}
+
+impl From<&Claimed> for HandedOut {
+    fn from(claimed: &Claimed) -> Self {
+        Self {
+            counter: claimed.key.counter,
+            generation: claimed.key.generation,
+            // A deferred message was charged at its fetch.
+            count_after: claimed.delivery_count.saturating_add(u32::from(!claimed.deferred)),
+            deferred: claimed.deferred,
+        }
+    }
 }
 
 /// Where a message is when nobody holds it.

@@ -4,7 +4,7 @@
 use oxbus_model::Timestamp;
 use oxbus_model::varint::{self, Reader};
 
-use super::event::EntityId;
+use super::event::{EntityId, Event};
 
 /// The latest batch of a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,4 +88,12 @@ impl Intent {
             targets,
         })
     }
+}
+
+/// Intents belong to no entity.
+const NO_ENTITY: EntityId = EntityId(0);
+
+/// Adds the event of an intent to an entry or a snapshot.
+pub fn push_intent(sink: &str, intent: Intent, out: &mut Vec<u8>) {
+    Event::Intent { sink, intent }.encode(NO_ENTITY, out);
 }

@@ -25,7 +25,7 @@ pub use decode::{Events, NotAnEvent};
 pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
 pub use fold::fold;
 pub use image::{Image, Kept, Misfit, Queues};
-pub use intent::{Intent, Target};
+pub use intent::{Intent, Target, push_intent};
 pub use numbered::Numbered;
 pub use packed::Packed;
 pub use ranges::Ranges;

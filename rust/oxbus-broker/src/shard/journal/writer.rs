@@ -13,7 +13,6 @@ use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
 
 use super::fold::fold;
-use crate::shard::Late;
 
 /// The journal of a shard.
 pub struct Journal {
@@ -250,10 +249,9 @@ impl Pending {
         self.log.commit(self.lsn, level(durability))
     }
 
-    /// Names the entry, for who leaves it behind.
-    pub fn late(&self) -> Late {
-        let (epoch, lsn) = (self.log.epoch(), self.lsn);
-        Late { epoch, lsn }
+    /// The epoch and the number of the entry, for who leaves it behind.
+    pub fn names(&self) -> (u64, Lsn) {
+        (self.log.epoch(), self.lsn)
     }
 
     /// True once the entry, and all before it, are synced.

@@ -68,7 +68,7 @@ pub struct State {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(crate) struct Session {
     ready: VecDeque<Claimed>,
     /// Not later than the expiry of any ready message.
     earliest_expiry: Option<Timestamp>,
@@ -108,7 +108,7 @@ pub struct SessionLost;
 
 /// The sessions of a cell.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(crate) struct Index {
     sessions: HashMap<Arc<str>, Session>,
     /// Those that may be accepted, by turn: who waits longest comes first.
     available: BTreeMap<u64, Arc<str>>,
@@ -118,10 +118,10 @@ pub(super) struct Index {
 
 /// Who is to be told of messages that came in.
 #[derive(Debug, Default)]
-pub(super) struct News {
-    pub(super) holders: Vec<Arc<Accepted>>,
+pub(crate) struct News {
+    pub(crate) holders: Vec<Arc<Accepted>>,
     /// Sessions that became available.
-    pub(super) available: usize,
+    pub(crate) available: usize,
 }
 
 impl News {
@@ -185,7 +185,7 @@ impl Session {
 
 impl Index {
     /// The sessions with the states that recovery found.
-    pub(super) fn restore(states: impl Iterator<Item = (Arc<str>, State)>) -> Self {
+    pub(crate) fn restore(states: impl Iterator<Item = (Arc<str>, State)>) -> Self {
         let session = |state| Session {
             state: Some(state),
             ..Session::default()
@@ -197,7 +197,7 @@ impl Index {
     }
 
     /// Puts a message into its session.
-    pub(super) fn insert(&mut self, id: &str, message: Claimed, news: &mut News) {
+    pub(crate) fn insert(&mut self, id: &str, message: Claimed, news: &mut News) {
         let session = match self.sessions.get_mut(id) {
             Some(session) => session,
             None => self.sessions.entry(id.into()).or_default(),
@@ -232,24 +232,24 @@ impl Index {
     }
 
     /// True when a session may be accepted, if only to find that its messages have expired.
-    pub(super) fn has_available(&self) -> bool {
+    pub(crate) fn has_available(&self) -> bool {
         !self.available.is_empty()
     }
 
     /// The earliest end of a lock.
-    pub(super) fn next_deadline(&self) -> Ticks {
+    pub(crate) fn next_deadline(&self) -> Ticks {
         self.deadlines.first().map_or(Ticks::NEVER, |(deadline, _)| *deadline)
     }
 
     /// The holders whose time is over.
-    pub(super) fn lapsed(&self, ticks: Ticks) -> Vec<Arc<Accepted>> {
+    pub(crate) fn lapsed(&self, ticks: Ticks) -> Vec<Arc<Accepted>> {
         let over = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= ticks);
         over.filter_map(|(_, id)| self.sessions.get(id)?.holder.clone())
             .collect()
     }
 
     /// Locks a session until `deadline`; `None` when somebody holds it.
-    pub(super) fn accept(&mut self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<Accepted>> {
+    pub(crate) fn accept(&mut self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<Accepted>> {
         if !self.sessions.contains_key(id) {
             self.sessions.insert(id.into(), Session::default());
         }
@@ -275,7 +275,7 @@ impl Index {
     }
 
     /// Locks the session that waits longest and has a message whose time is not over; `expired` takes what is.
-    pub(super) fn accept_next(
+    pub(crate) fn accept_next(
         &mut self,
         owner: &str,
         deadline: Ticks,
@@ -296,7 +296,7 @@ impl Index {
     }
 
     /// Takes ready messages out of their sessions: somebody has taken hold of them past their sessions.
-    pub(super) fn withdraw(&mut self, keys: &HashSet<LockKey>) {
+    pub(crate) fn withdraw(&mut self, keys: &HashSet<LockKey>) {
         for session in self.sessions.values_mut() {
             session.ready.retain(|message| !keys.contains(&message.key));
             if session.ready.is_empty()
@@ -309,7 +309,7 @@ impl Index {
     }
 
     /// Takes all ready messages out of their sessions.
-    pub(super) fn take_ready(&mut self) -> Vec<LockKey> {
+    pub(crate) fn take_ready(&mut self) -> Vec<LockKey> {
         self.available.clear();
         let mut keys = Vec::new();
         for session in self.sessions.values_mut() {
@@ -338,7 +338,7 @@ impl Index {
     }
 
     /// Takes the first ready message, which `expired` may have taken before.
-    pub(super) fn pop(
+    pub(crate) fn pop(
         &mut self,
         accepted: &Arc<Accepted>,
         now: Timestamp,
@@ -352,7 +352,7 @@ impl Index {
     }
 
     /// Notes that the holder of a session has a message.
-    pub(super) fn lock(
+    pub(crate) fn lock(
         &mut self,
         accepted: &Arc<Accepted>,
         message: &Claimed,
@@ -367,7 +367,7 @@ impl Index {
     }
 
     /// True when the holder of a session has the message.
-    pub(super) fn has_locked(
+    pub(crate) fn has_locked(
         &mut self,
         accepted: &Arc<Accepted>,
         key: LockKey,
@@ -380,7 +380,7 @@ impl Index {
     }
 
     /// Notes that the holder of a session has a message no more.
-    pub(super) fn unlock(&mut self, accepted: &Accepted, key: LockKey) {
+    pub(crate) fn unlock(&mut self, accepted: &Accepted, key: LockKey) {
         if let Some(session) = self.sessions.get_mut(&accepted.id)
             && session
                 .locked
@@ -392,7 +392,7 @@ impl Index {
     }
 
     /// Moves the end of a lock.
-    pub(super) fn renew(&mut self, accepted: &Arc<Accepted>, deadline: Ticks, ticks: Ticks) -> Result<(), SessionLost> {
+    pub(crate) fn renew(&mut self, accepted: &Arc<Accepted>, deadline: Ticks, ticks: Ticks) -> Result<(), SessionLost> {
         self.held(accepted, ticks)?;
         let before = accepted.deadline();
         self.deadlines.remove(&(before, Arc::clone(&accepted.id)));
@@ -403,7 +403,7 @@ impl Index {
 
     /// Takes a session from its holder; what the holder has. The session is ending until [`Index::ended`]. `None` when
     /// somebody took it before, or while a unit of work is under way in it: then [`Index::leave_unit`] goes on.
-    pub(super) fn end(&mut self, accepted: &Arc<Accepted>, end: SessionEnd) -> Option<Vec<LockKey>> {
+    pub(crate) fn end(&mut self, accepted: &Arc<Accepted>, end: SessionEnd) -> Option<Vec<LockKey>> {
         if accepted.is_over.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -420,13 +420,13 @@ impl Index {
 
     /// Notes that a unit of work is under way in a session that the caller holds: until it has left, nobody else gets the
     /// session.
-    pub(super) fn enter_unit(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<(), SessionLost> {
+    pub(crate) fn enter_unit(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<(), SessionLost> {
         self.held(accepted, ticks)?.units += 1;
         Ok(())
     }
 
     /// Notes the end of a unit of work. When it was the last one and the holder left meanwhile: how, and what he had.
-    pub(super) fn leave_unit(&mut self, accepted: &Accepted) -> Option<(SessionEnd, Vec<LockKey>)> {
+    pub(crate) fn leave_unit(&mut self, accepted: &Accepted) -> Option<(SessionEnd, Vec<LockKey>)> {
         let session = self.sessions.get_mut(&accepted.id)?;
         session.units -= 1;
         if session.units > 0 {
@@ -437,7 +437,7 @@ impl Index {
     }
 
     /// The messages of a session that ended are back; true when it became available.
-    pub(super) fn ended(&mut self, accepted: &Accepted) -> bool {
+    pub(crate) fn ended(&mut self, accepted: &Accepted) -> bool {
         if let Some(session) = self.sessions.get_mut(&accepted.id) {
             session.is_ending = false;
         }
@@ -447,12 +447,12 @@ impl Index {
     }
 
     /// The state of a session that the caller holds.
-    pub(super) fn state(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<Option<State>, SessionLost> {
+    pub(crate) fn state(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<Option<State>, SessionLost> {
         Ok(self.held(accepted, ticks)?.state.clone())
     }
 
     /// Sets the state of a session that the caller holds.
-    pub(super) fn set_state(
+    pub(crate) fn set_state(
         &mut self,
         accepted: &Arc<Accepted>,
         state: Option<State>,
@@ -463,14 +463,14 @@ impl Index {
     }
 
     /// Sets the state of a session in which a unit of work is under way, whether its holder is still there or not.
-    pub(super) fn set_state_of_unit(&mut self, accepted: &Accepted, state: Option<State>) {
+    pub(crate) fn set_state_of_unit(&mut self, accepted: &Accepted, state: Option<State>) {
         if let Some(session) = self.sessions.get_mut(&accepted.id) {
             session.state = state;
         }
     }
 
     /// Everybody who holds a session.
-    pub(super) fn holders(&self) -> Vec<Arc<Accepted>> {
+    pub(crate) fn holders(&self) -> Vec<Arc<Accepted>> {
         self.sessions
             .values()
             .filter_map(|session| session.holder.clone())
@@ -478,13 +478,13 @@ impl Index {
     }
 
     /// All states.
-    pub(super) fn states(&self) -> Vec<(Arc<str>, State)> {
+    pub(crate) fn states(&self) -> Vec<(Arc<str>, State)> {
         let with_state = |(id, session): (&Arc<str>, &Session)| Some((Arc::clone(id), session.state.clone()?));
         self.sessions.iter().filter_map(with_state).collect()
     }
 
     /// All sessions, as management shows them.
-    pub(super) fn list(&self) -> Vec<SessionInfo> {
+    pub(crate) fn list(&self) -> Vec<SessionInfo> {
         let info = |(id, session): (&Arc<str>, &Session)| {
             let ready = session.ready.front().map(|message| message.enqueued_at);
             let locked = session.locked.values().next().map(|message| message.enqueued_at);
@@ -501,13 +501,13 @@ impl Index {
     }
 
     /// Bytes of all states.
-    pub(super) fn state_bytes(&self) -> usize {
+    pub(crate) fn state_bytes(&self) -> usize {
         let states = self.sessions.values().filter_map(|session| session.state.as_ref());
         states.map(|state| state.bytes.len()).sum()
     }
 
     /// Bytes it takes beyond the states.
-    pub(super) fn overhead_bytes(&self) -> usize {
+    pub(crate) fn overhead_bytes(&self) -> usize {
         let sessions = self
             .sessions
             .iter()

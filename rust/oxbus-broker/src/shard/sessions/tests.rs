@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use oxbus_model::Counter;
+use oxbus_model::{Counter, Timestamp};
 use oxbus_store::Record;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -17,7 +17,7 @@ use oxbus_store::shard_log::Lsn;
 
 /// What the journal knows about the numbers of a cell.
 #[derive(Debug, Default)]
-pub(super) struct Promise {
+pub(crate) struct HighWaterMark {
     told: AtomicU64,
     told_at: AtomicU64,
     covered: AtomicU64,
@@ -26,16 +26,16 @@ pub(super) struct Promise {
 
 /// How far to tell the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ahead {
+pub(crate) enum Ahead {
     /// To the numbers that are used now: nobody goes on in this process.
     Nothing,
     /// As far as it is usual.
     Usual,
 }
 
-impl Promise {
+impl HighWaterMark {
     /// That of a cell whose journal was read: what it knows is synced.
-    pub(super) fn restored(told: Counter) -> Self {
+    pub(crate) fn restored(told: Counter) -> Self {
         Self {
             told: told.0.into(),
             covered: told.0.into(),
@@ -44,12 +44,12 @@ impl Promise {
     }
 
     /// The number to go on from after an unclean end.
-    pub(super) fn told(&self) -> Counter {
+    pub(crate) fn told(&self) -> Counter {
         Counter(self.told.load(Ordering::Relaxed))
     }
 
     /// What an entry is to tell that uses the numbers before `end`; under the journal's order, as the next one.
-    pub(super) fn due(&self, end: u64, ahead: Ahead) -> Option<Counter> {
+    pub(crate) fn due(&self, end: u64, ahead: Ahead) -> Option<Counter> {
         let told = self.told.load(Ordering::Relaxed);
         let (low, ahead) = match ahead {
             Ahead::Nothing => (0, 0),
@@ -59,7 +59,7 @@ impl Promise {
     }
 
     /// Notes that the entry `lsn` uses the numbers before `end`, and what it tells.
-    pub(super) fn note(&self, end: u64, tells: Option<Counter>, lsn: Lsn) {
+    pub(crate) fn note(&self, end: u64, tells: Option<Counter>, lsn: Lsn) {
         let before = self.told.load(Ordering::Relaxed);
         if end > self.covered.load(Ordering::Relaxed) && end <= before {
             // Told by an entry before this one.
@@ -77,7 +77,7 @@ impl Promise {
     }
 
     /// The entry that is to be synced before the numbers of an entry that was noted are shown.
-    pub(super) fn covered_at(&self) -> Lsn {
+    pub(crate) fn covered_at(&self) -> Lsn {
         Lsn(self.covered_at.load(Ordering::Acquire))
     }
 }
@@ -87,49 +87,49 @@ mod tests {
     use super::*;
 
     /// Uses `count` numbers with the entry `lsn`.
-    fn use_numbers(promise: &Promise, next: &mut u64, count: u64, lsn: u64) -> bool {
+    fn use_numbers(mark: &HighWaterMark, next: &mut u64, count: u64, lsn: u64) -> bool {
         *next += count;
-        let tells = promise.due(*next, Ahead::Usual);
-        promise.note(*next, tells, Lsn(lsn));
-        assert!(promise.told().0 >= *next, "the journal knows the numbers of the entry");
-        assert!(promise.told().0 <= *next + NUMBERS_AHEAD, "and not too many");
+        let tells = mark.due(*next, Ahead::Usual);
+        mark.note(*next, tells, Lsn(lsn));
+        assert!(mark.told().0 >= *next, "the journal knows the numbers of the entry");
+        assert!(mark.told().0 <= *next + NUMBERS_AHEAD, "and not too many");
         tells.is_some()
     }
 
     #[test]
     fn the_first_entry_waits_for_itself_and_later_ones_for_earlier_ones() {
-        let (promise, mut next) = (Promise::default(), 0);
-        assert!(use_numbers(&promise, &mut next, 10, 1));
-        assert_eq!(promise.covered_at(), Lsn(1));
+        let (mark, mut next) = (HighWaterMark::default(), 0);
+        assert!(use_numbers(&mark, &mut next, 10, 1));
+        assert_eq!(mark.covered_at(), Lsn(1));
         // Enough is told.
-        assert!(!use_numbers(&promise, &mut next, 10, 2));
-        assert_eq!(promise.covered_at(), Lsn(1));
+        assert!(!use_numbers(&mark, &mut next, 10, 2));
+        assert_eq!(mark.covered_at(), Lsn(1));
         // Told again, long before it is needed: the first entry will do.
-        assert!(use_numbers(&promise, &mut next, 10_000, 3));
-        assert_eq!(promise.covered_at(), Lsn(1));
+        assert!(use_numbers(&mark, &mut next, 10_000, 3));
+        assert_eq!(mark.covered_at(), Lsn(1));
         // Beyond what the first one told: now the third is needed.
-        assert!(use_numbers(&promise, &mut next, 10_000, 4));
-        assert_eq!(promise.covered_at(), Lsn(3));
+        assert!(use_numbers(&mark, &mut next, 10_000, 4));
+        assert_eq!(mark.covered_at(), Lsn(3));
         // More than was told.
-        assert!(use_numbers(&promise, &mut next, NUMBERS_AHEAD + 1, 5));
-        assert_eq!(promise.covered_at(), Lsn(5));
+        assert!(use_numbers(&mark, &mut next, NUMBERS_AHEAD + 1, 5));
+        assert_eq!(mark.covered_at(), Lsn(5));
     }
 
     #[test]
     fn what_was_read_from_a_journal_is_waited_for_by_nobody() {
-        let (promise, mut next) = (Promise::restored(Counter(100)), 50);
-        assert!(use_numbers(&promise, &mut next, 50, 7));
-        assert_eq!(promise.covered_at(), Lsn(0));
-        assert!(!use_numbers(&promise, &mut next, 1, 8));
-        assert_eq!(promise.covered_at(), Lsn(7));
+        let (mark, mut next) = (HighWaterMark::restored(Counter(100)), 50);
+        assert!(use_numbers(&mark, &mut next, 50, 7));
+        assert_eq!(mark.covered_at(), Lsn(0));
+        assert!(!use_numbers(&mark, &mut next, 1, 8));
+        assert_eq!(mark.covered_at(), Lsn(7));
     }
 
     #[test]
     fn without_more_to_come_no_number_is_set_aside() {
-        let promise = Promise::restored(Counter(100));
-        assert_eq!(promise.due(150, Ahead::Nothing), Some(Counter(150)));
-        promise.note(150, Some(Counter(150)), Lsn(9));
-        assert_eq!((promise.told(), promise.covered_at()), (Counter(150), Lsn(9)));
-        assert_eq!(promise.due(150, Ahead::Nothing), None);
+        let mark = HighWaterMark::restored(Counter(100));
+        assert_eq!(mark.due(150, Ahead::Nothing), Some(Counter(150)));
+        mark.note(150, Some(Counter(150)), Lsn(9));
+        assert_eq!((mark.told(), mark.covered_at()), (Counter(150), Lsn(9)));
+        assert_eq!(mark.due(150, Ahead::Nothing), None);
     }
 }

@@ -5,21 +5,35 @@ use std::collections::HashMap;
 
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Result, SequenceNumber, Timestamp};
+use oxbus_model::{Counter, Moment, Result, SequenceNumber, Timestamp};
 use oxbus_store::{NewMessage, Record};
+use smallvec::smallvec;
 
 use super::Entity;
 use super::role::Subscribers;
 use crate::filter::{Copied, Failure, Selected, Subject};
 use crate::record::{encode, with_dead_letter};
+use crate::shard::Cell;
 use crate::shard::journal::EntityId;
-use crate::shard::{Arrival, Fan, FanOut};
+use crate::write::{DeadLetter, Fan, Operation, ShardWrite};
+
+/// A message that waits for its time: the position of its cell, and the number that was taken for it.
+struct Scheduled {
+    to: usize,
+    counter: Counter,
+    due: Timestamp,
+    message: NewMessage,
+}
 
 /// What a call brings to some cells of one shard.
-pub(crate) struct Departure<'a> {
-    now: Timestamp,
-    pub(crate) out: FanOut<'a>,
-    /// The entity at each position of `out`, and the index of its cell.
+pub(crate) struct WriteBatch<'a> {
+    moment: Moment,
+    cells: Vec<&'a Cell>,
+    fans: Vec<Fan>,
+    /// Copies that go to the dead-letter queue of their subscription, with their reason in them.
+    failed: Vec<(usize, NewMessage)>,
+    scheduled: Vec<Scheduled>,
+    /// The entity of each cell, and the index of the cell.
     targets: Vec<(&'a Entity, usize)>,
     positions: HashMap<EntityId, usize>,
     /// The last one that was asked for.
@@ -48,11 +62,14 @@ fn words(failure: &Failure) -> (&'static str, &str) {
     }
 }
 
-impl<'a> Departure<'a> {
-    pub(crate) fn new(now: Timestamp) -> Self {
+impl<'a> WriteBatch<'a> {
+    pub(crate) fn new(moment: Moment) -> Self {
         Self {
-            now,
-            out: FanOut::default(),
+            moment,
+            cells: Vec::new(),
+            fans: Vec::new(),
+            failed: Vec::new(),
+            scheduled: Vec::new(),
             targets: Vec::new(),
             positions: HashMap::new(),
             last: None,
@@ -70,7 +87,7 @@ impl<'a> Departure<'a> {
         let position = *self.positions.entry(entity.id()).or_insert(next);
         if position == next {
             self.targets.push((entity, index));
-            self.out.cells.push(entity.cell_for_append(index));
+            self.cells.push(entity.cell_for_append(index));
         }
         self.last = Some((entity.id(), position));
         position
@@ -83,14 +100,25 @@ impl<'a> Departure<'a> {
 
     /// Adds a message for a queue.
     pub(crate) fn add(&mut self, queue: &'a Entity, index: usize, record: Record, expires_at: Timestamp) {
-        let copies = vec![(self.position(queue, index), expires_at)];
-        self.out.fans.push(Fan { record, copies });
+        let copies = smallvec![(self.position(queue, index), expires_at)];
+        self.fans.push(Fan { record, copies });
     }
 
     /// Adds a message that waits for its time, under a number that was taken for it.
-    pub(crate) fn schedule(&mut self, entity: &'a Entity, index: usize, counter: Counter, arrival: Arrival) {
-        let position = self.position(entity, index);
-        self.out.scheduled.push((position, counter, arrival));
+    pub(crate) fn schedule(
+        &mut self,
+        (entity, index): (&'a Entity, usize),
+        counter: Counter,
+        due: Timestamp,
+        message: NewMessage,
+    ) {
+        let to = self.position(entity, index);
+        self.scheduled.push(Scheduled {
+            to,
+            counter,
+            due,
+            message,
+        });
     }
 
     /// Adds a message of a topic for each subscription whose rules select it.
@@ -106,7 +134,7 @@ impl<'a> Departure<'a> {
         fields.enqueued_number = Some(number);
         let subject = Subject {
             fields: &fields,
-            enqueued_at: self.now,
+            enqueued_at: self.moment.now,
             enqueued_number: Some(number),
             expires_at,
             size_bytes: record.len(),
@@ -115,10 +143,10 @@ impl<'a> Departure<'a> {
         let mut selected = std::mem::take(&mut self.selected);
         selected.clear();
         subscribers.rules().select(&subject, &mut selected);
-        let mut same = Vec::new();
+        let mut same = smallvec![];
         for Selected { subscription, copied } in selected.drain(..) {
             let entity = &*subscribers.entities[subscription];
-            let expires_at = expires_at.min(entity.expires_at(None, self.now));
+            let expires_at = expires_at.min(entity.expires_at(None, self.moment.now));
             match copied {
                 Copied::AsSent => same.push((self.position(entity, index), expires_at)),
                 Copied::Changed(record) if record.len() > entity.copy_bytes_max() => {
@@ -134,7 +162,7 @@ impl<'a> Departure<'a> {
         self.selected = selected;
         if !same.is_empty() {
             let (record, copies) = (encode(&fields), same);
-            self.out.fans.push(Fan { record, copies });
+            self.fans.push(Fan { record, copies });
         }
         Ok(())
     }
@@ -150,28 +178,61 @@ impl<'a> Departure<'a> {
         let marked = with_dead_letter(&encode(fields), Some(reason), Some(description), &[])?;
         let position = self.position(entity, index);
         let record = marked.into();
-        self.out.failed.push((position, NewMessage { record, expires_at }));
+        self.failed.push((position, NewMessage { record, expires_at }));
         Ok(())
     }
 
-    /// What to store, and whom to tell afterwards.
-    pub(crate) fn finish(self) -> (FanOut<'a>, Notices<'a>) {
-        let counts = self.out.counts();
-        let waiting = self
-            .out
-            .scheduled
-            .iter()
-            .map(|(position, ..)| self.targets[*position].0);
+    /// The first cell that takes part.
+    pub(crate) fn first_cell(&self) -> Option<&'a Cell> {
+        self.cells.first().copied()
+    }
+
+    /// Copies that come into each cell: active ones, and failed ones.
+    fn counts(&self) -> Vec<(usize, usize)> {
+        let mut counts = vec![(0, 0); self.cells.len()];
+        for (to, _) in self.fans.iter().flat_map(|fan| &fan.copies) {
+            counts[*to].0 += 1;
+        }
+        for (to, _) in &self.failed {
+            counts[*to].1 += 1;
+        }
+        counts
+    }
+
+    /// The write of a call on the cell `home`, and whom to tell afterwards.
+    pub(crate) fn finish(self, home: &'a Cell) -> (ShardWrite<'a>, Notices<'a>) {
+        let targets = self.targets.iter().zip(self.counts());
         let notices = Notices {
-            waiting: waiting.collect(),
-            targets: self
-                .targets
-                .iter()
-                .zip(counts)
+            waiting: self.scheduled.iter().map(|it| self.targets[it.to].0).collect(),
+            targets: targets
                 .map(|(&(entity, index), (active, failed))| (entity, index, active, failed))
                 .collect(),
         };
-        (self.out, notices)
+        let mut write = ShardWrite::into_cells(self.cells, self.moment);
+        write.push_fans(home, self.fans);
+        for (to, message) in self.failed {
+            let cell = write.cell(to);
+            let dead_letter = DeadLetter::New(to, message);
+            write.push(Operation::DeadLetter { cell, dead_letter });
+        }
+        for Scheduled {
+            to,
+            counter,
+            due,
+            message,
+        } in self.scheduled
+        {
+            let counter = Some(counter);
+            write.push(Operation::Schedule {
+                to,
+                counter,
+                due,
+                message,
+            });
+        }
+        // Also the numbers that a topic took for what comes.
+        write.take_part(home);
+        (write, notices)
     }
 }
 

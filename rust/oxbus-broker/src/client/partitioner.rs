@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Many messages of one call, each on its way to its partition: for tables, for AMQP and for stages.
+//!
+//! All messages are encoded before the first is stored. Those of one partition are stored together and in order. When a
+//! partition refuses them, those with a key stay unstored and those without one go to another partition.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
+
+use super::sender::Sender;
+use crate::write::EncodedMessage;
+
+/// Where the messages without a key go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keyless {
+    /// To the partitions that work, in turn.
+    Spread,
+    /// All to the one that is next.
+    Together,
+}
+
+/// The partitions that messages without a key go to, in turn.
+#[derive(Debug)]
+pub struct KeylessTurn {
+    partitions: Vec<PartitionId>,
+    next: usize,
+}
+
+impl KeylessTurn {
+    /// The partitions of a sender's entity that work now.
+    pub(crate) fn of(sender: &Sender, keyless: Keyless) -> Self {
+        let serves = |it: &PartitionId| sender.queue().shard(it.0.into()).health().fault().is_none();
+        let turn = sender.turn();
+        Self {
+            partitions: match keyless {
+                Keyless::Spread => turn.filter(serves).collect(),
+                Keyless::Together => turn.take(1).collect(),
+            },
+            next: 0,
+        }
+    }
+
+    /// The partition of a message: its key's, the one that is asked for, or the next one.
+    #[inline]
+    pub(crate) fn choose(&mut self, message: &EncodedMessage, asked: Option<PartitionId>) -> Result<PartitionId> {
+        match (message.partition(), asked) {
+            (Some(_), Some(asked)) => Err(both_chosen(asked)),
+            (Some(partition), None) | (None, Some(partition)) => Ok(partition),
+            (None, None) => {
+                let Some(partition) = self.partitions.get(self.next) else {
+                    return Ok(PartitionId(0));
+                };
+                self.next = (self.next + 1) % self.partitions.len();
+                Ok(*partition)
+            }
+        }
+    }
+}
+
+#[cold]
+fn both_chosen(asked: PartitionId) -> Error {
+    let detail =
+        format!("partition_id cannot be set together with a key, which names the partition; set one of them: {asked}");
+    Error::new(ErrorKind::InvalidArgument, detail)
+}
+
+/// Messages of a call in groups for their partitions.
+pub struct Partitioner<S> {
+    sender: S,
+    turn: KeylessTurn,
+    groups: Vec<Group>,
+    count: usize,
+}
+
+/// Messages for one partition.
+#[derive(Default)]
+struct Group {
+    messages: Vec<EncodedMessage>,
+    /// The position of each in the call, and whether it may go to another partition.
+    positions: Vec<(usize, bool)>,
+}
+
+/// A message that was not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// Its position in the call.
+    pub position: usize,
+    /// It was not stored for certain. Otherwise nobody knows before the partition is healed.
+    pub is_definite: bool,
+}
+
+/// What became of the messages of a call.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// Partition id → messages that it stored.
+    pub stored: BTreeMap<u16, usize>,
+    /// Messages that were not stored, by rising position.
+    pub refused: Vec<Refused>,
+    /// Why the first of them was refused, or the first of which nobody knows whether it was stored.
+    pub reason: Option<Error>,
+}
+
+impl Stored {
+    fn refuse(&mut self, positions: &[(usize, bool)], is_definite: bool, error: Error) {
+        let refused = positions.iter().map(|&(position, _)| Refused { position, is_definite });
+        self.refused.extend(refused);
+        let is_unknown = |error: &Error| error.effect() == Some(Effect::Unknown);
+        match &self.reason {
+            Some(known) if is_unknown(known) || !is_unknown(&error) => {}
+            _ => self.reason = Some(error),
+        }
+    }
+}
+
+impl Group {
+    #[inline]
+    fn push(&mut self, message: EncodedMessage, position: (usize, bool)) {
+        self.messages.push(message);
+        self.positions.push(position);
+    }
+
+    /// The messages with a key, and those without one.
+    fn split(self) -> (Self, Self) {
+        let (mut keyed, mut keyless) = (Self::default(), Self::default());
+        for (message, position) in self.messages.into_iter().zip(self.positions) {
+            let group = if position.1 { &mut keyless } else { &mut keyed };
+            group.push(message, position);
+        }
+        (keyed, keyless)
+    }
+}
+
+impl<S: Borrow<Sender>> Partitioner<S> {
+    /// No messages yet.
+    pub fn new(sender: S, keyless: Keyless) -> Result<Self> {
+        let to = sender.borrow();
+        to.check_sends()?;
+        Ok(Self {
+            turn: KeylessTurn::of(to, keyless),
+            groups: (0..to.queue().partitions()).map(|_| Group::default()).collect(),
+            count: 0,
+            sender,
+        })
+    }
+
+    /// The sender whose entity encodes the messages.
+    pub fn sender(&self) -> &Sender {
+        self.sender.borrow()
+    }
+
+    /// How many messages there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a message, for the partition that is asked for or the one that it goes to by itself.
+    #[inline]
+    pub fn push(&mut self, message: EncodedMessage, asked: Option<PartitionId>) -> Result<()> {
+        let partition = self.turn.choose(&message, asked)?;
+        let is_keyless = message.partition().is_none() && asked.is_none();
+        self.groups[usize::from(partition.0)].push(message, (self.count, is_keyless));
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Stores the messages.
+    pub fn send(self) -> Stored {
+        let sender = self.sender.borrow();
+        let mut all = Stored::default();
+        let mut passed_on = Vec::new();
+        for (index, mut group) in self.groups.into_iter().enumerate() {
+            if group.messages.is_empty() {
+                continue;
+            }
+            let (partition, count) = (PartitionId(index as u16), group.messages.len());
+            match sender.send_to(partition, &mut group.messages) {
+                Ok(()) => *all.stored.entry(partition.0).or_default() += count,
+                // Nobody knows whether they were stored: elsewhere they might double.
+                Err(error) if !error.is_definite() => all.refuse(&group.positions, false, error.into()),
+                Err(error) => {
+                    let (keyed, keyless) = group.split();
+                    let error = Error::from(error);
+                    all.refuse(&keyed.positions, true, error.clone());
+                    passed_on.push((partition, keyless, error));
+                }
+            }
+        }
+        for (refused_by, mut group, error) in passed_on {
+            let count = group.messages.len();
+            if count == 0 {
+                continue;
+            }
+            let mut others = sender.turn().filter(|partition| *partition != refused_by);
+            match others.find(|partition| sender.send_to(*partition, &mut group.messages).is_ok()) {
+                Some(partition) => *all.stored.entry(partition.0).or_default() += count,
+                None => all.refuse(&group.positions, true, error),
+            }
+        }
+        all.refused.sort_unstable_by_key(|refused| refused.position);
+        all
+    }
+}

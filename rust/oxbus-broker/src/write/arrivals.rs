@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that come in: the numbers they get, their events, and their way into the stores.
+//!
+//! Holds always
+//! - operations take numbers in their order, here and in the journal, so both agree without a list of numbers;
+//! - nobody can receive a message before it is published.
+
+use std::sync::atomic::Ordering;
+
+use oxbus_model::{Counter, Timestamp};
+use oxbus_store::extent::Place;
+use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, Removed, Stored};
+use smallvec::{SmallVec, smallvec};
+
+use super::shard_write::{DeadLetter, Fan, Operation, ShardWrite};
+use crate::memory::SPILL_BYTES_MIN;
+use crate::shard::Cell;
+use crate::shard::journal::{Changed, Event, FannedOut, Ranges, push_append};
+
+/// Bytes of an event, at most, beside those of its message: for a buffer that need not grow.
+const EVENT_BYTES: usize = 64;
+
+/// Consecutive numbers in one cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbers {
+    pub(super) first: Counter,
+    pub(super) count: usize,
+}
+
+impl Numbers {
+    /// Takes the first `count` of them.
+    fn take(&mut self, count: usize) -> Counter {
+        debug_assert!(count <= self.count, "each message was counted");
+        let first = self.first;
+        self.first = Counter(first.0 + count as u64);
+        self.count -= count;
+        first
+    }
+}
+
+/// Numbers by the position of their cell.
+pub(super) type AllNumbers = SmallVec<[Numbers; 1]>;
+
+/// Where messages stand in the journal that are to stay there, in the order of their events.
+type Places = std::vec::IntoIter<Place>;
+
+/// The bytes of a message that comes in.
+fn bytes_of(message: &NewMessage) -> &[u8] {
+    message.record.in_memory().expect("what comes in is in memory")
+}
+
+impl ShardWrite<'_> {
+    /// The numbers that its messages get if they get the next ones.
+    pub(super) fn next_numbers(&self) -> AllNumbers {
+        let mut numbers: AllNumbers = self
+            .cells
+            .iter()
+            .map(|cell| Numbers {
+                first: cell.main.next(),
+                count: 0,
+            })
+            .collect();
+        for operation in &self.operations {
+            match operation {
+                Operation::Append(messages) => numbers[0].count += messages.len(),
+                Operation::Activate { message: Some(_), .. } => numbers[0].count += 1,
+                Operation::Schedule { to, counter: None, .. }
+                | Operation::DeadLetter {
+                    dead_letter: DeadLetter::New(to, _),
+                    ..
+                } => numbers[*to].count += 1,
+                Operation::FanOut { fans, .. } => {
+                    for (to, _) in fans.iter().flat_map(|fan| &fan.copies) {
+                        numbers[*to].count += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        numbers
+    }
+
+    /// Reserves as many numbers. Under the journal's order they are the ones that were next.
+    pub(super) fn reserve(&self, mut numbers: AllNumbers) -> AllNumbers {
+        for (cell, numbers) in self.cells.iter().zip(&mut numbers).filter(|(_, it)| it.count > 0) {
+            let first = cell.main.reserve(numbers.count);
+            debug_assert!(
+                cell.shard.journal().is_none() || first == numbers.first,
+                "numbers are given out under the journal's order"
+            );
+            numbers.first = first;
+        }
+        numbers
+    }
+
+    /// Gives the numbers up: no message will have them.
+    pub(super) fn give_up(&self, numbers: &AllNumbers) {
+        for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
+            cell.main.give_up(numbers.first, numbers.count);
+        }
+    }
+
+    /// Bytes of the events of what comes in, about.
+    pub(super) fn arriving_bytes(&self) -> usize {
+        let of = |operation: &Operation<'_>| match operation {
+            Operation::Append(messages) => messages.iter().map(|it| it.record.len() + EVENT_BYTES).sum(),
+            Operation::Schedule { message, .. }
+            | Operation::Activate {
+                message: Some(message), ..
+            }
+            | Operation::DeadLetter {
+                dead_letter: DeadLetter::New(_, message),
+                ..
+            } => message.record.len() + EVENT_BYTES,
+            Operation::FanOut { fans, .. } => {
+                let bytes = |fan: &Fan| fan.record.len() + EVENT_BYTES + 32 * fan.copies.len();
+                fans.iter().map(bytes).sum()
+            }
+            _ => EVENT_BYTES,
+        };
+        self.operations.iter().map(of).sum()
+    }
+
+    /// Adds the events of what comes in under these numbers.
+    pub(super) fn encode_arrivals(&self, mut numbers: AllNumbers, entry: &mut Vec<u8>) {
+        let now = self.moment.now;
+        for operation in &self.operations {
+            match operation {
+                Operation::Append(messages) => {
+                    let first = numbers[0].take(messages.len());
+                    let messages = messages.iter().map(|message| (message.expires_at, bytes_of(message)));
+                    push_append(self.cells[0].entity, first, now, messages, entry);
+                }
+                Operation::Schedule {
+                    to,
+                    counter,
+                    due,
+                    message,
+                } => {
+                    let counter = counter.unwrap_or_else(|| numbers[*to].take(1));
+                    let event = Event::Schedule {
+                        counter,
+                        due: *due,
+                        enqueued_at: now,
+                        expires_at: message.expires_at,
+                        bytes: bytes_of(message),
+                    };
+                    event.encode(self.cells[*to].entity, entry);
+                }
+                Operation::FanOut { of, fans } => {
+                    for Fan { record, copies } in fans {
+                        let copy = |(to, expires_at): &(usize, Timestamp)| FannedOut {
+                            entity: self.cells[*to].entity,
+                            counter: numbers[*to].take(1),
+                            expires_at: *expires_at,
+                        };
+                        let event = Event::FanOut {
+                            enqueued_at: now,
+                            bytes: record,
+                            copies: copies.iter().map(copy).collect(),
+                        };
+                        event.encode(*of, entry);
+                    }
+                }
+                Operation::DeadLetter {
+                    dead_letter: DeadLetter::New(to, message),
+                    ..
+                } => {
+                    let event = Event::DeadLetter {
+                        counter: numbers[*to].take(1),
+                        enqueued_at: now,
+                        expires_at: message.expires_at,
+                        delivery_count: 0,
+                        record: Changed::Whole(bytes_of(message)),
+                    };
+                    event.encode(self.cells[*to].entity, entry);
+                }
+                Operation::Activate { cell, counter, message } => {
+                    let event = match message {
+                        Some(message) => Event::Activate {
+                            counter: *counter,
+                            becomes: numbers[0].take(1),
+                            enqueued_at: now,
+                            expires_at: message.expires_at,
+                            bytes: bytes_of(message),
+                        },
+                        None => Event::Remove {
+                            sub_queue: oxbus_model::name::SubQueue::Main,
+                            counters: Ranges::from_iter([*counter]),
+                        },
+                    };
+                    event.encode(cell.entity, entry);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Puts what came in where it belongs, under its numbers; how many are ready in the first cell.
+    pub(super) fn publish(&mut self, mut numbers: AllNumbers, places: Option<Vec<Place>>) -> usize {
+        for operation in &self.operations {
+            if let Operation::Activate { cell, counter, .. } = operation {
+                // Out of its old place first: a snapshot that sees the new number settled does not see the old one.
+                cell.main.take_scheduled(*counter);
+            }
+        }
+        let now = self.moment.now;
+        let mut places = places.map(Vec::into_iter);
+        let mut ready = 0;
+        for operation in &mut self.operations {
+            match operation {
+                Operation::Append(messages) => {
+                    ready += messages.len();
+                    let first = numbers[0].take(messages.len());
+                    messages.iter_mut().for_each(|it| leave_on_disk(it, &mut places));
+                    self.cells[0].main.publish(first, messages, now);
+                }
+                Operation::Activate {
+                    cell,
+                    message: message @ Some(_),
+                    ..
+                } => {
+                    ready += 1;
+                    let mut message: Vec<NewMessage> = message.take().into_iter().collect();
+                    message.iter_mut().for_each(|it| leave_on_disk(it, &mut places));
+                    cell.main.publish(numbers[0].take(1), &mut message, now);
+                }
+                Operation::Schedule {
+                    to,
+                    counter,
+                    due,
+                    message,
+                } => {
+                    let counter = counter.unwrap_or_else(|| numbers[*to].take(1));
+                    let mut message = std::mem::replace(message, nothing());
+                    leave_on_disk(&mut message, &mut places);
+                    self.cells[*to].publish_scheduled(counter, *due, message, now);
+                }
+                Operation::FanOut { fans, .. } => {
+                    publish_copies(&self.cells, std::mem::take(fans), &mut numbers, now, &mut places);
+                }
+                Operation::DeadLetter {
+                    dead_letter: DeadLetter::New(to, message),
+                    ..
+                } => {
+                    // It stays in memory.
+                    places.as_mut().map(Iterator::next);
+                    let message = std::mem::replace(message, nothing());
+                    self.cells[*to].publish_dead_letter(numbers[*to].take(1), message, now);
+                }
+                _ => {}
+            }
+        }
+        debug_assert!(numbers.iter().all(|it| it.count == 0), "each number has its message");
+        ready
+    }
+}
+
+/// In place of a message that was moved out.
+fn nothing() -> NewMessage {
+    NewMessage {
+        record: Record::from_slice(&[]).into(),
+        expires_at: Timestamp::NEVER,
+    }
+}
+
+/// Leaves a message where the journal has it, when messages are to stay there and it is worth it.
+fn leave_on_disk(message: &mut NewMessage, places: &mut Option<Places>) {
+    if let Some(place) = places.as_mut().and_then(Iterator::next)
+        && message.record.len() >= SPILL_BYTES_MIN
+    {
+        message.record = Stored::on_disk(message.record.len(), place);
+    }
+}
+
+fn publish_copies(
+    cells: &[&Cell],
+    fans: Vec<Fan>,
+    numbers: &mut AllNumbers,
+    now: Timestamp,
+    places: &mut Option<Places>,
+) {
+    let mut batches: SmallVec<[Vec<NewMessage>; 1]> = smallvec![];
+    batches.resize_with(cells.len(), Vec::new);
+    for Fan { record, copies } in fans {
+        let mut message = NewMessage {
+            record: record.into(),
+            expires_at: Timestamp::NEVER,
+        };
+        leave_on_disk(&mut message, places);
+        for (to, expires_at) in copies {
+            let record = message.record.clone();
+            batches[to].push(NewMessage { record, expires_at });
+        }
+    }
+    for ((cell, numbers), mut batch) in cells.iter().zip(numbers).zip(batches) {
+        if !batch.is_empty() {
+            cell.main.publish(numbers.take(batch.len()), &mut batch, now);
+        }
+    }
+}
+
+impl Cell {
+    fn publish_scheduled(&self, counter: Counter, due: Timestamp, message: NewMessage, now: Timestamp) {
+        self.shard.with(self.no, |state| {
+            self.main.publish_scheduled(counter, message, now);
+            state.schedule.add(due, counter);
+            self.next_due.fetch_min(due.0, Ordering::SeqCst);
+        });
+    }
+
+    fn publish_dead_letter(&self, counter: Counter, message: NewMessage, now: Timestamp) {
+        let removed = Removed {
+            counter,
+            record: message.record,
+            delivery_count: 0,
+            enqueued_at: now,
+            expires_at: message.expires_at,
+        };
+        self.shard.with(self.no, |state| state.dead_letters.insert(removed));
+        self.main.give_up(counter, 1);
+    }
+
+    /// Takes numbers of a topic or a schedule for messages that come in. Each is used, or given up.
+    pub fn take_numbers(&self, count: usize) -> Counter {
+        // Under the order: what the journal is told of numbers covers all that were taken before.
+        let _order = self.shard.journal().map(crate::shard::journal::Journal::order);
+        self.main.reserve(count)
+    }
+
+    /// Gives numbers up that no message has.
+    pub fn give_up_numbers(&self, first: Counter, count: usize) {
+        self.main.give_up(first, count);
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages that move to the dead-letter queue of their cell: settled so by their receiver, or by the system.
+//!
+//! A message moves under the shard's mutex, the append of its event included: nobody sees it in both places or in neither,
+//! and a snapshot that knows the event finds it.
+
+use std::sync::atomic::Ordering;
+
+use oxbus_model::{ErrorKind, Ticks};
+use oxbus_store::shard_log::AppendError;
+use oxbus_store::{LockKey, MessageStore, Outcome, Record, Removed, Settled, Stored, Wait};
+
+use super::begin::append;
+use super::error::WriteError;
+use crate::record::with_dead_letter;
+use crate::shard::journal::{Changed, Event, Pending};
+use crate::shard::spill::Buried;
+use crate::shard::{Cell, CellState, Deed};
+
+/// Why the system dead-letters a message, in the service's words (B-267).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetterReason {
+    /// Its deliveries are used up.
+    DeliveriesExhausted,
+    /// Its time to live is over.
+    Expired,
+    /// Its entity is received by session, and it has none (B-185).
+    SessionIdNull,
+}
+
+impl Cell {
+    /// Moves a locked message to the dead-letter queue with `record` in place of its bytes. What to wait for.
+    pub(super) fn dead_letter_locked(
+        &self,
+        key: LockKey,
+        record: &Record,
+        ticks: Ticks,
+        wait: &Wait<'_>,
+    ) -> Result<Option<Pending>, WriteError> {
+        self.shard.with(self.no, |state| {
+            let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
+                unreachable!("remove removes");
+            };
+            let put = self.put_into_dead_letters(state, &message, record.clone(), wait);
+            put.map_err(|error| self.shard.refuse(&error, Deed::Change).into())
+        })
+    }
+
+    /// Puts messages that left the main store into the dead-letter queue with the system's reason. Returns how many.
+    pub(crate) fn dead_letter_removed(
+        &self,
+        messages: Vec<Removed>,
+        reason: DeadLetterReason,
+        wait: &Wait<'_>,
+    ) -> usize {
+        if messages.is_empty() {
+            return 0;
+        }
+        let mark = |message: Removed| {
+            // One that cannot be read back stays what the journal says: the shard is out of service.
+            let record = self.load(&message.record).ok()?;
+            Some((mark(record, message.delivery_count, reason), message))
+        };
+        let marked: Vec<(Record, Removed)> = messages.into_iter().filter_map(mark).collect();
+        let count = marked.len();
+        self.shard.with(self.no, |state| {
+            for (record, message) in marked {
+                // Not waited for: until it is on disk the next open buries the message again. A failure takes the shard
+                // out of service.
+                if let Err(error) = self.put_into_dead_letters(state, &message, record, wait) {
+                    self.shard.note_failure(&error);
+                }
+            }
+        });
+        count
+    }
+
+    /// Stores a message that left the main store in the dead-letter queue, with `record` in place of its bytes, and appends
+    /// its event; what to wait for.
+    fn put_into_dead_letters(
+        &self,
+        state: &mut CellState,
+        message: &Removed,
+        record: Record,
+        wait: &Wait<'_>,
+    ) -> Result<Option<Pending>, AppendError> {
+        let entry = self.dead_letter_entry(message, &record);
+        let (counter, record) = (message.counter, Stored::from(record));
+        let message = Removed {
+            record: record.clone(),
+            ..*message
+        };
+        let stored = state.dead_letters.insert(message);
+        debug_assert!(stored, "a number is in one place at a time");
+        let Some(entry) = entry else { return Ok(None) };
+        let pending = append(&self.shard, oxbus_store::shard_log::Room::Frees, &entry, wait)?;
+        let buried = pending
+            .as_ref()
+            .and_then(|pending| Buried::of(&self.shard, counter, &record, &entry, pending));
+        if let Some(buried) = buried {
+            state.buried.push(buried);
+            self.shard.has_buried.store(true, Ordering::Release);
+        }
+        Ok(pending)
+    }
+
+    fn dead_letter_entry(&self, message: &Removed, record: &Record) -> Option<Vec<u8>> {
+        let journal = self.shard.journal()?;
+        // A message that is to leave memory is read back from the entry, so that holds all of it; unless a full disk has no
+        // room for that.
+        let leaves_memory = self.shard.memory.is_tight() && !journal.is_full();
+        let record = if leaves_memory {
+            Changed::Whole(record)
+        } else {
+            Changed::of(record, message.record.in_memory())
+        };
+        let mut entry = Vec::new();
+        let event = Event::DeadLetter {
+            counter: message.counter,
+            enqueued_at: message.enqueued_at,
+            expires_at: message.expires_at,
+            delivery_count: message.delivery_count,
+            record,
+        };
+        event.encode(self.entity, &mut entry);
+        Some(entry)
+    }
+}
+
+/// The record of a message with the system's reason.
+fn mark(record: Record, delivery_count: u32, reason: DeadLetterReason) -> Record {
+    let (reason, description) = match reason {
+        DeadLetterReason::DeliveriesExhausted => (
+            "MaxDeliveryCountExceeded",
+            format!("Message could not be consumed after {delivery_count} delivery attempts."),
+        ),
+        DeadLetterReason::Expired => (
+            "TTLExpiredException",
+            "The message expired and was dead lettered.".to_owned(),
+        ),
+        DeadLetterReason::SessionIdNull => (
+            "Session id is null.",
+            "Session enabled entity doesn't allow a message whose session identifier is null.".to_owned(),
+        ),
+    };
+    let marked = with_dead_letter(&record, Some(reason), Some(&description), &[]);
+    // Bytes that do not decode are kept as they are: better without a reason than gone.
+    debug_assert!(
+        !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),
+        "only corrupt bytes fail"
+    );
+    marked.unwrap_or(record)
+}

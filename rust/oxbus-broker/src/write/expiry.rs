@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What ends by itself: messages whose time is over, locks, sessions and reservations; and schedules that come due.
+//!
+//! None of it is waited for, but for deferred messages that somebody asked for. What is lost with the process happens again:
+//! a message expires again, the locks of a process that is gone have ended, and a reservation is live again and lapses again.
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Moment, Ticks, Timestamp};
+use oxbus_store::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Removed, Settled, Wait};
+
+use super::DeadLetterReason;
+use super::error::WriteError;
+use super::shard_write::{HandOut, Leaving, Operation, Settle, ShardWrite};
+use super::ticket::{Committed, Ticket};
+use crate::shard::journal::HandedOut;
+use crate::shard::{Cell, Deed, Ended, Reserved, Rules};
+
+/// A write that asks for no time: its operations have none in their events.
+const NO_MOMENT: Moment = Moment {
+    now: Timestamp(0),
+    ticks: Ticks(0),
+};
+
+impl Cell {
+    /// Writes one operation without a wait for its entry. A failure takes the shard out of service.
+    pub(crate) fn note<'a>(&'a self, operation: Operation<'a>, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+        let mut write = ShardWrite::of(operation, NO_MOMENT);
+        self.shard
+            .begin(&mut write, Durability::Memory, wait)
+            .map(Ticket::leave)
+    }
+
+    /// Ends a lock without a wait for its entry: if that is lost, the delivery counts as one that ended with the process.
+    pub(crate) fn settle_unawaited(
+        &self,
+        sub_queue: SubQueue,
+        key: LockKey,
+        outcome: Outcome,
+        moment: Moment,
+        wait: &Wait<'_>,
+    ) -> Result<Ended, WriteError> {
+        let settle = Settle::Outcome(outcome);
+        let mut write = ShardWrite::of(Operation::settle(self, sub_queue, key, settle), moment);
+        let ticket = self.shard.begin(&mut write, Durability::Memory, wait)?;
+        Ok(ticket.leave().ended)
+    }
+
+    /// Takes ready messages; those whose time is over are dropped, or dead-lettered when `bury_expired`.
+    /// Returns how many were taken and how many were dead-lettered.
+    pub fn claim(
+        &self,
+        sub_queue: SubQueue,
+        max: usize,
+        hold: Hold,
+        now: Timestamp,
+        bury_expired: bool,
+        out: &mut Vec<Claimed>,
+    ) -> (usize, usize) {
+        let mut expired = Vec::new();
+        let taken = match sub_queue {
+            SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
+            SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
+        };
+        (taken, self.end_expired(sub_queue, expired, bury_expired))
+    }
+
+    /// Takes those of the given messages that are ready. Returns how many were dead-lettered because their time is over.
+    pub fn claim_these(
+        &self,
+        sub_queue: SubQueue,
+        counters: &[Counter],
+        hold: Hold,
+        now: Timestamp,
+        bury_expired: bool,
+        out: &mut Vec<Claimed>,
+    ) -> usize {
+        let mut expired = Vec::new();
+        self.store(sub_queue)
+            .claim_these(counters, hold, now, out, &mut expired);
+        self.end_expired(sub_queue, expired, bury_expired)
+    }
+
+    /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
+    /// while they wait. Returns how many were dead-lettered.
+    pub fn end_deferred(&self, sub_queue: SubQueue, counters: &[Counter], now: Timestamp, bury_expired: bool) -> usize {
+        let mut expired = Vec::new();
+        self.store(sub_queue).take_expired(counters, now, &mut expired);
+        if expired.is_empty() {
+            return 0;
+        }
+        let buried = self.end_expired(sub_queue, expired, bury_expired);
+        // Waited for: nobody looks by himself after a crash. A failure takes the shard out of service.
+        let _ = self.shard.await_all(Durability::Os, Deed::Change);
+        buried
+    }
+
+    /// Drops messages whose time is over, or dead-letters them. Returns how many were dead-lettered.
+    #[inline]
+    pub(super) fn end_expired(&self, sub_queue: SubQueue, expired: Vec<Removed>, bury_expired: bool) -> usize {
+        if expired.is_empty() {
+            return 0;
+        }
+        self.end_all_expired(sub_queue, expired, bury_expired)
+    }
+
+    #[cold]
+    fn end_all_expired(&self, sub_queue: SubQueue, expired: Vec<Removed>, bury_expired: bool) -> usize {
+        if bury_expired {
+            return self.dead_letter_removed(expired, DeadLetterReason::Expired, &Wait::FOREVER);
+        }
+        let gone = expired.iter().map(|message| message.counter).collect();
+        let leaving = Leaving::Gone(gone);
+        let cell = self;
+        // Not waited for: if it is lost, the messages expire again.
+        let _ = self.note(
+            Operation::Remove {
+                cell,
+                sub_queue,
+                leaving,
+            },
+            &Wait::FOREVER,
+        );
+        0
+    }
+
+    /// Ends the locks that are over and activates what is due.
+    pub fn tick(&self, moment: Moment, rules: Rules) -> Ended {
+        let Moment { now, ticks } = moment;
+        let mut ended = Ended::default();
+        if self.main.next_expiry() <= ticks {
+            let mut exhausted = Vec::new();
+            ended.main += self.main.expire(ticks, rules.max_delivery_count, &mut exhausted);
+            let reason = DeadLetterReason::DeliveriesExhausted;
+            ended.dead_letters += self.dead_letter_removed(exhausted, reason, &Wait::FOREVER);
+        }
+        if self.dead_letters.next_expiry() <= ticks {
+            ended.dead_letters += self.dead_letters.expire(ticks, u32::MAX, &mut Vec::new());
+        }
+        if self.has_due(now) && !self.fans_out {
+            ended.main += self.activate_due(now);
+        }
+        ended.and(self.end_lapsed(moment, rules))
+    }
+
+    /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
+    /// the time to live counts from there, however late somebody looks. Returns how many are active.
+    fn activate_due(&self, now: Timestamp) -> usize {
+        let mut activated = 0;
+        self.each_due(now, |due_at, counter| -> Result<(), WriteError> {
+            activated += self.activate(due_at, counter)?;
+            Ok(())
+        });
+        activated
+    }
+
+    /// Activates one message; how many are ready by that: none when it was cancelled.
+    fn activate(&self, due: Timestamp, counter: Counter) -> Result<usize, WriteError> {
+        let Some((record, lives)) = self.scheduled(counter)? else {
+            return Ok(0);
+        };
+        let expires_at = lives.map_or(Timestamp::NEVER, |ms| due.plus_ms(ms));
+        let message = Some(NewMessage {
+            record: record.into(),
+            expires_at,
+        });
+        let at_due = Moment { now: due, ..NO_MOMENT };
+        let mut write = ShardWrite::into_cells([self], at_due);
+        let cell = self;
+        write.push(Operation::Activate { cell, counter, message });
+        let ticket = self.shard.begin(&mut write, Durability::Os, &Wait::FOREVER)?;
+        Ok(ticket.finish(&Wait::FOREVER)?.ready)
+    }
+
+    /// Ends the locks of a reservation that is over: each is charged a delivery, and a message that has none left is
+    /// dead-lettered.
+    pub fn lapse(&self, sub_queue: SubQueue, held: &[Reserved], max_delivery_count: u32, ticks: Ticks) -> Ended {
+        let mut ready = Vec::with_capacity(held.len());
+        let mut exhausted = Vec::new();
+        for reserved in held {
+            let outcome = Outcome::Abandon {
+                max_delivery_count,
+                replacement: None,
+            };
+            match self.store(sub_queue).settle(reserved.key, outcome, ticks) {
+                Ok(Settled::Exhausted(message)) => exhausted.push(message),
+                Ok(_) => ready.push(*reserved),
+                Err(_) => {}
+            }
+        }
+        if !ready.is_empty() {
+            // Not waited for: if it is lost, the reservation is live again and lapses again.
+            let _ = self.note(self.charged(sub_queue, &ready), &Wait::FOREVER);
+        }
+        let reason = DeadLetterReason::DeliveriesExhausted;
+        let buried = self.dead_letter_removed(exhausted, reason, &Wait::FOREVER);
+        Ended::of(sub_queue, ready.len()).and(Ended::of(SubQueue::DeadLetter, buried))
+    }
+
+    /// Charges a delivery to locks that stay. A message that has none left is dead-lettered and leaves `held`. Write the
+    /// operation and wait for it, so that the delivery counts whatever becomes of the holder.
+    pub fn charge(
+        &self,
+        sub_queue: SubQueue,
+        held: &mut Vec<Reserved>,
+        max_delivery_count: u32,
+        ticks: Ticks,
+    ) -> (Ended, Option<Operation<'_>>) {
+        let mut exhausted = Vec::new();
+        let store = self.store(sub_queue);
+        held.retain(|reserved| match store.charge(reserved.key, max_delivery_count, ticks) {
+            Ok(None) => true,
+            Ok(Some(message)) => {
+                exhausted.push(message);
+                false
+            }
+            Err(_) => false,
+        });
+        let charged = (!held.is_empty()).then(|| self.charged(sub_queue, held));
+        for reserved in held {
+            reserved.delivery_count = reserved.delivery_count.saturating_add(1);
+        }
+        let reason = DeadLetterReason::DeliveriesExhausted;
+        let buried = self.dead_letter_removed(exhausted, reason, &Wait::FOREVER);
+        (Ended::of(SubQueue::DeadLetter, buried), charged)
+    }
+
+    /// The operation of a delivery that was charged to messages.
+    pub fn charged(&self, sub_queue: SubQueue, held: &[Reserved]) -> Operation<'_> {
+        let charged = |reserved: &Reserved| HandedOut {
+            counter: reserved.key.counter,
+            generation: reserved.key.generation,
+            count_after: reserved.delivery_count.saturating_add(1),
+            deferred: false,
+        };
+        Operation::HandOut {
+            cell: self,
+            sub_queue,
+            messages: held.iter().map(charged).collect(),
+            then: HandOut::Charged,
+        }
+    }
+}

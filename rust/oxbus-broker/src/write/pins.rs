@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Locks that end with an atomic write, all or none (B-306 … B-330).
+//!
+//! Before the write is journaled, each lock gets a key that only the write knows, and no end of its own. So nobody can settle
+//! its message on the way, and nothing can fail once the journal has the write. A write that fails gives the locks back,
+//! with the ends that they had.
+
+use oxbus_model::Ticks;
+use oxbus_model::name::SubQueue;
+use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, Removed, Settled, Wait};
+
+use super::DeadLetterReason;
+use super::error::{Cause, WriteError};
+use super::settlements::{event_of, removed};
+use super::shard_write::{DeadLetter, Leaving, Operation, ShardWrite};
+use crate::shard::journal::{Changed, Event};
+use crate::shard::{Cell, Ended};
+
+/// A lock in the hands of a write.
+#[derive(Debug)]
+pub(super) struct PinnedLock<'a> {
+    cell: &'a Cell,
+    sub_queue: SubQueue,
+    /// The key that its receiver has.
+    before: LockKey,
+    /// Its key until the write is over.
+    key: LockKey,
+    /// The end that it had.
+    deadline: Ticks,
+}
+
+/// All locks that end with a write, by the order of their operations.
+#[derive(Debug, Default)]
+pub(super) struct Pins<'a> {
+    locks: Vec<PinnedLock<'a>>,
+    ticks: Ticks,
+}
+
+impl Drop for Pins<'_> {
+    /// The write failed: its receivers have the locks again.
+    fn drop(&mut self) {
+        for lock in self.locks.drain(..) {
+            let store = lock.cell.store(lock.sub_queue);
+            let back = store.rekey(lock.key, lock.before.generation, lock.deadline, self.ticks);
+            debug_assert!(back.is_ok(), "nobody else knows the key");
+        }
+    }
+}
+
+impl<'a> Pins<'a> {
+    /// Pins the locks of all settlements; none when one of them is lost.
+    pub(super) fn take(write: &ShardWrite<'a>) -> Result<Self, WriteError> {
+        let mut pins = Self {
+            locks: Vec::new(),
+            ticks: write.moment.ticks,
+        };
+        for operation in &write.operations {
+            let Some((cell, sub_queue, before)) = lock_of(operation) else {
+                continue;
+            };
+            match PinnedLock::pin(cell, sub_queue, before, pins.ticks) {
+                Ok(lock) => pins.locks.push(lock),
+                Err(LockLost) => return Err(WriteError::none(Cause::LockLost(pins.locks.len()))),
+            }
+        }
+        Ok(pins)
+    }
+
+    /// Adds the events of the settlements.
+    pub(super) fn encode(&self, write: &ShardWrite<'_>, entry: &mut Vec<u8>) -> Result<(), WriteError> {
+        let settlements = write.operations.iter().filter(|it| lock_of(it).is_some());
+        for (position, (operation, lock)) in settlements.zip(&self.locks).enumerate() {
+            lock.encode(operation, entry).map_err(|error| match error.cause {
+                Cause::LockLost(_) => WriteError::none(Cause::LockLost(position)),
+                _ => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Ends the locks: the journal has the write. What became ready, by settlement.
+    pub(super) fn end(&mut self, write: &mut ShardWrite<'_>, wait: &Wait<'_>) -> Vec<Ended> {
+        let ticks = self.ticks;
+        let settlements = write.operations.iter_mut().filter(|it| lock_of(it).is_some());
+        let ended = settlements.zip(self.locks.drain(..));
+        ended
+            .map(|(operation, lock)| lock.end(operation, ticks, wait))
+            .collect()
+    }
+}
+
+/// The lock that an operation ends.
+fn lock_of<'a>(operation: &Operation<'a>) -> Option<(&'a Cell, SubQueue, LockKey)> {
+    match operation {
+        Operation::Return {
+            cell, sub_queue, key, ..
+        }
+        | Operation::Remove {
+            cell,
+            sub_queue,
+            leaving: Leaving::One(key),
+        } => Some((cell, *sub_queue, *key)),
+        Operation::DeadLetter {
+            cell,
+            dead_letter: DeadLetter::Moved(key, _),
+        } => Some((cell, SubQueue::Main, *key)),
+        _ => None,
+    }
+}
+
+impl<'a> PinnedLock<'a> {
+    fn pin(cell: &'a Cell, sub_queue: SubQueue, before: LockKey, ticks: Ticks) -> Result<Self, LockLost> {
+        let key = before.next();
+        let store = cell.store(sub_queue);
+        let deadline = store.rekey(before, key.generation, Ticks::OPEN_END, ticks)?;
+        Ok(Self {
+            cell,
+            sub_queue,
+            before,
+            key,
+            deadline,
+        })
+    }
+
+    fn encode(&self, operation: &Operation<'_>, entry: &mut Vec<u8>) -> Result<(), WriteError> {
+        match operation {
+            Operation::Return { outcome, .. } => event_of(self.cell, self.sub_queue, self.key, outcome, entry),
+            Operation::DeadLetter {
+                dead_letter: DeadLetter::Moved(_, record),
+                ..
+            } => self.encode_dead_letter(record, entry),
+            _ => {
+                removed(self.cell, self.sub_queue, [self.key.counter], entry);
+                Ok(())
+            }
+        }
+    }
+
+    fn encode_dead_letter(&self, record: &Record, entry: &mut Vec<u8>) -> Result<(), WriteError> {
+        let message = self.cell.peek_one(self.key.counter).ok_or(LockLost)?;
+        let event = Event::DeadLetter {
+            counter: message.counter,
+            enqueued_at: message.enqueued_at,
+            expires_at: message.expires_at,
+            delivery_count: message.delivery_count,
+            record: Changed::of(record, message.record.in_memory()),
+        };
+        event.encode(self.cell.entity, entry);
+        Ok(())
+    }
+
+    /// Ends the lock as the operation says; what became ready.
+    fn end(self, operation: &mut Operation<'_>, ticks: Ticks, wait: &Wait<'_>) -> Ended {
+        let Self {
+            cell, sub_queue, key, ..
+        } = self;
+        let mut ended = Ended::default();
+        let settled = match operation {
+            Operation::DeadLetter {
+                dead_letter: DeadLetter::Moved(_, record),
+                ..
+            } => {
+                ended.dead_letters = 1;
+                // In one step: nobody sees it in neither place.
+                cell.shard.with(cell.no, |state| {
+                    let settled = cell.main.settle(key, Outcome::Remove, ticks)?;
+                    if let Settled::Removed(message) = settled {
+                        let record = record.clone().into();
+                        state.dead_letters.insert(Removed { record, ..message });
+                    }
+                    Ok(Settled::Completed)
+                })
+            }
+            Operation::Return { outcome, .. } => {
+                let outcome = std::mem::replace(outcome, Outcome::Release);
+                cell.store(sub_queue).settle(key, outcome, ticks)
+            }
+            _ => cell.store(sub_queue).settle(key, Outcome::Complete, ticks),
+        };
+        debug_assert!(settled.is_ok(), "nobody else knows the key");
+        match settled {
+            Ok(Settled::Exhausted(message)) => {
+                ended.dead_letters =
+                    cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
+            }
+            Ok(Settled::Ready) => ended = Ended::of(sub_queue, 1),
+            Ok(Settled::Completed | Settled::Deferred | Settled::Removed(_)) | Err(LockLost) => {}
+        }
+        ended
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a cell keeps beside messages: session states, consumers and origins.
+
+use std::sync::Arc;
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Moment, Timestamp};
+use oxbus_store::Wait;
+use oxbus_store::shard_log::Room;
+
+use super::begin::append;
+use super::error::WriteError;
+use crate::shard::journal::{ConsumerRecord, Event, Origin, Pending};
+use crate::shard::{Accepted, Cell, Deed, SessionLost, State};
+
+/// Adds the event of a session state.
+pub(super) fn state_event(
+    cell: &Cell,
+    accepted: &Accepted,
+    state: Option<&State>,
+    now: Timestamp,
+    entry: &mut Vec<u8>,
+) {
+    let event = Event::SessionState {
+        id: accepted.id(),
+        set_at: now,
+        state: state.map(|state| &*state.bytes),
+    };
+    event.encode(cell.entity, entry);
+}
+
+/// Sets the state of a session that the caller holds; what to wait for.
+pub(super) fn set_state(
+    cell: &Cell,
+    accepted: &Arc<Accepted>,
+    state: Option<State>,
+    moment: Moment,
+    wait: &Wait<'_>,
+) -> Result<Option<Pending>, WriteError> {
+    let sessions = cell.sessions().ok_or(SessionLost)?;
+    let mut entry = Vec::new();
+    if cell.shard.journal().is_some() {
+        state_event(cell, accepted, state.as_ref(), moment.now, &mut entry);
+    }
+    let room = if state.is_some() { Room::Adds } else { Room::Frees };
+    // Under the index's mutex: a snapshot that knows the event finds the state.
+    let mut index = sessions.index();
+    index.state(accepted, moment.ticks)?;
+    let pending = append(&cell.shard, room, &entry, wait).map_err(|error| cell.shard.refuse(&error, Deed::Send))?;
+    index.set_state(accepted, state, moment.ticks)?;
+    Ok(pending)
+}
+
+/// Replaces the record of a consumer, and adds its event. In memory nothing is kept.
+pub(super) fn keep_consumer(
+    cell: &Cell,
+    sub_queue: SubQueue,
+    name: &Arc<str>,
+    record: &mut ConsumerRecord,
+    entry: &mut Vec<u8>,
+) {
+    let record = Arc::new(std::mem::take(record));
+    // Kept first: a snapshot that knows the event finds it.
+    cell.keep_consumer((sub_queue, Arc::clone(name)), Arc::clone(&record));
+    let event = Event::Consumer {
+        sub_queue,
+        name,
+        record,
+    };
+    event.encode(cell.entity, entry);
+}
+
+/// Notes where messages came from, or that they have left there, and adds the event.
+pub(super) fn note_origins(cell: &Cell, is_over: bool, origins: &[Origin], entry: &mut Vec<u8>) {
+    if origins.is_empty() {
+        return;
+    }
+    cell.note_origins(is_over, origins);
+    let origins = origins.to_vec();
+    Event::Arrived { is_over, origins }.encode(cell.entity, entry);
+}

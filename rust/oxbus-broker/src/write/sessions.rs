@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sessions of a cell at work: sorting messages in, handing them out, and ends of sessions.
+
+use std::sync::Arc;
+
+use oxbus_model::message::Fields;
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Moment, Ticks, Timestamp};
+use oxbus_store::{Claimed, Hold, LockKey, MessageStore, Outcome, Removed, Wait};
+
+use super::DeadLetterReason;
+use crate::shard::sessions::News;
+use crate::shard::{Accepted, Cell, Ended, Rules, SessionEnd, SessionLost, Sessions, Take};
+
+/// Messages sorted in at once.
+const SORT_RUN: usize = 64;
+
+impl Cell {
+    /// Its sessions, when its entity requires them.
+    #[inline]
+    pub fn sessions(&self) -> Option<&Sessions> {
+        self.sessions.as_ref()
+    }
+
+    /// Sorts what became ready into its sessions and tells their holders.
+    pub fn sort_sessions(&self, now: Timestamp, rules: Rules) -> Ended {
+        let Some(sessions) = &self.sessions else {
+            return Ended::default();
+        };
+        let _intake = sessions.intake();
+        self.sort_in(sessions, now, rules)
+    }
+
+    /// Puts what is ready in all sessions back into the store's own order: it is not received by session any more.
+    pub fn unsort_sessions(&self) {
+        let Some(sessions) = &self.sessions else { return };
+        let _intake = sessions.intake();
+        let keys = sessions.index().take_ready();
+        self.main.release_cached(&keys);
+    }
+
+    /// The same for who has `intake`.
+    fn sort_in(&self, sessions: &Sessions, now: Timestamp, rules: Rules) -> Ended {
+        let mut ended = Ended::default();
+        let mut claims = Vec::new();
+        loop {
+            let (taken, buried) = self.claim(
+                SubQueue::Main,
+                SORT_RUN,
+                Hold::Cache,
+                now,
+                rules.bury_expired,
+                &mut claims,
+            );
+            ended.dead_letters += buried;
+            if taken == 0 {
+                return ended;
+            }
+            // Read before the index is locked: they may be on disk.
+            let read = |claimed: &Claimed| self.load(&claimed.record);
+            let Ok(records) = claims.iter().map(read).collect::<Result<Vec<_>, _>>() else {
+                // The shard is out of service. They are sorted in when it is healed.
+                let keys: Vec<LockKey> = claims.iter().map(|claimed| claimed.key).collect();
+                self.main.release_cached(&keys);
+                return ended;
+            };
+            let mut news = News::default();
+            let mut without = Vec::new();
+            let mut index = sessions.index();
+            for (claimed, record) in claims.drain(..).zip(&records) {
+                match Fields::decode(record).ok().and_then(|fields| fields.session_id) {
+                    Some(id) => index.insert(id, claimed, &mut news),
+                    None => without.push(claimed),
+                }
+            }
+            drop(index);
+            ended.sessions += news.available;
+            for holder in news.holders {
+                // All: a receiver may be used by several threads, and who is rung does not know of the other messages.
+                holder.doorbell().ring_all();
+            }
+            let reason = DeadLetterReason::SessionIdNull;
+            ended.dead_letters += self.dead_letter_removed(self.take_out(without), reason, &Wait::FOREVER);
+        }
+    }
+
+    /// Takes ready messages out of their sessions, for who has taken hold of them.
+    pub(crate) fn withdraw_from_sessions(&self, keys: impl Iterator<Item = LockKey>) {
+        if let Some(sessions) = &self.sessions {
+            sessions.index().withdraw(&keys.collect());
+        }
+    }
+
+    /// Takes messages that are put aside out of the store.
+    fn take_out(&self, messages: Vec<Claimed>) -> Vec<Removed> {
+        let take_out = |message: Claimed| {
+            self.main.hand_out(message.key, Hold::Take)?;
+            Some(Removed {
+                counter: message.key.counter,
+                record: message.record,
+                delivery_count: message.delivery_count,
+                enqueued_at: message.enqueued_at,
+                expires_at: message.expires_at,
+            })
+        };
+        messages.into_iter().filter_map(take_out).collect()
+    }
+
+    /// Drops messages whose time is over, or buries them. Returns how many were buried.
+    pub(crate) fn dispose(&self, expired: Vec<Claimed>, rules: Rules) -> usize {
+        if expired.is_empty() {
+            return 0;
+        }
+        self.end_expired(SubQueue::Main, self.take_out(expired), rules.bury_expired)
+    }
+
+    /// Locks the session that waits longest.
+    pub fn accept_next(
+        &self,
+        owner: &str,
+        deadline: Ticks,
+        now: Timestamp,
+        rules: Rules,
+    ) -> (Option<Arc<Accepted>>, Ended) {
+        let Some(sessions) = &self.sessions else {
+            return (None, Ended::default());
+        };
+        let mut expired = Vec::new();
+        let mut index = sessions.index();
+        let accepted = index.accept_next(owner, deadline, now, &mut expired);
+        sessions.note_deadline(&index);
+        drop(index);
+        let ended = Ended {
+            dead_letters: self.dispose(expired, rules),
+            ..Ended::default()
+        };
+        (accepted, ended)
+    }
+
+    /// Takes ready messages of a session that the caller holds, in order.
+    pub fn take_from_session(
+        &self,
+        accepted: &Arc<Accepted>,
+        take: Take,
+        rules: Rules,
+        out: &mut Vec<Claimed>,
+    ) -> Result<Ended, SessionLost> {
+        let sessions = self.sessions.as_ref().ok_or(SessionLost)?;
+        let Moment { now, ticks } = take.moment;
+        let mut expired = Vec::new();
+        let mut index = sessions.index();
+        while out.len() < take.max {
+            let whole = rules.sessions_expire_whole;
+            let Some(mut message) = index.pop(accepted, now, ticks, whole, &mut expired)? else {
+                break;
+            };
+            // Gone when somebody purged it.
+            let Some(key) = self.main.hand_out(message.key, take.hold) else {
+                continue;
+            };
+            message.key = key;
+            message.deadline = Ticks::OPEN_END;
+            // What is on its way out for good is the session's no more.
+            if matches!(take.hold, Hold::Lock { deadline } if deadline < Ticks::NEVER) {
+                index.lock(accepted, &message, ticks)?;
+            }
+            out.push(message);
+        }
+        drop(index);
+        Ok(Ended {
+            dead_letters: self.dispose(expired, rules),
+            ..Ended::default()
+        })
+    }
+
+    /// Takes a session from its holder. Its messages go back. What is closed after its lock has lapsed has lapsed.
+    pub fn end_session(&self, accepted: &Arc<Accepted>, end: SessionEnd, moment: Moment, rules: Rules) -> Ended {
+        let Some(sessions) = &self.sessions else {
+            return Ended::default();
+        };
+        let _intake = sessions.intake();
+        let mut index = sessions.index();
+        let has_lapsed = end == SessionEnd::Lapsed || accepted.deadline() <= moment.ticks;
+        let end = if has_lapsed { SessionEnd::Lapsed } else { end };
+        let keys = index.end(accepted, end);
+        sessions.note_deadline(&index);
+        drop(index);
+        accepted.doorbell().ring_all();
+        keys.map_or_else(Ended::default, |keys| {
+            self.put_back(sessions, accepted, end, keys, moment, rules)
+        })
+    }
+
+    /// Notes the end of a unit of work in a session. What its holder had goes back if he left meanwhile.
+    pub fn leave_unit(&self, accepted: &Arc<Accepted>, moment: Moment, rules: Rules) -> Ended {
+        let Some(sessions) = &self.sessions else {
+            return Ended::default();
+        };
+        let _intake = sessions.intake();
+        let left = sessions.index().leave_unit(accepted);
+        left.map_or_else(Ended::default, |(end, keys)| {
+            self.put_back(sessions, accepted, end, keys, moment, rules)
+        })
+    }
+
+    /// Gives back what the holder of a session had, for who has `intake`.
+    fn put_back(
+        &self,
+        sessions: &Sessions,
+        accepted: &Accepted,
+        end: SessionEnd,
+        keys: Vec<LockKey>,
+        moment: Moment,
+        rules: Rules,
+    ) -> Ended {
+        let mut ended = Ended::default();
+        for key in keys {
+            let outcome = match end {
+                SessionEnd::Lapsed => Outcome::Abandon {
+                    max_delivery_count: rules.max_delivery_count,
+                    replacement: None,
+                },
+                SessionEnd::Closed => Outcome::Release,
+            };
+            // Not waited for: if it is lost, the delivery counts as one that ended with the process.
+            if let Ok(one) = self.settle_unawaited(SubQueue::Main, key, outcome, moment, &Wait::FOREVER) {
+                ended.dead_letters += one.dead_letters;
+            }
+        }
+        let sorted = self.sort_in(sessions, moment.now, rules);
+        ended.dead_letters += sorted.dead_letters;
+        ended.sessions = sorted.sessions + usize::from(sessions.index().ended(accepted));
+        ended
+    }
+
+    /// Ends the sessions whose locks are over.
+    pub(super) fn end_lapsed(&self, moment: Moment, rules: Rules) -> Ended {
+        let mut ended = Ended::default();
+        let Some(sessions) = &self.sessions else { return ended };
+        if sessions.next_deadline() > moment.ticks {
+            return ended;
+        }
+        let lapsed = sessions.index().lapsed(moment.ticks);
+        for accepted in lapsed {
+            let one = self.end_session(&accepted, SessionEnd::Lapsed, moment, rules);
+            ended.dead_letters += one.dead_letters;
+            ended.sessions += one.sessions;
+        }
+        ended
+    }
+}

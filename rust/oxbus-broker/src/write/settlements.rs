@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of what the shard has: they take effect in memory first, then the journal gets them.
+//!
+//! The store decides who wins a settlement. The winner journals it. In the other order a snapshot could cover a removal whose
+//! message is still stored, and settled messages would return. An abandoned message needs no event: its delivery was counted
+//! when it was handed out.
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Settled, Wait};
+
+use super::DeadLetterReason;
+use super::error::{Cause, WriteError};
+use super::shard_write::Leaving;
+use super::ticket::Committed;
+use crate::shard::journal::{Changed, Event, Ranges};
+use crate::shard::{Cell, Ended};
+
+/// Adds the event of messages that leave.
+pub(super) fn removed(
+    cell: &Cell,
+    sub_queue: SubQueue,
+    counters: impl IntoIterator<Item = Counter>,
+    entry: &mut Vec<u8>,
+) {
+    let counters = counters.into_iter().collect::<Ranges>();
+    Event::Remove { sub_queue, counters }.encode(cell.entity, entry);
+}
+
+/// Adds the event of a message that stays, encoded while its lock holds: only its holder knows the message.
+pub(super) fn event_of(
+    cell: &Cell,
+    sub_queue: SubQueue,
+    key: LockKey,
+    outcome: &Outcome,
+    entry: &mut Vec<u8>,
+) -> Result<(), WriteError> {
+    let (replacement, defers, charges) = match outcome {
+        Outcome::Abandon { replacement: None, .. } => return Ok(()),
+        Outcome::Abandon { replacement, .. } => (replacement.as_ref(), false, true),
+        Outcome::Defer { replacement } => (replacement.as_ref(), true, false),
+        Outcome::Release | Outcome::Complete | Outcome::Remove => (None, false, false),
+    };
+    let mut found: Vec<Peeked> = Vec::new();
+    cell.store(sub_queue).peek(key.counter, 1, &mut found);
+    let message = found.pop().filter(|message| message.counter == key.counter);
+    let message = message.ok_or(LockLost)?;
+    let fetched = message.phase == Phase::DeferredLocked;
+    let event = Event::Return {
+        sub_queue,
+        counter: key.counter,
+        generation: key.generation,
+        // A deferred message was charged at its fetch.
+        delivery_count: message.delivery_count + u32::from(charges && !fetched),
+        deferred: defers || fetched,
+        record: replacement
+            .and_then(|record| record.in_memory())
+            .map(|record| Changed::of(record, message.record.in_memory())),
+    };
+    event.encode(cell.entity, entry);
+    Ok(())
+}
+
+/// Ends a lock of a message that stays. One whose deliveries are used up goes to the dead-letter queue instead.
+pub(super) fn settle_return(
+    (cell, sub_queue, key): (&Cell, SubQueue, LockKey),
+    outcome: Outcome,
+    ticks: Ticks,
+    entry: Option<&mut Vec<u8>>,
+    done: &mut Committed,
+    wait: &Wait<'_>,
+) -> Result<(), WriteError> {
+    let mut event = Vec::new();
+    if entry.is_some() {
+        event_of(cell, sub_queue, key, &outcome, &mut event)?;
+    }
+    match cell.store(sub_queue).settle(key, outcome, ticks)? {
+        Settled::Exhausted(message) => {
+            done.ended.dead_letters =
+                cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
+            return Ok(());
+        }
+        Settled::Ready => done.ended = Ended::of(sub_queue, 1),
+        Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
+    }
+    if let Some(entry) = entry {
+        entry.append(&mut event);
+    }
+    Ok(())
+}
+
+/// Lets messages leave that leave before the journal says so, and adds the event of those that left.
+#[inline]
+pub(super) fn settle_remove(
+    cell: &Cell,
+    sub_queue: SubQueue,
+    leaving: &mut Leaving<'_>,
+    ticks: Ticks,
+    entry: Option<&mut Vec<u8>>,
+    done: &mut Committed,
+) -> Result<(), WriteError> {
+    match leaving {
+        Leaving::One(key) => {
+            cell.store(sub_queue).settle(*key, Outcome::Complete, ticks)?;
+            if let Some(entry) = entry {
+                removed(cell, sub_queue, [key.counter], entry);
+            }
+        }
+        Leaving::Completed(keys) => {
+            cell.store(sub_queue).complete(keys, ticks, &mut done.lost);
+            if let Some(entry) = entry
+                && done.lost.len() < keys.len()
+            {
+                let completed = keys.iter().enumerate().filter(|(at, _)| !done.lost.contains(at));
+                removed(cell, sub_queue, completed.map(|(_, key)| key.counter), entry);
+            }
+        }
+        Leaving::Taken(keys) => {
+            if let Some(entry) = entry {
+                removed(cell, sub_queue, keys.iter().map(|key| key.counter), entry);
+            }
+        }
+        Leaving::Cancelled(counters) => {
+            cancel(cell, counters)?;
+            if let Some(entry) = entry {
+                removed(cell, sub_queue, counters.iter().copied(), entry);
+            }
+        }
+        Leaving::Gone(counters) => {
+            if let Some(entry) = entry {
+                let counters = std::mem::take(counters);
+                Event::Remove { sub_queue, counters }.encode(cell.entity, entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes scheduled messages: all of `counters`, or none when some are not scheduled (B-238).
+fn cancel(cell: &Cell, counters: &[Counter]) -> Result<(), WriteError> {
+    cell.shard.with(cell.no, |state| {
+        let mut missing = Vec::new();
+        let mut cancelled: Vec<(Timestamp, Counter)> = Vec::new();
+        for &counter in counters {
+            match cell.due_of(counter) {
+                Some(due) if state.schedule.remove(due, counter) => cancelled.push((due, counter)),
+                _ => missing.push(counter),
+            }
+        }
+        if missing.is_empty() {
+            for (_, counter) in cancelled {
+                cell.main.take_scheduled(counter);
+            }
+            return Ok(());
+        }
+        for (due, counter) in cancelled {
+            state.schedule.add(due, counter);
+        }
+        Err(WriteError::none(Cause::NotScheduled(missing)))
+    })
+}

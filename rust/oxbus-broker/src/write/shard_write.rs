@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a call changes in one shard, as a plain value: a list of operations on cells, in the order of their events.
+//!
+//! Messages that come in name their cells by position, because they get numbers there. All other operations name the cell
+//! itself. A write says nothing about how it is journaled, waited for or undone: that is `begin` and `ticket`.
+
+use std::sync::Arc;
+
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Moment, Ticks, Timestamp};
+use oxbus_store::shard_log::Room;
+use oxbus_store::{LockKey, NewMessage, Outcome, Record, Removed, Wait};
+use smallvec::{SmallVec, smallvec};
+
+use super::DeadLetterReason;
+use super::error::WriteError;
+use super::ticket::{Committed, Ticket};
+use crate::shard::journal::{ConsumerRecord, EntityId, HandedOut, Intent, Origin, Ranges};
+use crate::shard::{Accepted, Admission, Cell, State};
+
+/// A record and the cells that get a copy of it.
+#[derive(Debug)]
+pub struct Fan {
+    /// Its bytes.
+    pub record: Record,
+    /// The position of each cell, and when the copy there expires.
+    pub copies: SmallVec<[(usize, Timestamp); 1]>,
+}
+
+/// How a lock ends.
+#[derive(Debug)]
+pub enum Settle {
+    /// In the store that has the message.
+    Outcome(Outcome),
+    /// The message goes to the dead-letter queue with this record.
+    DeadLetter(Record),
+}
+
+/// Which messages leave, and when.
+#[derive(Debug)]
+pub enum Leaving<'a> {
+    /// Those whose locks hold. They leave before the journal says so.
+    Completed(&'a [LockKey]),
+    /// The one whose lock holds.
+    One(LockKey),
+    /// Locked ones. They leave once the journal says so.
+    Taken(Vec<LockKey>),
+    /// Scheduled ones, all or none.
+    Cancelled(&'a [Counter]),
+    /// Those that have left already.
+    Gone(Ranges),
+}
+
+/// What comes into a dead-letter queue.
+#[derive(Debug)]
+pub enum DeadLetter {
+    /// A locked message, with this record.
+    Moved(LockKey, Record),
+    /// Messages that have left the main queue, each with an entry of its own.
+    Removed(Vec<Removed>, DeadLetterReason),
+    /// A new message, in the cell at this position.
+    New(usize, NewMessage),
+}
+
+/// What the delivery of handed-out messages does to their locks once the journal has it.
+#[derive(Debug)]
+pub enum HandOut {
+    /// They hold already. These are charged a delivery and end then: deferred messages that were fetched.
+    Delivered(Vec<(LockKey, Ticks)>),
+    /// A delivery was charged to locks that stay.
+    Charged,
+}
+
+/// One operation of a write.
+#[derive(Debug)]
+pub enum Operation<'a> {
+    /// Messages come into the first cell under consecutive numbers.
+    Append(Vec<NewMessage>),
+    /// A message comes in that waits for its time, under the number that was taken for it or the next one.
+    Schedule {
+        /// The position of its cell.
+        to: usize,
+        /// Its number, if that was taken before.
+        counter: Option<Counter>,
+        /// Its time.
+        due: Timestamp,
+        /// The message.
+        message: NewMessage,
+    },
+    /// Records come in, each into several cells.
+    FanOut {
+        /// The entity that the records were sent to.
+        of: EntityId,
+        /// The records, in order.
+        fans: Vec<Fan>,
+    },
+    /// A scheduled message is due: it gets a new number in its cell, the first one, or goes out as copies.
+    Activate {
+        /// Where it waited.
+        cell: &'a Cell,
+        /// Its number until now.
+        counter: Counter,
+        /// The message, if it stays in the cell.
+        message: Option<NewMessage>,
+    },
+    /// Messages went out under locks.
+    HandOut {
+        /// Where.
+        cell: &'a Cell,
+        /// From which queue of it.
+        sub_queue: SubQueue,
+        /// Which.
+        messages: Vec<HandedOut>,
+        /// What becomes of their locks.
+        then: HandOut,
+    },
+    /// A lock ends and the message stays: abandoned, deferred or released.
+    Return {
+        /// Where.
+        cell: &'a Cell,
+        /// In which queue of it.
+        sub_queue: SubQueue,
+        /// Which lock.
+        key: LockKey,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Messages leave.
+    Remove {
+        /// Where.
+        cell: &'a Cell,
+        /// From which queue of it.
+        sub_queue: SubQueue,
+        /// Which, and when.
+        leaving: Leaving<'a>,
+    },
+    /// Messages come into the dead-letter queue.
+    DeadLetter {
+        /// Where.
+        cell: &'a Cell,
+        /// Which.
+        dead_letter: DeadLetter,
+    },
+    /// Identities of messages that come in are remembered.
+    Seen(&'a Cell, &'a Admission<'a>),
+    /// The name of rows that are attached is remembered.
+    Attached(&'a Cell, &'a Admission<'a>),
+    /// Messages came from other shards; or they have left there.
+    Arrived {
+        /// Where they came to.
+        cell: &'a Cell,
+        /// They have left there.
+        is_over: bool,
+        /// Which.
+        origins: Vec<Origin>,
+    },
+    /// The state of a session changes.
+    SessionState {
+        /// Where.
+        cell: &'a Cell,
+        /// Which session.
+        accepted: Arc<Accepted>,
+        /// The state from then on.
+        state: Option<State>,
+    },
+    /// The record of a consumer is replaced.
+    Consumer {
+        /// Where.
+        cell: &'a Cell,
+        /// Of which queue of it.
+        sub_queue: SubQueue,
+        /// Which consumer.
+        name: Arc<str>,
+        /// Its record from then on.
+        record: ConsumerRecord,
+        /// Whether the record adds something.
+        room: Room,
+    },
+    /// A batch of staged sends is committed, or what is known of it changes.
+    Intent {
+        /// By which sink.
+        sink: &'a str,
+        /// What it is from then on.
+        intent: Intent,
+        /// Whether this decides the batch: then it counts once the journal has it.
+        room: Room,
+    },
+}
+
+impl<'a> Operation<'a> {
+    /// The operation that ends a lock.
+    #[inline]
+    pub fn settle(cell: &'a Cell, sub_queue: SubQueue, key: LockKey, settle: Settle) -> Self {
+        match settle {
+            Settle::Outcome(Outcome::Complete | Outcome::Remove) => Self::Remove {
+                cell,
+                sub_queue,
+                leaving: Leaving::One(key),
+            },
+            Settle::Outcome(outcome) => Self::Return {
+                cell,
+                sub_queue,
+                key,
+                outcome,
+            },
+            Settle::DeadLetter(record) => Self::DeadLetter {
+                cell,
+                dead_letter: DeadLetter::Moved(key, record),
+            },
+        }
+    }
+
+    /// True for messages that come in: they take effect once the journal has them.
+    #[inline]
+    pub(super) fn arrives(&self) -> bool {
+        matches!(
+            self,
+            Self::Append(_)
+                | Self::Schedule { .. }
+                | Self::FanOut { .. }
+                | Self::Activate { .. }
+                | Self::DeadLetter {
+                    dead_letter: DeadLetter::New(..),
+                    ..
+                }
+        )
+    }
+}
+
+/// What changes in one shard with one entry of its journal.
+#[derive(Debug)]
+pub struct ShardWrite<'a> {
+    /// The cells in which messages get numbers, by position.
+    pub(super) cells: SmallVec<[&'a Cell; 1]>,
+    pub(super) operations: SmallVec<[Operation<'a>; 1]>,
+    pub(super) moment: Moment,
+    /// All locks hold and all sessions are their receivers', or nothing happens.
+    pub(super) is_atomic: bool,
+    /// No numbers are set aside beyond those of the messages, and none is shown before the caller has synced them: nobody
+    /// goes on in this process, or it is not open yet.
+    pub(super) exact_numbers: bool,
+}
+
+impl<'a> ShardWrite<'a> {
+    /// One operation on what the shard has.
+    #[inline]
+    pub fn of(operation: Operation<'a>, moment: Moment) -> Self {
+        Self {
+            cells: SmallVec::new(),
+            operations: smallvec![operation],
+            moment,
+            is_atomic: false,
+            exact_numbers: false,
+        }
+    }
+
+    /// Nothing yet into these cells.
+    pub fn into_cells(cells: impl IntoIterator<Item = &'a Cell>, moment: Moment) -> Self {
+        Self {
+            cells: cells.into_iter().collect(),
+            operations: SmallVec::new(),
+            moment,
+            is_atomic: false,
+            exact_numbers: false,
+        }
+    }
+
+    /// Adds an operation.
+    pub fn push(&mut self, operation: Operation<'a>) {
+        self.operations.push(operation);
+    }
+
+    /// Adds records for the cells of this write that were sent to the cell `home`.
+    pub(crate) fn push_fans(&mut self, home: &'a Cell, fans: Vec<Fan>) {
+        if fans.is_empty() {
+            return;
+        }
+        let stays_here = |fan: &Fan| matches!(fan.copies[..], [(0, _)]);
+        let is_plain = matches!(self.cells[..], [cell] if std::ptr::eq(cell, home)) && fans.iter().all(stays_here);
+        if !is_plain {
+            let of = home.entity;
+            return self.push(Operation::FanOut { of, fans });
+        }
+        // Shorter, and read back faster.
+        let message = |Fan { record, copies }| NewMessage {
+            record: record.into(),
+            expires_at: copies[0].1,
+        };
+        self.push(Operation::Append(fans.into_iter().map(message).collect()));
+    }
+
+    /// The cell at a position.
+    pub(crate) fn cell(&self, position: usize) -> &'a Cell {
+        self.cells[position]
+    }
+
+    /// Makes a cell one of those whose numbers the journal has to know.
+    pub fn take_part(&mut self, cell: &'a Cell) {
+        if !self.cells.iter().any(|known| std::ptr::eq(*known, cell)) {
+            self.cells.push(cell);
+        }
+    }
+
+    /// All of it happens, or nothing: locks and sessions that are lost refuse it.
+    #[must_use]
+    pub fn atomic(mut self) -> Self {
+        self.is_atomic = true;
+        self
+    }
+
+    /// Sets no numbers aside.
+    pub fn set_exact_numbers(&mut self, exact: bool) {
+        self.exact_numbers = exact;
+    }
+
+    /// Sends its messages to this cell, and not to the one that did not take them.
+    pub fn redirect(&mut self, cell: &'a Cell) {
+        debug_assert!(self.cells.len() < 2, "messages for several cells stay in their shard");
+        self.cells.clear();
+        self.cells.push(cell);
+    }
+
+    /// True when messages come in.
+    #[inline]
+    pub(super) fn arrives(&self) -> bool {
+        self.operations.iter().any(Operation::arrives)
+    }
+
+    /// Begins the write in the shard of a cell.
+    #[inline]
+    pub fn begin<'w>(
+        &'w mut self,
+        cell: &'a Cell,
+        level: Durability,
+        wait: &Wait<'_>,
+    ) -> Result<Ticket<'w, 'a>, WriteError> {
+        cell.shard.begin(self, level, wait)
+    }
+
+    /// Begins and finishes the write in the shard of a cell.
+    pub fn commit(&mut self, cell: &'a Cell, level: Durability, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+        self.begin(cell, level, wait)?.finish(wait)
+    }
+}

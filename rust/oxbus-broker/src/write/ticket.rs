@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The second half of a write: the wait for its entry, and what takes effect behind it.
+
+use std::sync::RwLockReadGuard;
+
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Effect};
+use oxbus_store::shard_log::{AppendError, Failure};
+use oxbus_store::{LockKey, Wait};
+
+use super::arrivals::AllNumbers;
+use super::error::{UnconfirmedEntry, WriteError};
+use super::pins::Pins;
+use super::shard_write::{HandOut, Leaving, Operation, ShardWrite};
+use crate::shard::health::InFlight;
+use crate::shard::journal::Pending;
+use crate::shard::spill::places;
+use crate::shard::{Ended, Shard};
+
+/// A write that has begun.
+#[derive(Debug)]
+#[must_use = "nothing may be acknowledged before the ticket is finished"]
+pub struct Ticket<'w, 'a> {
+    pub(super) shard: &'a Shard,
+    pub(super) write: &'w mut ShardWrite<'a>,
+    /// How safe the entry is to be.
+    pub(super) level: Durability,
+    /// `None` in memory, and when nothing is journaled.
+    pub(super) pending: Option<Pending>,
+    /// The numbers of the messages that come in.
+    pub(super) numbers: AllNumbers,
+    /// The entry, when its messages are to stay on disk.
+    pub(super) entry: Option<Vec<u8>>,
+    pub(super) done: Committed,
+    pub(super) pins: Option<Pins<'a>>,
+    /// Keeps snapshots from looking while the write is journaled and has not had its effect.
+    pub(super) unit: Option<RwLockReadGuard<'a, ()>>,
+    pub(super) in_flight: Option<InFlight<'a>>,
+    /// Something of it changes in memory once the journal has it.
+    pub(super) changes_later: bool,
+}
+
+/// Finishes writes in several shards: all their entries are on their way before the first is waited for.
+pub fn finish_all(
+    tickets: Vec<Ticket<'_, '_>>,
+    wait: &Wait<'_>,
+) -> impl Iterator<Item = Result<Committed, WriteError>> {
+    tickets.iter().skip(1).for_each(Ticket::hasten);
+    tickets.into_iter().map(|ticket| ticket.finish(wait))
+}
+
+/// What a write did.
+#[derive(Debug, Default)]
+pub struct Committed {
+    /// The number of the first message of the first cell.
+    pub first: Counter,
+    /// Messages that are ready in the first cell.
+    pub ready: usize,
+    /// What became ready by the end of locks.
+    pub ended: Ended,
+    /// The positions of locks that were lost, of a list.
+    pub lost: Vec<usize>,
+    /// What became ready by each settlement of an atomic write.
+    pub each: Vec<Ended>,
+}
+
+impl<'w, 'a> Ticket<'w, 'a> {
+    #[inline]
+    pub(super) fn new(shard: &'a Shard, write: &'w mut ShardWrite<'a>, level: Durability) -> Self {
+        Self {
+            shard,
+            write,
+            level,
+            pending: None,
+            numbers: AllNumbers::new(),
+            entry: None,
+            done: Committed::default(),
+            pins: None,
+            unit: None,
+            in_flight: None,
+            changes_later: false,
+        }
+    }
+
+    /// What has had its effect already: the ends of locks that are not part of an atomic write.
+    pub fn done(&self) -> &Committed {
+        &self.done
+    }
+
+    /// True when there is something to wait for.
+    pub fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Has the entry made as safe as it is to be while the caller waits for another write.
+    pub fn hasten(&self) {
+        if let Some(pending) = &self.pending {
+            let leaves_memory = self.done.ended.dead_letters > 0 && self.shard.has_buried();
+            pending.begin(if leaves_memory { Durability::Fsync } else { self.level });
+        }
+    }
+
+    /// Leaves the write without a wait: if it is lost with the process, it happens again by itself.
+    pub fn leave(self) -> Committed {
+        debug_assert!(!self.write.arrives() && !self.changes_later, "it has had its effect");
+        self.done
+    }
+
+    /// Waits until the entry is as safe as it is to be, and lets the write take effect. After an error the write is as it was,
+    /// unless its effect is unknown.
+    #[inline]
+    pub fn finish(mut self, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+        if let Some(pending) = &self.pending {
+            self.await_entry(pending, wait)?;
+        }
+        self.take_effect(wait);
+        Ok(self.done)
+    }
+
+    #[inline(never)]
+    fn await_entry(&self, pending: &Pending, wait: &Wait<'_>) -> Result<(), WriteError> {
+        let waited = self
+            .await_numbers(pending, wait)
+            .and_then(|()| pending.wait(self.level));
+        let Err(error) = waited else {
+            if self.done.ended.dead_letters > 0 {
+                // Calls must not fill the memory: what they dead-letter leaves it before they end.
+                self.shard.leave_buried_after(pending);
+            }
+            return Ok(());
+        };
+        // First: once its numbers are given up, the shard may heal, and would be put out of service again.
+        let cause = self.shard.failed(pending, &error, self.write.deed());
+        self.write.give_up(&self.numbers);
+        let is_late = matches!(error, AppendError::Unknown(Failure::Silent));
+        Err(WriteError {
+            effect: match error {
+                AppendError::Unknown(_) => Effect::Unknown,
+                _ => Effect::None,
+            },
+            cause: super::error::Cause::Refused(cause),
+            late: is_late.then(|| {
+                let (epoch, lsn) = pending.names();
+                UnconfirmedEntry { epoch, lsn }
+            }),
+        })
+    }
+
+    /// Waits until the numbers may be shown: one that was shown is not given out again even when the entry is lost with the
+    /// power.
+    fn await_numbers(&self, pending: &Pending, wait: &Wait<'_>) -> Result<(), AppendError> {
+        if self.write.exact_numbers {
+            return Ok(());
+        }
+        let mut cells = self.write.cells.iter();
+        cells.try_for_each(|cell| pending.wait_for(cell.high_water.covered_at(), Durability::Fsync))
+    }
+
+    /// Lets the rest take effect: the journal has the write.
+    #[inline]
+    fn take_effect(&mut self, wait: &Wait<'_>) {
+        let place = self.pending.as_ref().and_then(|pending| pending.place.as_ref());
+        let places = place.and_then(|place| Some(places(self.entry.as_ref()?, place)));
+        for operation in &self.write.operations {
+            // Before the messages are published: a snapshot that has them must know their identities.
+            if let Operation::Seen(_, admission) | Operation::Attached(_, admission) = operation {
+                admission.keep();
+            }
+        }
+        if !self.numbers.is_empty() || self.write.is_atomic {
+            self.done.first = self.numbers.first().map_or(Counter::MAX, |numbers| numbers.first);
+            self.done.ready = self.write.publish(std::mem::take(&mut self.numbers), places);
+        }
+        if let Some(mut pins) = self.pins.take() {
+            self.done.each = pins.end(self.write, wait);
+            self.set_states();
+        }
+        if self.changes_later {
+            self.change_later();
+        }
+    }
+
+    fn set_states(&mut self) {
+        for operation in &mut self.write.operations {
+            if let Operation::SessionState { cell, accepted, state } = operation
+                && let Some(sessions) = cell.sessions()
+            {
+                sessions.set_state_of_unit(accepted, state.take());
+            }
+        }
+    }
+
+    /// Ends the locks of what is gone now, and charges what was fetched.
+    fn change_later(&mut self) {
+        let ticks = self.write.moment.ticks;
+        for operation in &mut self.write.operations {
+            match operation {
+                Operation::Remove {
+                    cell,
+                    sub_queue,
+                    leaving: Leaving::Taken(keys),
+                } => {
+                    let keys: Vec<LockKey> = std::mem::take(keys);
+                    // One that a cache took out before is not there any more.
+                    cell.store(*sub_queue).complete(&keys, ticks, &mut Vec::new());
+                }
+                Operation::HandOut {
+                    cell,
+                    sub_queue,
+                    then: HandOut::Delivered(fetched),
+                    ..
+                } => {
+                    let store = cell.store(*sub_queue);
+                    for (key, deadline) in fetched.drain(..) {
+                        // A session that ended meanwhile has given it back.
+                        if store.charge(key, u32::MAX, ticks).is_ok() {
+                            let _ = store.renew(key, deadline, ticks);
+                        }
+                    }
+                }
+                Operation::Intent { sink, intent, .. } => self.shard.set_intent(sink, intent.clone()),
+                _ => {}
+            }
+        }
+    }
+}
