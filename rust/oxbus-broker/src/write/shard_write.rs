@@ -321,10 +321,14 @@ impl<'a> ShardWrite<'a> {
         self.cells.push(cell);
     }
 
-    /// True when messages come in.
+    /// True when messages come in, or came to a topic of which no subscription wants them.
     #[inline]
     pub(super) fn arrives(&self) -> bool {
-        self.operations.iter().any(Operation::arrives)
+        debug_assert!(
+            !self.cells.is_empty() || !self.operations.iter().any(Operation::arrives),
+            "what comes in has a cell"
+        );
+        !self.cells.is_empty()
     }
 
     /// Begins the write in the shard of a cell.
