@@ -2,7 +2,8 @@
 //! One cell's messages; never decodes a message, knows no entity.
 //!
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
-//! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting);
+//! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting),
+//! `versions` (a value that is replaced as a whole);
 //! then `shard_log` (what a durable log does), `extent` and `neighbours` (messages that stay on disk), `leave` (when to stop waiting for it), `file` (the journal in files), `disk` and
 //! `fault` (what it stands on).
 
@@ -33,6 +34,7 @@ mod record_memory;
 pub mod shard_log;
 mod slot_log;
 mod sync;
+mod versions;
 #[cfg(not(loom))]
 mod wait;
 
@@ -46,6 +48,7 @@ pub use ordered::OrderedStore;
 pub use record_memory::{count_record_memory, record_memory};
 pub use slot_log::SlotLog;
 pub use slot_log::record::{Record, Stored};
+pub use versions::Versions;
 #[cfg(not(loom))]
 pub use wait::Wait;
 
