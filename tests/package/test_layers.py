@@ -49,7 +49,7 @@ BROKER_PARTS_ABOVE = {
 """Inside the broker: stage → client → entity → shard; what is above each part."""
 
 HELD_FROM_ABOVE = {
-    ("entity/queue.rs", "namespace"): "a queue is made with the shards and the clock that its namespace shares out",
+    ("entity/mod.rs", "namespace"): "an entity is made with the shards and the clock that its namespace shares out",
     ("stage/shelf.rs", "namespace"): "stages are those of a namespace, which shares out its shards and its clock",
     ("client/transaction.rs", "namespace"): "a transaction belongs to a namespace before it touches an entity",
 }

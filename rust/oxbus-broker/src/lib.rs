@@ -2,7 +2,7 @@
 //! The behaviour of the bus: what is sent, held, received, settled, and by whom.
 //!
 //! Data flows one way: `client` → `entity` → `shard` → the stores of `oxbus-store`. Read in this order:
-//! `namespace` (the front door), `durable` (its directory), `entity::queue`, `shard`, `client::receiver`.
+//! `namespace` (the front door), `durable` (its directory), `entity`, `shard`, `client::receiver`.
 //! Knows no socket, no Python and no async runtime. Time and randomness enter through `clock`.
 
 mod abreast;

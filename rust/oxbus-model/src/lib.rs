@@ -2,13 +2,14 @@
 //! The words of a message bus as types.
 //!
 //! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
-//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `options`, `rules`, `caps`, `lock`, `error`, `varint`.
+//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`, `options`, `rules`, `caps`, `lock`, `error`, `varint`.
 
 pub mod authorization;
 pub mod caps;
 pub mod error;
 pub mod hash;
 pub mod identity;
+pub mod kind;
 pub mod lock;
 pub mod message;
 pub mod name;
@@ -22,6 +23,7 @@ pub mod varint;
 
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use identity::{Identity, IdentityKey};
+pub use kind::EntityKind;
 pub use lock::{LockToken, TokenKey};
 pub use sequence::{Counter, PartitionId, SequenceNumber};
 pub use time::{Clock, Moment, Ticks, Timestamp};

@@ -8,7 +8,7 @@ use crate::caps::{
     TIER_DUPLICATE_WINDOW_MS_MAX, TIER_DUPLICATE_WINDOW_MS_MIN, TIER_LOCK_DURATION_MS_MAX, TIER_LOCK_DURATION_MS_MIN,
 };
 use crate::options::{QueueSettings, in_range};
-use crate::{Error, ErrorKind, Result};
+use crate::{EntityKind, Error, ErrorKind, Result};
 
 /// A tier of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,17 +40,6 @@ pub struct Plan {
     pub tier: Option<Tier>,
     /// The edition.
     pub profile: Profile,
-}
-
-/// What is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A queue.
-    Queue,
-    /// A topic.
-    Topic,
-    /// A subscription.
-    Subscription,
 }
 
 impl Tier {
@@ -165,7 +154,7 @@ impl Plan {
 
     /// Refuses what the tier does not have. `before` are the settings that an update changes: what stays as it is may be
     /// of another tier, or of none.
-    pub fn check(self, kind: Kind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
+    pub fn check(self, kind: EntityKind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
         let Some(tier) = self.tier else { return Ok(()) };
         if tier == Tier::Basic {
             check_basic(kind, settings, before)?;
@@ -297,8 +286,8 @@ fn check_lock_duration(ms: u64) -> Result<()> {
 }
 
 /// What Basic does not have (B-001, B-002).
-fn check_basic(kind: Kind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
-    if kind != Kind::Queue && before.is_none() {
+fn check_basic(kind: EntityKind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
+    if kind != EntityKind::Queue && before.is_none() {
         return Err(refused(
             "SubCode=40000. The Basic tier has no topics; open the namespace with tier=\"standard\"".to_owned(),
         ));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oxbus_broker::client::Wanted;
 use oxbus_broker::shard::{Fault, Injected};
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
-use oxbus_model::PartitionId;
 use oxbus_model::options::ReceiveMode;
+use oxbus_model::{EntityKind, PartitionId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -242,8 +242,9 @@ impl Namespace {
         let counts: Vec<_> = py.detach(|| queues.iter().map(|queue| queue.counts().total).collect());
         let dict = PyDict::new(py);
         dict.set_item("partitions", namespace.partitions())?;
-        dict.set_item("queues", queues.iter().filter(|entity| entity.is_queue()).count())?;
-        dict.set_item("topics", queues.iter().filter(|entity| entity.is_topic()).count())?;
+        let count = |kind| queues.iter().filter(|entity| entity.kind() == kind).count();
+        dict.set_item("queues", count(EntityKind::Queue))?;
+        dict.set_item("topics", count(EntityKind::Topic))?;
         dict.set_item(
             "messages",
             counts

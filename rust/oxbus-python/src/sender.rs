@@ -226,7 +226,10 @@ impl ServiceBusSender {
 
     #[pyo3(signature = (max_size_in_bytes=None))]
     fn create_message_batch(&self, max_size_in_bytes: Option<usize>) -> PyResult<ServiceBusMessageBatch> {
-        ServiceBusMessageBatch::with_max(max_size_in_bytes, self.open()?.queue().message_size_bytes_max())
+        ServiceBusMessageBatch::with_max(
+            max_size_in_bytes,
+            self.open()?.queue().settings().message_size_bytes_max,
+        )
     }
 
     /// See the stub.

@@ -161,7 +161,7 @@ impl Script {
         self.receive(namespace, ReceiveMode::ReceiveAndDelete)?;
         self.send(namespace, "d", None)?;
         namespace.create_queue("other", QueueSettings::default()).ok()?;
-        namespace.delete_queue("other").ok()
+        namespace.delete(&namespace.queue("other").ok()?).ok()
     }
 
     /// Compares what a namespace holds with what it may hold.

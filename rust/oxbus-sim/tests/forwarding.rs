@@ -99,13 +99,14 @@ impl Script {
         }
         Self::bury_all(namespace)?;
         // A backlog that moves at once.
-        namespace.update_queue("first", |it| it.forward_to = None).ok()?;
+        let first = namespace.queue("first").ok()?;
+        namespace.update(&first, |it| it.forward_to = None).ok()?;
         for key in KEYS {
             self.send(namespace, "start", key)?;
         }
         namespace.checkpoint().ok()?;
         let path = Some("second".to_owned());
-        namespace.update_queue("first", |it| it.forward_to = path).ok()?;
+        namespace.update(&first, |it| it.forward_to = path).ok()?;
         self.send(namespace, "first", "a")?;
         namespace.checkpoint().ok()
     }

@@ -61,12 +61,7 @@ impl BulkLoad {
             let detail = "the namespace is in memory; open it with a path to load rows into it";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         };
-        if !sender.queue().is_partitioned() || sender.queue().is_topic() {
-            let detail = format!(
-                "only a partitioned queue can be bulk-loaded; create it with enable_partitioning=True, or send to it instead: `{queue}`"
-            );
-            return Err(Error::new(ErrorKind::InvalidOperation, detail));
-        }
+        sender.queue().check_loadable(queue)?;
         Ok(Self {
             sender,
             namespace: namespace.clone(),
@@ -107,7 +102,10 @@ impl BulkLoad {
             Route::Keyed(partition) => partition,
             Route::Keyless => keyless,
         };
-        let (len, max) = (fields.encoded_len(), self.sender.queue().message_size_bytes_max());
+        let (len, max) = (
+            fields.encoded_len(),
+            self.sender.queue().settings().message_size_bytes_max,
+        );
         if len > max {
             let detail = format!("the message is too large; send less: size={len} bytes, limit={max} bytes");
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));

@@ -142,7 +142,7 @@ impl Acceptor {
 
     fn deadline(&self) -> oxbus_model::Ticks {
         let ticks = self.queue.core().clock().ticks();
-        ticks.plus_ms(self.queue.lock_duration_ms() + self.lag_ms)
+        ticks.plus_ms(self.queue.settings().lock_duration_ms + self.lag_ms)
     }
 
     /// Waits for a session until `alarm`, not longer than `slice` at a time.

@@ -92,7 +92,7 @@ impl Sender {
         let cell = self.admit_to(index, bytes, messages.len())?;
         let history = cell.history().expect("a queue with identities remembers them");
         let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
-        let admission = history.admit(&identities, now, self.queue.duplicate_window_ms())?;
+        let admission = history.admit(&identities, now, self.queue.settings().duplicate_window_ms)?;
         let durability = cell.durability(durability);
         if admission.fresh().contains(&false) {
             // A copy is acknowledged by what came before it.

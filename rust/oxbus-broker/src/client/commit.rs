@@ -12,7 +12,7 @@ use oxbus_store::{NewMessage, Outcome, Wait};
 
 use super::transaction::{Sent, Settled, StateSet, Work};
 use crate::entity::Entity;
-use crate::entity::role::Subscribers;
+use crate::entity::kind::Subscribers;
 use crate::entity::write_batch::{Notices, WriteBatch};
 use crate::shard::journal::EntityId;
 use crate::shard::{Accepted, Admission, Cell};
@@ -133,7 +133,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
             && settled.sub_queue == SubQueue::Main
         {
             // It happens now, and by the settings of now.
-            *max_delivery_count = settled.entity.max_delivery_count();
+            *max_delivery_count = settled.entity.settings().max_delivery_count;
         }
         settle
     };
@@ -268,7 +268,7 @@ fn admit_all(sends: &[Sent], moment: Moment, is_decided: bool) -> Result<BTreeMa
     for (id, asked) in asked {
         let cell = cell_of(asked.entity, asked.index)?;
         if let Some(history) = cell.history() {
-            let window_ms = asked.entity.duplicate_window_ms();
+            let window_ms = asked.entity.settings().duplicate_window_ms;
             let admission = history.admit(&asked.identities, moment.now, window_ms)?;
             let next = 0;
             admitted.insert(id, Admitted { cell, admission, next });

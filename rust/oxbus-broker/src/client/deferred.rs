@@ -132,7 +132,12 @@ impl Receiver {
     /// Drops or dead-letters those of the messages asked for whose time is over: nobody else ever looks.
     #[cold]
     fn end_found_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp) {
-        let buried = cell.end_deferred(self.sub_queue, counters, now, self.queue.buries_expired());
+        let buried = cell.end_deferred(
+            self.sub_queue,
+            counters,
+            now,
+            self.queue.settings().dead_lettering_on_message_expiration,
+        );
         self.queue.announce(index, Ended::of(SubQueue::DeadLetter, buried));
     }
 

@@ -103,7 +103,7 @@ impl Receiver {
         self.queue.tick(moment);
         for cache in receivable.caches() {
             let idle_since = cache.guard().used_at;
-            if moment.ticks >= idle_since.plus_ms(self.queue.lock_duration_ms()) {
+            if moment.ticks >= idle_since.plus_ms(self.queue.settings().lock_duration_ms) {
                 send_back(&self.queue, self.sub_queue, cache.recall(usize::MAX));
             }
         }
@@ -290,7 +290,7 @@ impl Receiver {
             max,
             hold,
             moment.now,
-            self.queue.buries_expired(),
+            self.queue.settings().dead_lettering_on_message_expiration,
             claims,
         );
         if buried > 0 {

@@ -288,7 +288,7 @@ impl Receiver {
     /// Milliseconds for which a lock that is taken now is to hold.
     #[inline]
     pub(super) fn lock_ms(&self) -> u64 {
-        self.queue.lock_duration_ms() + self.lag_ms
+        self.queue.settings().lock_duration_ms + self.lag_ms
     }
 
     /// Ends a lock `ticks` from now, as wall time.
@@ -319,11 +319,11 @@ pub(super) fn look_again_after(queue: &Entity) -> Option<Duration> {
     }
     let Moment { now, ticks } = clock.moment();
     // Who waits notes that it does well before the entity seems to be idle.
-    let topic_idle_ms = queue.topic().map_or(u64::MAX, |topic| topic.auto_delete_on_idle_ms());
-    let idle_ms = queue.auto_delete_on_idle_ms().min(topic_idle_ms);
+    let idle_ms = queue.idle_ms().unwrap_or(u64::MAX);
     let (lock_end, due) = queue.next_event();
     let ms = queue
-        .lock_duration_ms()
+        .settings()
+        .lock_duration_ms
         .min(idle_ms / 2)
         .min(lock_end.0.saturating_sub(ticks.0))
         .min(due.0.saturating_sub(now.0));

@@ -370,7 +370,7 @@ impl Sender {
     }
 
     pub(super) fn check_size(&self, bytes: usize) -> Result<()> {
-        let max = self.queue.message_size_bytes_max();
+        let max = self.queue.settings().message_size_bytes_max;
         if bytes <= max {
             return Ok(());
         }

@@ -190,10 +190,10 @@ impl Receiver {
     }
 
     fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8], growth: usize) -> Result<()> {
-        let max = self.queue.message_size_bytes_max() as u64;
+        let max = self.queue.settings().message_size_bytes_max as u64;
         in_range("the session state", bytes.len() as u64, 0, max, "bytes")?;
         self.queue.core().check_memory(growth)?;
-        let Some(max) = self.queue.size_bytes_max() else {
+        let Some(max) = self.queue.settings().size_bytes_max() else {
             return Ok(());
         };
         if growth == 0 || cell.has_room(growth as u64, growth as u64, max, || cell.counted_bytes()) {

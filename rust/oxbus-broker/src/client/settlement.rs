@@ -222,7 +222,7 @@ impl Receiver {
 
     fn max_delivery_count(&self) -> u32 {
         match self.sub_queue {
-            SubQueue::Main => self.queue.max_delivery_count(),
+            SubQueue::Main => self.queue.settings().max_delivery_count,
             SubQueue::DeadLetter => u32::MAX,
         }
     }
@@ -243,7 +243,7 @@ impl Receiver {
             "the message with its new properties",
             record.len() as u64,
             0,
-            self.queue.message_size_bytes_max() as u64,
+            self.queue.settings().message_size_bytes_max as u64,
             "bytes",
         )?;
         Ok(Some(record))

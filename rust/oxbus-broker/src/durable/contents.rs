@@ -5,8 +5,7 @@
 
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::RuleSettings;
-use oxbus_model::tier::Kind;
-use oxbus_model::{Error, ErrorKind, IdentityKey, Result, Timestamp};
+use oxbus_model::{EntityKind, Error, ErrorKind, IdentityKey, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::shard::journal::EntityId;
@@ -66,12 +65,12 @@ pub enum EntityRole {
 }
 
 impl EntityRole {
-    /// What it is, for the tier.
-    pub fn kind(&self) -> Kind {
+    /// Its kind.
+    pub fn kind(&self) -> EntityKind {
         match self {
-            Self::Queue => Kind::Queue,
-            Self::Topic { .. } => Kind::Topic,
-            Self::Subscription { .. } => Kind::Subscription,
+            Self::Queue => EntityKind::Queue,
+            Self::Topic { .. } => EntityKind::Topic,
+            Self::Subscription { .. } => EntityKind::Subscription,
         }
     }
 

@@ -61,14 +61,9 @@ impl Entity {
             // Also when somebody else activates it.
             cell.wait_activated()?;
         }
-        if let Some(max) = self.size_bytes_max() {
+        if let Some(max) = self.settings().size_bytes_max() {
             let bytes = bytes as u64;
-            let copies = if self.is_topic() {
-                self.subscribers().entities.len().max(1) as u64
-            } else {
-                1
-            };
-            if !cell.has_room(bytes, bytes * copies, max, || self.counted_bytes(index)) {
+            if !cell.has_room(bytes, bytes * self.kind.copies(), max, || self.counted_bytes(index)) {
                 return Err(self.is_full(index, max));
             }
         }

@@ -21,9 +21,9 @@ impl Entity {
             topic.tick(moment);
         }
         // Moving a message may look at its destination, and so at this again.
-        if !self.is_ticking.swap(true, Ordering::SeqCst) {
+        if !self.forwarding.is_ticking.swap(true, Ordering::SeqCst) {
             self.tick_sources(moment);
-            self.is_ticking.store(false, Ordering::SeqCst);
+            self.forwarding.is_ticking.store(false, Ordering::SeqCst);
         }
         self.end_reservations(moment);
         self.tick_cells(moment);
@@ -39,9 +39,7 @@ impl Entity {
                 // As if they were sent now (B-235).
                 self.touch(moment.now);
             }
-            if self.is_topic() {
-                self.activate_due(index, cell, moment.now);
-            }
+            self.activate(index, cell, moment.now);
             let ended = cell.tick(moment, self.rules());
             self.announce(index, ended);
         }

@@ -91,10 +91,10 @@ impl Entity {
 
     /// The error of an entity that is full in one partition (B-036).
     pub(crate) fn is_full(&self, index: usize, max: u64) -> Error {
-        let kind = if self.is_topic() { "Topic" } else { "Queue" };
         let detail = format!(
-            "The maximum entity size has been reached or exceeded for {kind}: '{}'. Receive and complete messages of that partition, \
+            "The maximum entity size has been reached or exceeded for {:?}: '{}'. Receive and complete messages of that partition, \
              the dead-lettered ones too, or raise max_size_in_megabytes. Partition: {}, Max entity size in bytes: {max}.",
+            self.kind(),
             self.name().as_str(),
             self.shard(index).id()
         );

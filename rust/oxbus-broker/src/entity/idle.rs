@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When an entity was used last, and whether nobody has used it for too long (B-382 … B-388).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::Timestamp;
 use oxbus_model::name::SubQueue;
@@ -9,19 +9,53 @@ use oxbus_model::name::SubQueue;
 use super::{Entity, Receivable};
 use crate::shard::Sessions;
 
+/// When an entity was created, updated and used.
+#[derive(Debug)]
+pub(super) struct Times {
+    created: Timestamp,
+    updated: AtomicU64,
+    /// 0 before the first use.
+    accessed: AtomicU64,
+}
+
+impl Times {
+    pub(super) fn new(created_at: Timestamp, updated_at: Timestamp) -> Self {
+        Self {
+            created: created_at,
+            updated: AtomicU64::new(updated_at.0),
+            accessed: AtomicU64::new(0),
+        }
+    }
+}
+
 impl Entity {
+    /// Created, last updated, last used; the last is `None` before the first use.
+    pub fn times(&self) -> (Timestamp, Timestamp, Option<Timestamp>) {
+        let accessed = self.times.accessed.load(Ordering::Relaxed);
+        (
+            self.times.created,
+            Timestamp(self.times.updated.load(Ordering::Relaxed)),
+            (accessed > 0).then_some(Timestamp(accessed)),
+        )
+    }
+
+    /// Notes when the settings or the rules changed last.
+    pub(crate) fn set_updated_at(&self, updated_at: Timestamp) {
+        self.times.updated.store(updated_at.0, Ordering::Relaxed);
+    }
+
     /// Notes a send (B-388).
     #[inline]
     pub fn touch(&self, now: Timestamp) {
         // A read first: the line stays shared while nothing changes within the second.
-        if self.accessed_at.load(Ordering::Relaxed) / 1000 != now.0 / 1000 {
-            self.accessed_at.store(now.0, Ordering::Relaxed);
+        if self.times.accessed.load(Ordering::Relaxed) / 1000 != now.0 / 1000 {
+            self.times.accessed.store(now.0, Ordering::Relaxed);
         }
     }
 
     /// Notes a use in the past.
     pub(crate) fn used_at(&self, at: Timestamp) {
-        self.accessed_at.fetch_max(at.0, Ordering::Relaxed);
+        self.times.accessed.fetch_max(at.0, Ordering::Relaxed);
     }
 
     /// Notes the opening of a receiver; on a subscription it is a use of the topic, too (B-388).
@@ -36,24 +70,20 @@ impl Entity {
     /// Notes a receive, a settlement, a browse or a change; on a subscription it is a use of the topic, too (B-384).
     #[inline]
     pub fn use_now(&self) {
-        if self.auto_delete_on_idle_ms.load(Ordering::Relaxed) != u64::MAX || self.is_subscription() {
+        let topic = self.topic();
+        if topic.is_some() || self.settings().auto_delete_on_idle_ms.is_some() {
             self.touch(self.now());
-            if let Some(topic) = self.topic() {
-                topic.touch(topic.now());
-            }
+        }
+        if let Some(topic) = topic {
+            topic.touch(topic.now());
         }
     }
 
-    /// Milliseconds without use after which it is deleted; [`u64::MAX`] for never.
-    #[inline]
-    pub(crate) fn auto_delete_on_idle_ms(&self) -> u64 {
-        self.auto_delete_on_idle_ms.load(Ordering::Relaxed)
-    }
-
-    /// True when it, or the topic of a subscription, is deleted when nobody uses it.
-    pub(crate) fn may_become_idle(&self) -> bool {
-        let topic = || self.topic().map_or(u64::MAX, |topic| topic.auto_delete_on_idle_ms());
-        self.auto_delete_on_idle_ms() != u64::MAX || topic() != u64::MAX
+    /// Milliseconds without use after which it, or the topic of a subscription, is deleted; `None` for never.
+    pub(crate) fn idle_ms(&self) -> Option<u64> {
+        let topic = self.topic().and_then(|topic| topic.settings().auto_delete_on_idle_ms);
+        let own = self.settings().auto_delete_on_idle_ms;
+        own.into_iter().chain(topic).min()
     }
 
     /// True while somebody waits for a message or a session.
@@ -67,14 +97,16 @@ impl Entity {
     /// nor is one with messages that wait for their time.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        let ms = self.auto_delete_on_idle_ms();
-        ms != u64::MAX && self.is_unused_for(ms)
+        let idle = self.settings().auto_delete_on_idle_ms;
+        idle.is_some_and(|ms| self.is_unused_for(ms))
     }
 
     #[cold]
     fn is_unused_for(&self, ms: u64) -> bool {
-        let used = self.accessed_at.load(Ordering::Relaxed);
-        let used = used.max(self.created_at.0).max(self.updated_at.load(Ordering::Relaxed));
+        let used = self.times.accessed.load(Ordering::Relaxed);
+        let used = used
+            .max(self.times.created.0)
+            .max(self.times.updated.load(Ordering::Relaxed));
         self.now() >= Timestamp(used).plus_ms(ms)
             && !self.core().is_shared()
             && !self.is_forwarding(SubQueue::Main)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What chooses the partition of a message, and what tells its copies.
 
-use std::sync::atomic::Ordering;
-
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, Result};
 
@@ -15,11 +13,6 @@ impl Entity {
     #[inline]
     pub fn detects_duplicates(&self) -> bool {
         self.features.detects_duplicates
-    }
-
-    /// Milliseconds for which the id of a message is remembered.
-    pub fn duplicate_window_ms(&self) -> u64 {
-        self.duplicate_window_ms.load(Ordering::Acquire)
     }
 
     /// The key that chooses the partition of a message (B-063). Its id is one only here (B-066), and then one there must
@@ -46,7 +39,7 @@ impl Entity {
         let route = self.route_of(fields)?;
         fields.check()?;
         let len = fields.encoded_len();
-        check_size(len, self.message_size_bytes_max())?;
+        check_size(len, self.settings().message_size_bytes_max)?;
         let mut message = EncodedMessage::new(fields, len);
         message.partition = route.partition();
         message.identity = self.identity_of(fields)?;
@@ -90,7 +83,7 @@ impl Entity {
             return;
         }
         for history in self.cells().filter_map(|(_, cell)| cell.history()) {
-            history.forget(self.now(), self.duplicate_window_ms());
+            history.forget(self.now(), self.settings().duplicate_window_ms);
         }
     }
 }

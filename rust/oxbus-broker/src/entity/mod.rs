@@ -1,26 +1,149 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Entities: what has a name, settings and cells in the shards of its namespace.
+//!
+//! An entity has one cell in each partition, or one in its home partition; a cell comes into being with its first message.
+//! What differs between queues, topics and subscriptions is in `kind`.
 
+mod access;
 mod admission;
 mod announce;
 mod bounds;
+mod cells;
 pub mod counts;
 pub mod drain;
 pub(crate) mod forward;
 mod idle;
 mod keys;
+pub(crate) mod kind;
 pub mod purge;
-pub mod queue;
 pub mod receivable;
 pub mod receive_cache;
 pub(crate) mod reservation;
-pub(crate) mod role;
 mod sessions;
+mod settings;
+mod token;
 pub(crate) mod topic;
 pub(crate) mod write_batch;
 
-pub use counts::{PartitionCounts, QueueCounts};
-pub use drain::{Drained, Waiting};
-pub use purge::Choice;
-pub use queue::{Entity, QueueDescription};
-pub use receivable::Receivable;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use oxbus_model::name::{EntityName, SubQueue};
+use oxbus_model::options::QueueSettings;
+use oxbus_model::{EntityKind, Timestamp};
+use oxbus_store::Versions;
+
+pub use self::counts::{PartitionCounts, QueueCounts};
+pub use self::drain::{Drained, Waiting};
+use self::forward::Forwarding;
+use self::idle::Times;
+use self::kind::Kind;
+pub use self::purge::Choice;
+pub use self::receivable::Receivable;
+use self::reservation::Consumers;
+pub use self::settings::Settings;
+use crate::namespace::Core;
+use crate::shard::journal::EntityId;
+use crate::shard::{Cell, Features, Shard};
+
+/// A queue, a topic or a subscription of a namespace.
+pub struct Entity {
+    core: Arc<Core>,
+    name: EntityName,
+    id: EntityId,
+    kind: Kind,
+    settings: Versions<Settings>,
+    /// What of the settings never changes, and what follows from the kind.
+    features: Features,
+    /// The shard of each cell: all of the namespace, or the home shard alone.
+    shards: Box<[Arc<Shard>]>,
+    cells: Box<[OnceLock<Cell>]>,
+    main: Receivable,
+    dead_letters: Receivable,
+    forwarding: Forwarding,
+    /// Who has reservations.
+    consumers: Consumers,
+    gone: AtomicBool,
+    times: Times,
+}
+
+impl Entity {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        name: EntityName,
+        settings: QueueSettings,
+        kind: Kind,
+        shards: Box<[Arc<Shard>]>,
+        id: EntityId,
+        (created_at, updated_at): (Timestamp, Timestamp),
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            name,
+            id,
+            features: Features {
+                detects_duplicates: settings.requires_duplicate_detection,
+                requires_session: settings.requires_session,
+                fans_out: kind.fans_out(),
+            },
+            settings: Versions::new(Settings::new(settings, kind.plan(core.plan()))),
+            kind,
+            cells: shards.iter().map(|_| OnceLock::new()).collect(),
+            shards,
+            main: Receivable::default(),
+            dead_letters: Receivable::default(),
+            forwarding: Forwarding::default(),
+            consumers: Consumers::default(),
+            gone: AtomicBool::new(false),
+            times: Times::new(created_at, updated_at),
+        }
+    }
+
+    /// Names this life of the entity.
+    pub fn id(&self) -> EntityId {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &EntityName {
+        &self.name
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> EntityKind {
+        self.kind.tag()
+    }
+
+    /// The namespace it is part of.
+    #[inline]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// True when its messages are kept in a directory.
+    #[inline]
+    pub fn is_durable(&self) -> bool {
+        self.core.is_durable()
+    }
+
+    /// True when calls may wait for a store.
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.core.may_wait()
+    }
+
+    /// Wall time under its namespace's clock.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.core.clock().now()
+    }
+
+    /// The stream of a sub-queue.
+    #[inline]
+    pub fn receivable(&self, sub_queue: SubQueue) -> &Receivable {
+        match sub_queue {
+            SubQueue::Main => &self.main,
+            SubQueue::DeadLetter => &self.dead_letters,
+        }
+    }
+}

@@ -141,7 +141,7 @@ impl Entity {
         let mut batch = WriteBatch::new(moment);
         let mut identities = Vec::new();
         for claimed in chosen {
-            let record = as_new(&cell.load(&claimed.record)?, self.is_queue())?;
+            let record = as_new(&cell.load(&claimed.record)?, self.kind.renumbers())?;
             let fields = Fields::decode(&record)?;
             // What has no key is not remembered.
             identities.push(self.identity_of(&fields).unwrap_or_default());
@@ -151,7 +151,7 @@ impl Entity {
         // None is dropped as a copy, which would lose it; later copies of it are.
         let admission = cell
             .history()
-            .map(|history| history.admit(&identities, moment.now, self.duplicate_window_ms()))
+            .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms))
             .transpose()?;
         let (write, notices) = batch.finish(cell);
         let mut write = write.atomic();
@@ -233,7 +233,14 @@ impl Entity {
             wanted.into_iter().partition(|message| message.phase == Phase::Ready);
         let ready: Vec<Counter> = ready.iter().map(|it| it.counter).collect();
         let now = self.now();
-        let mut buried = cell.claim_these(sub_queue, &ready, hold, now, self.buries_expired(), chosen);
+        let mut buried = cell.claim_these(
+            sub_queue,
+            &ready,
+            hold,
+            now,
+            self.settings().dead_lettering_on_message_expiration,
+            chosen,
+        );
         let key_of = |message: &Peeked| LockKey {
             counter: message.counter,
             generation: message.generation,

@@ -9,7 +9,7 @@ use oxbus_model::{Counter, Moment, Result, Ticks, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Wait};
 
 use super::Entity;
-use super::role::Subscribers;
+use super::kind::Subscribers;
 use super::write_batch::{Notices, WriteBatch};
 use crate::filter::{Copied, Selected, Subject};
 use crate::record::encode;

@@ -10,7 +10,7 @@ use oxbus_store::{NewMessage, Record};
 use smallvec::smallvec;
 
 use super::Entity;
-use super::role::Subscribers;
+use super::kind::Subscribers;
 use crate::filter::{Copied, Failure, Selected, Subject};
 use crate::record::{encode, with_dead_letter};
 use crate::shard::Cell;

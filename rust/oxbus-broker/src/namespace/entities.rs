@@ -9,23 +9,20 @@ use std::sync::atomic::Ordering;
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::EntityName;
-use oxbus_model::options::{EntityStatus, QueueSettings};
-use oxbus_model::tier::Kind;
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::options::QueueSettings;
+use oxbus_model::{EntityKind, Error, ErrorKind, Result};
 
 use super::Namespace;
 use super::from_catalog::{link_all, subscribe_all};
 use super::inner::Inner;
 use crate::durable::{EntityEntry, EntityRole};
-use crate::entity::{Entity, QueueDescription};
+use crate::entity::Entity;
 use crate::shard::Shard;
 
 impl Namespace {
     /// Creates a queue.
-    pub fn create_queue(&self, name: &str, settings: QueueSettings) -> Result<QueueDescription> {
-        let name = EntityName::parse(name)?;
-        let created = self.create(&name, settings, EntityRole::Queue)?;
-        Ok(created.describe())
+    pub fn create_queue(&self, name: &str, settings: QueueSettings) -> Result<Arc<Entity>> {
+        self.create(&EntityName::parse(name)?, settings, EntityRole::Queue)
     }
 
     /// Creates an entity of a valid name.
@@ -39,12 +36,12 @@ impl Namespace {
         inner.core.check_open()?;
         let plan = inner.core.plan();
         let kind = role.kind();
-        if kind != Kind::Subscription {
+        if kind.is_sent_to() {
             plan.complete(&mut settings);
         }
         settings.check()?;
         plan.check(kind, &settings, None)?;
-        check_status(kind, settings.status)?;
+        kind.check_status(settings.status)?;
         self.delete_idle();
         let mut entities = inner.core.queues_for_change();
         let changed = inner.refresh(&mut entities);
@@ -68,7 +65,7 @@ impl Namespace {
         let inner = &self.inner;
         let plan = inner.core.plan();
         let kind = role.kind();
-        check_destinations((kind == Kind::Queue).then_some(name), &settings, entities)?;
+        check_destinations((kind == EntityKind::Queue).then_some(name), &settings, entities)?;
         if entities.contains_key(name.key()) {
             let detail = format!(
                 "an entity of that name exists; choose another name or update that one: `{}`",
@@ -76,8 +73,8 @@ impl Namespace {
             );
             return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
         }
-        if kind != Kind::Subscription {
-            let counted = entities.values().filter(|entity| !entity.is_subscription());
+        if kind.is_sent_to() {
+            let counted = entities.values().filter(|entity| entity.kind().is_sent_to());
             let partitioned = counted.clone().filter(|entity| entity.is_partitioned()).count();
             plan.check_count(counted.count(), partitioned, settings.enable_partitioning)?;
         }
@@ -118,45 +115,48 @@ impl Namespace {
 
     /// The queue of that name.
     pub fn queue(&self, name: &str) -> Result<Arc<Entity>> {
-        self.entity_that(name, "queue", Entity::is_queue)
+        self.entity_of_kind(name, EntityKind::Queue)
     }
 
     /// The entity of that path, if it is what is asked for (B-019).
-    pub(super) fn entity_that(&self, path: &str, what: &str, is_it: impl Fn(&Entity) -> bool) -> Result<Arc<Entity>> {
+    pub(super) fn entity_of_kind(&self, path: &str, kind: EntityKind) -> Result<Arc<Entity>> {
+        self.entity_if(path, kind, |entity| entity.kind() == kind)
+    }
+
+    fn entity_if(&self, path: &str, kind: EntityKind, is_it: impl Fn(&Entity) -> bool) -> Result<Arc<Entity>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
         self.delete_idle();
         let found = self.inner.core.queues().get(&EntityName::key_of(path)).cloned();
         found.filter(|entity| is_it(entity)).ok_or_else(|| {
-            let create = what.replace(' ', "_");
+            let kind = kind.name();
             Error::entity_not_found(
                 path,
-                &format!("Check its name, or create the {what} with create_{create}."),
+                &format!("Check its name, or create the {kind} with create_{kind}."),
             )
         })
     }
 
     /// Any entity.
     pub fn entity(&self, path: &str) -> Result<Arc<Entity>> {
-        let what = if path.to_ascii_lowercase().contains("/subscriptions/") {
-            "subscription"
+        let expected = if path.to_ascii_lowercase().contains("/subscriptions/") {
+            EntityKind::Subscription
         } else {
-            "queue"
+            EntityKind::Queue
         };
-        self.entity_that(path, what, |_| true)
+        self.entity_if(path, expected, |_| true)
     }
 
-    /// Changes the settings of a queue; `change` edits a copy of those that hold.
-    pub fn update_queue(&self, name: &str, change: impl FnOnce(&mut QueueSettings)) -> Result<()> {
-        let queue = self.queue(name)?;
-        self.update(&queue, |settings, _| {
+    /// Changes the settings of an entity; `change` edits a copy of those that hold.
+    pub fn update(&self, entity: &Arc<Entity>, change: impl FnOnce(&mut QueueSettings)) -> Result<()> {
+        self.update_entry(entity, |settings, _| {
             change(settings);
             Ok(())
         })
     }
 
-    /// Changes the settings of an entity, and what its role says; `change` edits copies of those that hold.
-    pub(super) fn update(
+    /// Changes the settings of an entity, and what only its kind has; `change` edits copies of those that hold.
+    pub(super) fn update_entry(
         &self,
         entity: &Arc<Entity>,
         change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
@@ -167,14 +167,14 @@ impl Namespace {
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
         let held = entity.settings();
-        let mut next = (*held).clone();
+        let mut next = QueueSettings::clone(held);
         let mut role = entity.role_entry();
         change(&mut next, &mut role)?;
         held.check_change(&next)?;
         let plan = self.inner.core.plan();
-        plan.check(role.kind(), &next, Some(&held))?;
+        plan.check(role.kind(), &next, Some(held))?;
         if next.status != held.status {
-            check_status(role.kind(), next.status)?;
+            role.kind().check_status(next.status)?;
         }
         check_destinations(None, &next, &entities)?;
         check_all_serve(entity, "update")?;
@@ -187,12 +187,7 @@ impl Namespace {
                 });
             })?;
         }
-        match role {
-            EntityRole::Queue => {}
-            EntityRole::Topic { support_ordering } => entity.set_support_ordering(support_ordering),
-            EntityRole::Subscription { bury_failed, .. } => entity.set_buries_failed(bury_failed),
-        }
-        entity.apply(next, now);
+        entity.apply(next, &role, now);
         if let Some(topic) = entity.topic() {
             topic.touch(now);
         }
@@ -207,13 +202,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Deletes a queue with its messages.
-    pub fn delete_queue(&self, name: &str) -> Result<()> {
-        self.delete(&self.queue(name)?)
-    }
-
     /// Deletes an entity with its messages; a topic with its subscriptions.
-    pub(super) fn delete(&self, entity: &Arc<Entity>) -> Result<()> {
+    pub fn delete(&self, entity: &Arc<Entity>) -> Result<()> {
         entity.check_alive()?;
         self.delete_if(entity, |_| true)
     }
@@ -255,34 +245,21 @@ impl Namespace {
         }
     }
 
-    /// All queues by name.
-    pub fn list_queues(&self) -> Result<Vec<Arc<Entity>>> {
-        self.list(Entity::is_queue)
+    /// All entities of a kind by path.
+    pub fn list(&self, kind: EntityKind) -> Result<Vec<Arc<Entity>>> {
+        let mut entities = self.list_entities()?;
+        entities.retain(|entity| entity.kind() == kind);
+        Ok(entities)
     }
 
     /// All entities by path: queues, topics, subscriptions.
     pub fn list_entities(&self) -> Result<Vec<Arc<Entity>>> {
-        self.list(|_| true)
-    }
-
-    pub(super) fn list(&self, is_one: impl Fn(&Entity) -> bool) -> Result<Vec<Arc<Entity>>> {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
         self.delete_idle();
         let entities = self.inner.core.queues();
-        Ok(entities.values().filter(|entity| is_one(entity)).cloned().collect())
+        Ok(entities.values().cloned().collect())
     }
-}
-
-/// Refuses a status that is none of the entity's kind (B-396).
-fn check_status(kind: Kind, status: EntityStatus) -> Result<()> {
-    let (what, others) = match (kind, status) {
-        (Kind::Topic, EntityStatus::ReceiveDisabled) => ("a topic is not received from", "SendDisabled"),
-        (Kind::Subscription, EntityStatus::SendDisabled) => ("a subscription is not sent to", "ReceiveDisabled"),
-        _ => return Ok(()),
-    };
-    let detail = format!("{what}; use Active, Disabled or {others} as its status: {status:?}");
-    Err(Error::new(ErrorKind::InvalidOperation, detail))
 }
 
 /// Refuses to forward to what is not there, and to a subscription (B-332). A queue that is being made may name itself (B-033).
@@ -298,7 +275,7 @@ fn check_destinations(
     for (option, path) in options {
         let Some(path) = path else { continue };
         let key = EntityName::key_of(path);
-        let is_there = entities.get(&key).is_some_and(|entity| !entity.is_subscription());
+        let is_there = entities.get(&key).is_some_and(|entity| entity.kind().is_sent_to());
         if is_there || made.is_some_and(|made| made.key() == key) {
             continue;
         }

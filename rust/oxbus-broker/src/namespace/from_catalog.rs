@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Entities as the catalog describes them, what a reopened directory gives them, and which of them belong together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use oxbus_model::caps::TAKING_OVER_THREADS;
@@ -11,10 +11,10 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use super::inner::Inner;
 use crate::abreast;
 use crate::bulk_load;
-use crate::durable::{Contents, EntityEntry, EntityRole};
+use crate::durable::{Contents, EntityEntry};
 use crate::entity::Entity;
 use crate::entity::forward::forget;
-use crate::entity::role::{CompiledRule, Role, SubscriptionRole, TopicRole};
+use crate::entity::kind::Kind;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Image, Origin};
 
@@ -37,11 +37,18 @@ impl Inner {
             let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
             return Err(Error::new(ErrorKind::Corrupt, detail));
         }
+        let kind = Kind::of(&entry.role, |topic| {
+            let found = entities.values().find(|entity| entity.id().0 == topic);
+            found.cloned().ok_or_else(|| {
+                let detail = format!("the catalog has a subscription without its topic: `{}`", entry.name);
+                Error::new(ErrorKind::Corrupt, detail)
+            })
+        })?;
         let entity = Entity::new(
             &self.core,
             EntityName::of_catalog(&entry.name)?,
             entry.settings.clone(),
-            role_of(entry, entities)?,
+            kind,
             self.shards_of(&entry.settings, entry.home),
             EntityId(entry.id),
             (Timestamp(entry.created_at_ms), Timestamp(entry.updated_at_ms)),
@@ -132,13 +139,7 @@ impl Inner {
         for entry in &contents.queues {
             match queues.get(&EntityName::key_of(&entry.name)) {
                 Some(queue) => {
-                    queue.apply(entry.settings.clone(), Timestamp(entry.updated_at_ms));
-                    if let EntityRole::Subscription { rules, bury_failed, .. } = &entry.role {
-                        // What was compiled there compiles here.
-                        let rules = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
-                        queue.set_rules(rules.collect());
-                        queue.set_buries_failed(*bury_failed);
-                    }
+                    queue.apply(entry.settings.clone(), &entry.role, Timestamp(entry.updated_at_ms));
                 }
                 None => {
                     if let Ok(queue) = self.entity_of(entry, queues) {
@@ -151,27 +152,6 @@ impl Inner {
         link_all(queues);
         changed
     }
-}
-
-/// What the entity of an entry is.
-fn role_of(entry: &EntityEntry, entities: &BTreeMap<String, Arc<Entity>>) -> Result<Role> {
-    Ok(match &entry.role {
-        EntityRole::Queue => Role::Queue,
-        EntityRole::Topic { support_ordering } => Role::Topic(TopicRole::new(*support_ordering)),
-        EntityRole::Subscription {
-            topic,
-            bury_failed,
-            rules,
-        } => {
-            let found = entities.values().find(|entity| entity.id().0 == *topic);
-            let topic = found.ok_or_else(|| {
-                let detail = format!("the catalog has a subscription without its topic: `{}`", entry.name);
-                Error::new(ErrorKind::Corrupt, detail)
-            })?;
-            let rules = rules.iter().cloned().map(CompiledRule::new).collect::<Result<_>>()?;
-            Role::Subscription(SubscriptionRole::new(topic, *bury_failed, rules))
-        }
-    })
 }
 
 /// Tells each entity of those that forward to it.
@@ -211,8 +191,13 @@ fn forget_arrivals(entities: &[Arc<Entity>]) {
 
 /// Tells each topic of its subscriptions.
 pub(super) fn subscribe_all(entities: &BTreeMap<String, Arc<Entity>>) {
-    for topic in entities.values().filter(|entity| entity.is_topic()) {
-        let is_of_topic = |entity: &&Arc<Entity>| entity.topic().is_some_and(|it| Arc::ptr_eq(&it, topic));
-        topic.subscribe(entities.values().filter(is_of_topic).cloned().collect());
+    let mut of_topic: HashMap<EntityId, Vec<Arc<Entity>>> = HashMap::new();
+    for entity in entities.values() {
+        if let Some(topic) = entity.topic() {
+            of_topic.entry(topic.id()).or_default().push(Arc::clone(entity));
+        }
+    }
+    for entity in entities.values() {
+        entity.subscribe(of_topic.remove(&entity.id()).unwrap_or_default());
     }
 }

@@ -326,7 +326,7 @@ impl durable::Kept for Inner {
     }
 
     fn note_uses(&self) {
-        self.note_uses(Entity::may_become_idle);
+        self.note_uses(|entity| entity.idle_ms().is_some());
     }
 
     fn try_heal(&self, shard: &Arc<Shard>) -> bool {

@@ -7,13 +7,13 @@ use oxbus_model::caps::SUBSCRIPTIONS_MAX;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{EntityKind, Error, ErrorKind, Result};
 
 use super::Namespace;
 use super::entities::check_all_serve;
 use crate::durable::EntityRole;
 use crate::entity::Entity;
-use crate::entity::role::CompiledRule;
+use crate::entity::kind::CompiledRule;
 
 /// Name of the rule that a subscription is created with (B-021).
 pub const DEFAULT_RULE: &str = "$Default";
@@ -45,31 +45,7 @@ impl Namespace {
 
     /// The topic of that name.
     pub fn topic(&self, name: &str) -> Result<Arc<Entity>> {
-        self.entity_that(name, "topic", Entity::is_topic)
-    }
-
-    /// Changes the settings of a topic; `change` edits a copy of those that hold.
-    pub fn update_topic(&self, name: &str, change: impl FnOnce(&mut QueueSettings, &mut TopicOptions)) -> Result<()> {
-        self.update(&self.topic(name)?, |settings, role| {
-            if let EntityRole::Topic { support_ordering } = role {
-                let mut options = TopicOptions {
-                    support_ordering: *support_ordering,
-                };
-                change(settings, &mut options);
-                *support_ordering = options.support_ordering;
-            }
-            Ok(())
-        })
-    }
-
-    /// Deletes a topic with its subscriptions and their messages.
-    pub fn delete_topic(&self, name: &str) -> Result<()> {
-        self.delete(&self.topic(name)?)
-    }
-
-    /// All topics by name.
-    pub fn list_topics(&self) -> Result<Vec<Arc<Entity>>> {
-        self.list(Entity::is_topic)
+        self.entity_of_kind(name, EntityKind::Topic)
     }
 
     /// Creates a subscription with one rule: the given one, or [`DEFAULT_RULE`] that selects everything (B-345).
@@ -118,31 +94,7 @@ impl Namespace {
     pub fn subscription(&self, topic: &str, name: &str) -> Result<Arc<Entity>> {
         let topic = self.topic(topic)?;
         let path = format!("{}/Subscriptions/{name}", topic.name().as_str());
-        self.entity_that(&path, "subscription", Entity::is_subscription)
-    }
-
-    /// Changes the settings of a subscription; `change` edits a copy of those that hold.
-    pub fn update_subscription(
-        &self,
-        topic: &str,
-        name: &str,
-        change: impl FnOnce(&mut QueueSettings, &mut SubscriptionOptions),
-    ) -> Result<()> {
-        self.update(&self.subscription(topic, name)?, |settings, role| {
-            if let EntityRole::Subscription { bury_failed, .. } = role {
-                let mut options = SubscriptionOptions {
-                    bury_failed: *bury_failed,
-                };
-                change(settings, &mut options);
-                *bury_failed = options.bury_failed;
-            }
-            Ok(())
-        })
-    }
-
-    /// Deletes a subscription with its messages.
-    pub fn delete_subscription(&self, topic: &str, name: &str) -> Result<()> {
-        self.delete(&self.subscription(topic, name)?)
+        self.entity_of_kind(&path, EntityKind::Subscription)
     }
 
     /// All subscriptions of a topic by name.

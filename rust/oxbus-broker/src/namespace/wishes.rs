@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 use oxbus_model::caps::DURATION_MS_NEVER;
+use oxbus_model::name::EntityName;
 use oxbus_model::options::{EntityStatus, QueueSettings};
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::tier::Plan;
 use oxbus_model::{Result, Timestamp};
 
 use super::Namespace;
-use super::topics::{SubscriptionOptions, TopicOptions};
+use super::topics::SubscriptionOptions;
 use crate::clock::random_bytes;
 use crate::durable::EntityRole;
-use crate::entity::{Entity, QueueDescription};
+use crate::entity::Entity;
 
 /// One option. Durations are milliseconds; the longest of .NET, or more, means never.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,24 +84,12 @@ impl std::fmt::Debug for RuleWish {
     }
 }
 
-/// The settings of an entity while they are made.
+/// An entity while its options are read.
 struct Draft {
     settings: QueueSettings,
-    support_ordering: bool,
-    bury_failed: bool,
+    role: EntityRole,
     /// What was said about partitioning, if anything.
     partitioned: Option<bool>,
-}
-
-impl Default for Draft {
-    fn default() -> Self {
-        Self {
-            settings: QueueSettings::default(),
-            support_ordering: true,
-            bury_failed: true,
-            partitioned: None,
-        }
-    }
 }
 
 impl Draft {
@@ -131,13 +120,21 @@ impl Draft {
                 self.partitioned = Some(on);
             }
             Wish::BuryExpired(on) => it.dead_lettering_on_message_expiration = on,
-            Wish::BuryFailed(on) => self.bury_failed = on,
+            Wish::BuryFailed(on) => {
+                if let EntityRole::Subscription { bury_failed, .. } = &mut self.role {
+                    *bury_failed = on;
+                }
+            }
             Wish::EnableBatchedOperations(on) => it.enable_batched_operations = on,
             Wish::EnableExpress(on) => it.enable_express = on,
             Wish::RequiresDuplicateDetection(on) => it.requires_duplicate_detection = on,
             Wish::RequiresSession(on) => it.requires_session = on,
             Wish::ExpireWholeSessions(on) => it.expire_whole_sessions = on,
-            Wish::SupportOrdering(on) => self.support_ordering = on,
+            Wish::SupportOrdering(on) => {
+                if let EntityRole::Topic { support_ordering } = &mut self.role {
+                    *support_ordering = on;
+                }
+            }
             Wish::Status(status) => it.status = status,
             Wish::UserMetadata(metadata) => it.user_metadata = metadata,
             Wish::ForwardTo(path) => it.forward_to = unless_empty(path),
@@ -197,43 +194,29 @@ fn new_key() -> Result<String> {
 }
 
 impl Namespace {
-    fn draft(&self, wishes: Vec<Wish>) -> Result<Draft> {
-        let mut draft = Draft::default();
+    /// The settings and the role of a new entity.
+    fn draft(&self, role: EntityRole, wishes: Vec<Wish>) -> Result<(QueueSettings, EntityRole)> {
+        let mut draft = Draft {
+            settings: QueueSettings::default(),
+            role,
+            partitioned: None,
+        };
         draft.apply_all(wishes, self.plan(), self.clock().now())?;
-        Ok(draft)
+        draft.settings.enable_partitioning = self.plan().is_partitioned(draft.partitioned, self.partitions());
+        Ok((draft.settings, draft.role))
     }
 
     /// Creates a queue with these options.
-    pub fn create_queue_with(&self, name: &str, wishes: Vec<Wish>) -> Result<QueueDescription> {
-        let Draft {
-            mut settings,
-            partitioned,
-            ..
-        } = self.draft(wishes)?;
-        settings.enable_partitioning = self.plan().is_partitioned(partitioned, self.partitions());
-        self.create_queue(name, settings)
-    }
-
-    /// Changes these options of a queue.
-    pub fn update_queue_with(&self, name: &str, wishes: Vec<Wish>) -> Result<()> {
-        self.update_with(&self.queue(name)?, wishes)
+    pub fn create_queue_with(&self, name: &str, wishes: Vec<Wish>) -> Result<Arc<Entity>> {
+        let (settings, role) = self.draft(EntityRole::Queue, wishes)?;
+        self.create(&EntityName::parse(name)?, settings, role)
     }
 
     /// Creates a topic with these options.
     pub fn create_topic_with(&self, name: &str, wishes: Vec<Wish>) -> Result<Arc<Entity>> {
-        let Draft {
-            mut settings,
-            partitioned,
-            support_ordering,
-            ..
-        } = self.draft(wishes)?;
-        settings.enable_partitioning = self.plan().is_partitioned(partitioned, self.partitions());
-        self.create_topic(name, settings, TopicOptions { support_ordering })
-    }
-
-    /// Changes these options of a topic.
-    pub fn update_topic_with(&self, name: &str, wishes: Vec<Wish>) -> Result<()> {
-        self.update_with(&self.topic(name)?, wishes)
+        let support_ordering = true;
+        let (settings, role) = self.draft(EntityRole::Topic { support_ordering }, wishes)?;
+        self.create(&EntityName::parse(name)?, settings, role)
     }
 
     /// Creates a subscription with these options, and one rule.
@@ -244,36 +227,27 @@ impl Namespace {
         wishes: Vec<Wish>,
         rule: Option<RuleSettings>,
     ) -> Result<Arc<Entity>> {
-        let Draft {
-            settings, bury_failed, ..
-        } = self.draft(wishes)?;
+        let role = EntityRole::Subscription {
+            topic: 0,
+            bury_failed: true,
+            rules: Vec::new(),
+        };
+        let (settings, role) = self.draft(role, wishes)?;
+        let bury_failed = matches!(role, EntityRole::Subscription { bury_failed: true, .. });
         self.create_subscription(topic, name, settings, SubscriptionOptions { bury_failed }, rule)
     }
 
-    /// Changes these options of a subscription.
-    pub fn update_subscription_with(&self, topic: &str, name: &str, wishes: Vec<Wish>) -> Result<()> {
-        self.update_with(&self.subscription(topic, name)?, wishes)
-    }
-
-    fn update_with(&self, entity: &Arc<Entity>, wishes: Vec<Wish>) -> Result<()> {
+    /// Changes these options of an entity.
+    pub fn update_with(&self, entity: &Arc<Entity>, wishes: Vec<Wish>) -> Result<()> {
         let (plan, now) = (self.plan(), self.clock().now());
-        self.update(entity, |settings, role| {
+        self.update_entry(entity, |settings, role| {
             let mut draft = Draft {
                 settings: std::mem::take(settings),
-                ..Draft::default()
+                role: std::mem::take(role),
+                partitioned: None,
             };
-            match role {
-                EntityRole::Topic { support_ordering } => draft.support_ordering = *support_ordering,
-                EntityRole::Subscription { bury_failed, .. } => draft.bury_failed = *bury_failed,
-                EntityRole::Queue => {}
-            }
             draft.apply_all(wishes, plan, now)?;
-            match role {
-                EntityRole::Topic { support_ordering } => *support_ordering = draft.support_ordering,
-                EntityRole::Subscription { bury_failed, .. } => *bury_failed = draft.bury_failed,
-                EntityRole::Queue => {}
-            }
-            *settings = draft.settings;
+            (*settings, *role) = (draft.settings, draft.role);
             Ok(())
         })
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use oxbus_broker::entity::{Entity, PartitionCounts, QueueDescription};
+use oxbus_broker::entity::{Entity, PartitionCounts};
 use oxbus_model::authorization::AuthorizationRule;
 use oxbus_model::options::EntityStatus;
 use pyo3::prelude::*;
@@ -22,10 +22,10 @@ fn status_name(status: EntityStatus) -> &'static str {
 }
 
 /// The dict of a queue.
-pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<Bound<'py, PyDict>> {
-    let settings = &queue.settings;
+pub(super) fn queue<'py>(py: Python<'py>, queue: &Entity) -> PyResult<Bound<'py, PyDict>> {
+    let settings = queue.settings();
     let dict = PyDict::new(py);
-    dict.set_item("name", &queue.name)?;
+    dict.set_item("name", queue.name().as_str())?;
     dict.set_item("lock_duration", settings.lock_duration_ms)?;
     dict.set_item("max_delivery_count", settings.max_delivery_count)?;
     dict.set_item(
@@ -36,9 +36,9 @@ pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<
     dict.set_item("max_size_in_megabytes", megabytes)?;
     dict.set_item(
         "total_max_size_in_megabytes",
-        megabytes.saturating_mul(u64::from(queue.partitions)),
+        megabytes.saturating_mul(u64::from(queue.partitions())),
     )?;
-    dict.set_item("max_message_size_in_kilobytes", queue.message_size_bytes_max >> 10)?;
+    dict.set_item("max_message_size_in_kilobytes", settings.message_size_bytes_max >> 10)?;
     dict.set_item("enable_partitioning", settings.enable_partitioning)?;
     dict.set_item("requires_session", settings.requires_session)?;
     dict.set_item("expire_whole_sessions", settings.expire_whole_sessions)?;
@@ -64,7 +64,7 @@ pub(super) fn queue<'py>(py: Python<'py>, queue: &QueueDescription) -> PyResult<
         "authorization_rules",
         PyList::new(py, rules.collect::<PyResult<Vec<_>>>()?)?,
     )?;
-    dict.set_item("availability_status", availability(queue.available))?;
+    dict.set_item("availability_status", availability(queue.is_available()))?;
     Ok(dict)
 }
 
@@ -108,7 +108,7 @@ fn set_counts(dict: &Bound<'_, PyDict>, counts: &PartitionCounts) -> PyResult<()
 
 /// The dict of a topic.
 pub(super) fn topic<'py>(py: Python<'py>, topic: &Entity) -> PyResult<Bound<'py, PyDict>> {
-    let dict = queue(py, &topic.describe())?;
+    let dict = queue(py, topic)?;
     for absent in [
         "lock_duration",
         "max_delivery_count",
@@ -128,7 +128,7 @@ pub(super) fn topic<'py>(py: Python<'py>, topic: &Entity) -> PyResult<Bound<'py,
 
 /// The dict of a subscription.
 pub(super) fn subscription<'py>(py: Python<'py>, subscription: &Entity) -> PyResult<Bound<'py, PyDict>> {
-    let dict = queue(py, &subscription.describe())?;
+    let dict = queue(py, subscription)?;
     for absent in [
         "max_size_in_megabytes",
         "total_max_size_in_megabytes",

@@ -7,6 +7,7 @@ mod rules;
 mod topics;
 mod wishes;
 
+use oxbus_model::EntityKind;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -30,30 +31,30 @@ impl Namespace {
         let created = blocking::run(py, namespace.stores().is_some(), || {
             namespace.create_queue_with(name, wishes)
         })?;
-        describe::queue(py, &created.or_raise()?)
+        describe::queue(py, &*created.or_raise()?)
     }
 
     fn _get_queue<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
-        describe::queue(py, &self.namespace.get()?.queue(name).or_raise()?.describe())
+        describe::queue(py, &*self.namespace.get()?.queue(name).or_raise()?)
     }
 
     fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = wishes::read(options, &QUEUE)?;
         let namespace = self.namespace.get()?;
-        let update = || namespace.update_queue_with(name, wishes);
+        let update = || namespace.update_with(&namespace.queue(name)?, wishes);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.delete_queue(name))?.or_raise()
+        waiting::outside(py, || namespace.delete(&namespace.queue(name)?))?.or_raise()
     }
 
     fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let queues = self.namespace.get()?.list_queues().or_raise()?;
+        let queues = self.namespace.get()?.list(EntityKind::Queue).or_raise()?;
         let dicts = queues
             .iter()
-            .map(|queue| describe::queue(py, &queue.describe()))
+            .map(|queue| describe::queue(py, queue))
             .collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, dicts)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics and subscriptions as dicts.
 
+use oxbus_model::EntityKind;
 use oxbus_model::tier::Tier;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -34,17 +35,17 @@ impl Namespace {
     fn _update_topic(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = wishes::read(options, &TOPIC)?;
         let namespace = self.namespace.get()?;
-        let update = || namespace.update_topic_with(name, wishes);
+        let update = || namespace.update_with(&namespace.topic(name)?, wishes);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.delete_topic(name))?.or_raise()
+        waiting::outside(py, || namespace.delete(&namespace.topic(name)?))?.or_raise()
     }
 
     fn _list_topics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let topics = self.namespace.get()?.list_topics().or_raise()?;
+        let topics = self.namespace.get()?.list(EntityKind::Topic).or_raise()?;
         let dicts = topics.iter().map(|topic| describe::topic(py, topic));
         PyList::new(py, dicts.collect::<PyResult<Vec<_>>>()?)
     }
@@ -78,13 +79,13 @@ impl Namespace {
     fn _update_subscription(&self, topic: &str, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = wishes::read(options, &SUBSCRIPTION)?;
         let namespace = self.namespace.get()?;
-        let update = || namespace.update_subscription_with(topic, name, wishes);
+        let update = || namespace.update_with(&namespace.subscription(topic, name)?, wishes);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_subscription(&self, py: Python<'_>, topic: &str, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.delete_subscription(topic, name))?.or_raise()
+        waiting::outside(py, || namespace.delete(&namespace.subscription(topic, name)?))?.or_raise()
     }
 
     fn _list_subscriptions<'py>(&self, py: Python<'py>, topic: &str) -> PyResult<Bound<'py, PyList>> {

@@ -141,7 +141,7 @@ impl Connection {
             (Ok(Opened::Sender(sender)), Kind::Opening(opening)) => {
                 let attach = opening.attach.clone();
                 let place = opening.place.clone();
-                let message_max = sender.queue().message_size_bytes_max() as u64;
+                let message_max = sender.queue().settings().message_size_bytes_max as u64;
                 let tier = self.context.namespace().plan().tier;
                 let batch_max = tier.map_or(message_max, |tier| Tier::batch_size_bytes_max(tier) as u64);
                 link.kind = Kind::Sends(Box::new(Sends {

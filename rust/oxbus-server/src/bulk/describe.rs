@@ -30,7 +30,7 @@ pub(super) async fn describe(
         let messages = queue.count_waiting(sub_queue);
         let (created_at, _, _) = queue.times();
         Ok(json!({
-            "kind": queue.kind(),
+            "kind": queue.kind().name(),
             "name": queue.name().as_str(),
             "partitions": queue.partitions(),
             "partitioned": queue.is_partitioned(),
@@ -40,9 +40,9 @@ pub(super) async fn describe(
             "starts": bounds.iter().map(|(start, _)| start.0).collect::<Vec<u64>>(),
             "ends": bounds.iter().map(|(_, end)| end.0).collect::<Vec<u64>>(),
             "active_messages": messages,
-            "lock_duration": queue.lock_duration_ms() as f64 / 1000.0,
+            "lock_duration": settings.lock_duration_ms as f64 / 1000.0,
             "max_delivery_count": settings.max_delivery_count,
-            "max_message_bytes": queue.message_size_bytes_max(),
+            "max_message_bytes": settings.message_size_bytes_max,
             "durable": queue.is_durable(),
         }))
     });

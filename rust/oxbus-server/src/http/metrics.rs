@@ -127,7 +127,13 @@ pub(super) async fn metrics(context: &Context) -> Result<Answer, Refusal> {
         let found = context.namespace().list_entities()?;
         let entities = found
             .iter()
-            .map(|entity| (entity.name().as_str().to_owned(), entity.kind(), entity.counts().total))
+            .map(|entity| {
+                (
+                    entity.name().as_str().to_owned(),
+                    entity.kind().name(),
+                    entity.counts().total,
+                )
+            })
             .collect();
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Shown { context, entities }));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Entities and rules: create, change, delete, purge, resubmit.
 
-use oxbus_broker::entity::Choice;
+use std::sync::Arc;
+
+use oxbus_broker::entity::{Choice, Entity};
 use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::QueueSettings;
@@ -126,30 +128,29 @@ impl Bus {
         }
         let refusals = self.world.update_refusals(entity, &next);
         let wanted = next.clone();
-        let result = match kind {
-            Kind::Queue => self.namespace.update_queue(&path, |settings| *settings = wanted),
-            Kind::Topic => self.namespace.update_topic(&path, |settings, _| *settings = wanted),
-            Kind::Subscription(_) => {
-                let (topic, name) = parts(&path);
-                self.namespace
-                    .update_subscription(topic, name, |settings, _| *settings = wanted)
-            }
-        };
+        let found = self.found(&path, kind);
+        let result = self.namespace.update(&found, |settings| *settings = wanted);
         if judged("update", &refusals, result).is_some() {
             self.world.updated(entity, next);
         }
     }
 
-    pub(crate) fn delete(&mut self, entity: usize) {
-        let it = &self.world.entities[entity];
-        let result = match it.kind {
-            Kind::Queue => self.namespace.delete_queue(&it.name),
-            Kind::Topic => self.namespace.delete_topic(&it.name),
+    /// The entity that the model says is there.
+    fn found(&self, path: &str, kind: Kind) -> Arc<Entity> {
+        let found = match kind {
+            Kind::Queue => self.namespace.queue(path),
+            Kind::Topic => self.namespace.topic(path),
             Kind::Subscription(_) => {
-                let (topic, name) = parts(&it.name);
-                self.namespace.delete_subscription(topic, name)
+                let (topic, name) = parts(path);
+                self.namespace.subscription(topic, name)
             }
         };
+        found.expect("the model has it")
+    }
+
+    pub(crate) fn delete(&mut self, entity: usize) {
+        let it = &self.world.entities[entity];
+        let result = self.namespace.delete(&self.found(&it.name, it.kind));
         judged("delete", &Refusals::new(), result).expect("it exists");
         self.world.deleted(entity);
     }

@@ -147,7 +147,7 @@ impl Entity {
     }
 
     fn check_fits(&self, bytes: usize) -> Result<()> {
-        let max = self.message_size_bytes_max();
+        let max = self.settings().message_size_bytes_max;
         if bytes <= max {
             return Ok(());
         }

@@ -12,7 +12,6 @@ mod moving;
 mod turn;
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use oxbus_model::caps::HOPS_MAX;
@@ -39,11 +38,11 @@ impl Entity {
     /// True when it moves what is ready in a sub-queue on.
     #[inline]
     pub(crate) fn is_forwarding(&self, sub_queue: SubQueue) -> bool {
-        let flag = match sub_queue {
-            SubQueue::Main => &self.forwards,
-            SubQueue::DeadLetter => &self.forwards_dead_letters,
-        };
-        flag.load(Ordering::Acquire)
+        let settings = self.settings();
+        match sub_queue {
+            SubQueue::Main => settings.forward_to.is_some(),
+            SubQueue::DeadLetter => settings.forward_dead_letters_to.is_some(),
+        }
     }
 
     /// Refuses to receive what is moved on (B-137).
@@ -62,7 +61,7 @@ impl Entity {
 
     /// Notes an entity that moves its messages here: it is looked at when this one is.
     pub(crate) fn add_source(&self, source: &Arc<Self>) {
-        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.forwarding.sources.write().unwrap_or_else(PoisonError::into_inner);
         sources.retain(|known| known.strong_count() > 0);
         if !sources.iter().any(|known| known.ptr_eq(&Arc::downgrade(source))) {
             sources.push(Arc::downgrade(source));
@@ -71,7 +70,7 @@ impl Entity {
 
     /// The entities that move their messages here.
     fn known_sources(&self) -> Vec<Arc<Self>> {
-        let known = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.forwarding.sources.read().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter_map(Weak::upgrade).collect()
     }
 

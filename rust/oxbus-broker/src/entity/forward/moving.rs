@@ -14,7 +14,7 @@ use oxbus_model::{Counter, Moment, Result};
 use oxbus_store::{LockKey, NewMessage, Outcome, Record, Stored, Wait};
 
 use super::Entity;
-use crate::entity::role::Subscribers;
+use crate::entity::kind::Subscribers;
 use crate::entity::write_batch::WriteBatch;
 use crate::record::with_dead_letter;
 use crate::shard::journal::Origin;
@@ -141,7 +141,7 @@ impl Entity {
         let identities: Vec<_> = fields.iter().map(|it| self.identity_of(it)).collect::<Result<_>>()?;
         let history = cell.history();
         let admission = history
-            .map(|it| it.admit(&identities, moment.now, self.duplicate_window_ms()))
+            .map(|it| it.admit(&identities, moment.now, self.settings().duplicate_window_ms))
             .transpose()?;
         let mut batch = WriteBatch::new(moment);
         let mut numbers = Numbers {

@@ -10,7 +10,7 @@
 
 use std::cell::Cell as Flag;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, Ticks};
@@ -33,7 +33,7 @@ thread_local! {
 }
 
 /// What an entity has to move, and whose turn it is.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(in crate::entity) struct Forwarding {
     /// The cells that were asked for, one bit each; of the entity and of its dead-letter queue.
     asked: [AtomicU64; 2],
@@ -45,6 +45,10 @@ pub(in crate::entity) struct Forwarding {
     is_tired: AtomicBool,
     /// Threads that wait for the turn.
     waiting: AtomicUsize,
+    /// Entities that move their messages here.
+    pub(super) sources: RwLock<Vec<Weak<Entity>>>,
+    /// Those were looked at already, further up the stack.
+    pub(in crate::entity) is_ticking: AtomicBool,
 }
 
 /// Notes that this thread has a turn, until it is dropped.
@@ -293,7 +297,7 @@ impl Entity {
             RUN,
             Hold::Cache,
             moment.now,
-            self.buries_expired(),
+            self.settings().dead_lettering_on_message_expiration,
             &mut claims,
         );
         let mut ended = Ended {

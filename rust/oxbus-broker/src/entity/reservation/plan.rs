@@ -225,7 +225,14 @@ impl Entity {
         let Some(cell) = self.cell(part.index) else { return 0 };
         let counters: Vec<Counter> = part.ranges.counters().collect();
         let mut claims = Vec::with_capacity(counters.len());
-        let buried = cell.claim_these(sub_queue, &counters, RESERVED, now, self.buries_expired(), &mut claims);
+        let buried = cell.claim_these(
+            sub_queue,
+            &counters,
+            RESERVED,
+            now,
+            self.settings().dead_lettering_on_message_expiration,
+            &mut claims,
+        );
         part.held = claims.iter().map(Reserved::from).collect();
         buried
     }
@@ -253,7 +260,7 @@ impl Entity {
     /// Deliveries that a message may have; those of a dead-letter queue are not counted out (B-179).
     fn deliveries_max(&self, sub_queue: SubQueue) -> u32 {
         match sub_queue {
-            SubQueue::Main => self.max_delivery_count(),
+            SubQueue::Main => self.settings().max_delivery_count,
             SubQueue::DeadLetter => u32::MAX,
         }
     }

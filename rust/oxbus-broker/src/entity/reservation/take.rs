@@ -182,7 +182,7 @@ impl Place<'_> {
 
     /// Takes hold of the next messages within the bounds, and says whether there may be more.
     fn claim(&mut self, wanted: usize, now: Timestamp) -> (Vec<Claimed>, bool) {
-        let bury_expired = self.queue.buries_expired();
+        let bury_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         if self.from > Counter::FIRST {
             return self.claim_from(wanted, now);
@@ -199,7 +199,7 @@ impl Place<'_> {
 
     /// The same where lower numbers are left alone: looks first, and takes by number.
     fn claim_from(&mut self, wanted: usize, now: Timestamp) -> (Vec<Claimed>, bool) {
-        let bury_expired = self.queue.buries_expired();
+        let bury_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         while claims.len() < wanted {
             let mut page = Vec::new();

@@ -14,7 +14,7 @@ use oxbus_broker::namespace::Wish;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::ATOM_BODY_BYTES_MAX;
 use oxbus_model::rules::RuleSettings;
-use oxbus_model::{Result as ModelResult, Timestamp};
+use oxbus_model::{EntityKind, Result as ModelResult, Timestamp};
 
 use super::entry::{self, Caller, Entry, Feed};
 use super::options::{self, Described};
@@ -204,7 +204,7 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
                 entity(namespace, &path, &caller)?
             }
             (Wanted::Queue(path, wishes), true) => {
-                namespace.update_queue_with(&path, wishes)?;
+                namespace.update_with(&namespace.queue(&path)?, wishes)?;
                 entity(namespace, &path, &caller)?
             }
             (Wanted::Topic(path, wishes), false) => {
@@ -212,7 +212,7 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
                 entity(namespace, &path, &caller)?
             }
             (Wanted::Topic(path, wishes), true) => {
-                namespace.update_topic_with(&path, wishes)?;
+                namespace.update_with(&namespace.topic(&path)?, wishes)?;
                 entity(namespace, &path, &caller)?
             }
             (Wanted::Subscription(topic, name, wishes, rule), false) => {
@@ -220,8 +220,9 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
                 entry_of(&made, &caller)
             }
             (Wanted::Subscription(topic, name, wishes, _), true) => {
-                namespace.update_subscription_with(&topic, &name, wishes)?;
-                entry_of(&namespace.subscription(&topic, &name)?, &caller)
+                let found = namespace.subscription(&topic, &name)?;
+                namespace.update_with(&found, wishes)?;
+                entry_of(&found, &caller)
             }
             (Wanted::Rule(topic, subscription, rule), false) => {
                 namespace.create_rule(&topic, &subscription, &rule)?;
@@ -243,20 +244,20 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
 
 /// A queue or a topic.
 fn entity(namespace: &Namespace, path: &str, caller: &Caller) -> ModelResult<Entry> {
-    let found = namespace
-        .queue(path)
-        .or_else(|missing| namespace.topic(path).map_err(|_| missing))?;
-    Ok(entry_of(&found, caller))
+    Ok(entry_of(&queue_or_topic(namespace, path)?, caller))
+}
+
+fn queue_or_topic(namespace: &Namespace, path: &str) -> ModelResult<Arc<Entity>> {
+    let queue = namespace.queue(path);
+    queue.or_else(|missing| namespace.topic(path).map_err(|_| missing))
 }
 
 fn entry_of(entity: &Arc<Entity>, caller: &Caller) -> Entry {
     let mut out = Out::default();
-    if entity.is_topic() {
-        description::topic(entity, &mut out);
-    } else if entity.is_subscription() {
-        description::subscription(entity, &caller.host, &mut out);
-    } else {
-        description::queue(entity, &caller.host, &mut out);
+    match entity.kind() {
+        EntityKind::Queue => description::queue(entity, &caller.host, &mut out),
+        EntityKind::Topic => description::topic(entity, &mut out),
+        EntityKind::Subscription => description::subscription(entity, &caller.host, &mut out),
     }
     let (created_at, updated_at, _) = entity.times();
     let (topic, subscription) = entity.name().parts();
@@ -322,8 +323,8 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
                     description: out.finish(),
                 })
             }
-            Place::Queues => entities("Queues", "$Resources/queues", namespace.list_queues()?),
-            Place::Topics => entities("Topics", "$Resources/topics", namespace.list_topics()?),
+            Place::Queues => entities("Queues", "$Resources/queues", namespace.list(EntityKind::Queue)?),
+            Place::Topics => entities("Topics", "$Resources/topics", namespace.list(EntityKind::Topic)?),
             Place::Entity(path) => shown(entity(namespace, path, &caller)?),
             Place::Subscription(topic, name) => shown(entry_of(&namespace.subscription(topic, name)?, &caller)),
             Place::Subscriptions(topic) => {
@@ -359,9 +360,8 @@ async fn delete(context: &Context, place: Place) -> Result<Answer, Refusal> {
     let done = on_thread(move || {
         let namespace = context.namespace();
         match &place {
-            Place::Entity(path) if namespace.topic(path).is_ok() => namespace.delete_topic(path),
-            Place::Entity(path) => namespace.delete_queue(path),
-            Place::Subscription(topic, name) => namespace.delete_subscription(topic, name),
+            Place::Entity(path) => namespace.delete(&queue_or_topic(namespace, path)?),
+            Place::Subscription(topic, name) => namespace.delete(&namespace.subscription(topic, name)?),
             Place::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name),
             _ => Ok(()),
         }

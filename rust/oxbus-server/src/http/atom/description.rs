@@ -87,7 +87,10 @@ pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out) {
         host,
         out,
     );
-    out.text("MaxMessageSizeInKilobytes", queue.message_size_bytes_max() >> 10);
+    out.text(
+        "MaxMessageSizeInKilobytes",
+        queue.settings().message_size_bytes_max >> 10,
+    );
     out.close("QueueDescription");
 }
 
@@ -127,7 +130,10 @@ pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out) {
     out.text("EnableSubscriptionPartitioning", settings.enable_partitioning);
     out.text("EnableExpress", settings.enable_express);
     out.text("UserMetadata", &settings.user_metadata);
-    out.text("MaxMessageSizeInKilobytes", topic.message_size_bytes_max() >> 10);
+    out.text(
+        "MaxMessageSizeInKilobytes",
+        topic.settings().message_size_bytes_max >> 10,
+    );
     out.close("TopicDescription");
 }
 

@@ -102,7 +102,10 @@ mod tests {
             &first,
             &kept.receiver(&namespace, "q").expect("a receiver")
         ));
-        namespace.delete_queue("q").expect("deleted");
+        namespace
+            .queue("q")
+            .and_then(|queue| namespace.delete(&queue))
+            .expect("deleted");
         namespace.create_queue_with("q", Vec::new()).expect("a queue");
         assert!(!Arc::ptr_eq(
             &first,

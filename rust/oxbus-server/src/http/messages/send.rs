@@ -50,7 +50,7 @@ pub(super) async fn send(
         let context = context.clone();
         let sent = on_thread(move || {
             let sender = context.namespace().sender(&entity)?;
-            let mut batch = oxbus_broker::client::Batch::new(max.min(sender.queue().message_size_bytes_max()));
+            let mut batch = oxbus_broker::client::Batch::new(max.min(sender.queue().settings().message_size_bytes_max));
             for (message, body) in &messages {
                 message.with(body, new_id, |fields| batch.push(fields))?;
             }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cells of an entity: which there are, in which shards, and what numbers point into them.
+
+use std::sync::Arc;
+
+use oxbus_model::{Counter, PartitionId, SequenceNumber};
+
+use oxbus_store::Wait;
+
+use super::Entity;
+use crate::shard::journal::Queues;
+use crate::shard::{Cell, Shard};
+use crate::write::DeadLetterReason;
+
+impl Entity {
+    /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the entity: nobody is
+    /// told until all entities are there, for to tell may be to sort, to bury and to forward (`announce_ready`).
+    pub(crate) fn restore(&self, index: usize, queues: Queues) {
+        // Every send is a use, whether that was written down or not.
+        let newest = queues.main.iter().map(|(_, kept)| kept.enqueued_at).max();
+        if let Some(newest) = newest {
+            match self.topic() {
+                Some(topic) => topic.used_at(newest),
+                None => self.used_at(newest),
+            }
+        }
+        let max_delivery_count = self.settings().max_delivery_count;
+        let (cell, exhausted) = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
+        cell.dead_letter_removed(exhausted, DeadLetterReason::DeliveriesExhausted, &Wait::FOREVER);
+        assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
+        self.forget_seen();
+    }
+
+    /// Number of cells it can have.
+    #[inline]
+    pub fn partitions(&self) -> u16 {
+        self.shards.len() as u16
+    }
+
+    /// The shard of the cell with that index.
+    #[inline]
+    pub fn shard(&self, index: usize) -> &Arc<Shard> {
+        &self.shards[index]
+    }
+
+    /// True when all its shards work.
+    pub fn is_available(&self) -> bool {
+        self.shards.iter().all(|shard| shard.health().fault().is_none())
+    }
+
+    /// The cell with that index, if it was ever used.
+    #[inline]
+    pub fn cell(&self, index: usize) -> Option<&Cell> {
+        self.cells.get(index)?.get()
+    }
+
+    /// The cell with that index.
+    #[inline]
+    pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
+        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], self.id, self.features))
+    }
+
+    /// The cells that exist, with their index.
+    pub fn cells(&self) -> impl Iterator<Item = (usize, &Cell)> {
+        self.cells
+            .iter()
+            .enumerate()
+            .filter_map(|(index, cell)| Some((index, cell.get()?)))
+    }
+
+    /// The partition of the cell with that index as users see it: `None` when the entity is not partitioned.
+    pub fn shown_partition(&self, index: usize) -> Option<PartitionId> {
+        self.is_partitioned().then_some(PartitionId(index as u16))
+    }
+
+    /// The sequence number of a message; its top bits are 0 when the entity is not partitioned.
+    #[inline]
+    pub fn sequence_number(index: usize, counter: Counter) -> SequenceNumber {
+        SequenceNumber::new(PartitionId(index as u16), counter)
+    }
+
+    /// The cell index that a sequence number points to, if this entity can have it.
+    pub fn index_of(&self, number: SequenceNumber) -> Option<usize> {
+        let index = usize::from(number.partition().0);
+        (index < self.shards.len()).then_some(index)
+    }
+}

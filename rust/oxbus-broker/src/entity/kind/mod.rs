@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What differs between a queue, a topic and a subscription. Nothing else asks an entity what it is.
+//!
+//! A topic has a store only for messages that wait for their time; a subscription is received from like a queue.
+
+mod subscription;
+mod topic;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use oxbus_model::tier::Plan;
+use oxbus_model::{EntityKind, Error, ErrorKind, Result, Timestamp};
+
+pub(crate) use self::subscription::{CompiledRule, Subscription};
+pub(crate) use self::topic::{Subscribers, Topic};
+use super::Entity;
+use crate::durable::EntityRole;
+use crate::shard::Cell;
+
+/// What an entity is, with what only that kind has.
+pub(crate) enum Kind {
+    Queue,
+    Topic(Topic),
+    Subscription(Subscription),
+}
+
+impl Kind {
+    /// The kind that the catalog says; `topic_of` finds the topic of a subscription.
+    pub(crate) fn of(role: &EntityRole, topic_of: impl FnOnce(u64) -> Result<Arc<Entity>>) -> Result<Self> {
+        Ok(match role {
+            EntityRole::Queue => Self::Queue,
+            EntityRole::Topic { support_ordering } => Self::Topic(Topic::new(*support_ordering)),
+            EntityRole::Subscription {
+                topic,
+                bury_failed,
+                rules,
+            } => Self::Subscription(Subscription::new(&topic_of(*topic)?, *bury_failed, rules)?),
+        })
+    }
+
+    /// Takes over what the catalog says of a kind. The topic of a subscription goes by its rules once it is told.
+    pub(super) fn apply(&self, role: &EntityRole) {
+        match (self, role) {
+            (Self::Topic(topic), EntityRole::Topic { support_ordering }) => {
+                topic.support_ordering.store(*support_ordering, Ordering::Release);
+            }
+            (Self::Subscription(subscription), EntityRole::Subscription { bury_failed, rules, .. }) => {
+                subscription.apply(*bury_failed, rules);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn tag(&self) -> EntityKind {
+        match self {
+            Self::Queue => EntityKind::Queue,
+            Self::Topic(_) => EntityKind::Topic,
+            Self::Subscription(_) => EntityKind::Subscription,
+        }
+    }
+
+    /// True when what comes in goes to others at once.
+    pub(super) fn fans_out(&self) -> bool {
+        matches!(self, Self::Topic(_))
+    }
+
+    /// The plan that bounds its messages: to a subscription nobody sends, so it has no tier's limit of its own.
+    pub(super) fn plan(&self, plan: Plan) -> Plan {
+        if self.tag().is_sent_to() { plan } else { Plan::default() }
+    }
+
+    /// How often a message may be stored that comes in.
+    pub(super) fn copies(&self) -> u64 {
+        match self {
+            Self::Topic(topic) => topic.subscribers().entities.len().max(1) as u64,
+            Self::Queue | Self::Subscription(_) => 1,
+        }
+    }
+
+    /// True when a message that is sent again gets the number of its new place: a copy keeps that of the topic's message.
+    pub(super) fn renumbers(&self) -> bool {
+        matches!(self, Self::Queue)
+    }
+
+    fn as_topic(&self) -> Option<&Topic> {
+        match self {
+            Self::Topic(topic) => Some(topic),
+            Self::Queue | Self::Subscription(_) => None,
+        }
+    }
+
+    fn as_subscription(&self) -> Option<&Subscription> {
+        match self {
+            Self::Subscription(subscription) => Some(subscription),
+            Self::Queue | Self::Topic(_) => None,
+        }
+    }
+}
+
+impl Entity {
+    /// True for a topic.
+    #[inline]
+    pub(crate) fn is_topic(&self) -> bool {
+        self.features.fans_out
+    }
+
+    /// Its kind as the catalog keeps it.
+    pub(crate) fn role_entry(&self) -> EntityRole {
+        match &self.kind {
+            Kind::Queue => EntityRole::Queue,
+            Kind::Topic(_) => EntityRole::Topic {
+                support_ordering: self.supports_ordering(),
+            },
+            Kind::Subscription(subscription) => EntityRole::Subscription {
+                topic: subscription.topic.upgrade().map_or(0, |topic| topic.id().0),
+                bury_failed: self.buries_failed(),
+                rules: self.rule_settings(),
+            },
+        }
+    }
+
+    /// Sends on what was due in a cell, unless the cell itself makes it active.
+    pub(super) fn activate(&self, index: usize, cell: &Cell, now: Timestamp) {
+        if self.kind.fans_out() {
+            self.activate_due(index, cell, now);
+        }
+    }
+
+    /// Refuses to load rows into what has no partitions of its own to keep them in.
+    pub(crate) fn check_loadable(&self, path: &str) -> Result<()> {
+        if self.is_partitioned() && matches!(self.kind, Kind::Queue) {
+            return Ok(());
+        }
+        let detail = format!(
+            "only a partitioned queue can be bulk-loaded; create it with enable_partitioning=True, or send to it instead: `{path}`"
+        );
+        Err(Error::new(ErrorKind::InvalidOperation, detail))
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What only a subscription has: its topic and its rules.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use oxbus_model::Result;
+use oxbus_model::rules::RuleSettings;
+
+use super::Entity;
+use crate::filter::Rule;
+
+/// A rule with the settings that it was made of.
+#[derive(Clone)]
+pub(crate) struct CompiledRule {
+    pub(crate) settings: Arc<RuleSettings>,
+    pub(crate) rule: Arc<Rule>,
+}
+
+impl CompiledRule {
+    pub(crate) fn new(settings: RuleSettings) -> Result<Self> {
+        let rule = Arc::new(Rule::compile(&settings)?);
+        let settings = Arc::new(settings);
+        Ok(Self { settings, rule })
+    }
+}
+
+/// A subscription's part of an entity.
+pub(crate) struct Subscription {
+    pub(super) topic: Weak<Entity>,
+    /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
+    pub(super) bury_failed: AtomicBool,
+    rules: RwLock<Vec<CompiledRule>>,
+}
+
+impl Subscription {
+    pub(super) fn new(topic: &Arc<Entity>, bury_failed: bool, rules: &[RuleSettings]) -> Result<Self> {
+        let rules = rules.iter().cloned().map(CompiledRule::new).collect::<Result<_>>()?;
+        Ok(Self {
+            topic: Arc::downgrade(topic),
+            bury_failed: AtomicBool::new(bury_failed),
+            rules: RwLock::new(rules),
+        })
+    }
+
+    pub(super) fn apply(&self, bury_failed: bool, rules: &[RuleSettings]) {
+        self.bury_failed.store(bury_failed, Ordering::Release);
+        if self.rules().iter().map(|it| &*it.settings).ne(rules) {
+            // What was compiled where it was changed compiles here.
+            let compiled = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
+            self.set_rules(compiled.collect());
+        }
+    }
+
+    fn rules(&self) -> Vec<CompiledRule> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_rules(&self, rules: Vec<CompiledRule>) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+}
+
+impl Entity {
+    /// The topic of a subscription.
+    pub fn topic(&self) -> Option<Arc<Self>> {
+        self.kind.as_subscription()?.topic.upgrade()
+    }
+
+    /// The rules of a subscription.
+    pub fn rule_settings(&self) -> Vec<RuleSettings> {
+        let rules = self.compiled_rules();
+        rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect()
+    }
+
+    /// The rules of a subscription, compiled.
+    pub(crate) fn compiled_rules(&self) -> Vec<CompiledRule> {
+        self.kind.as_subscription().map(Subscription::rules).unwrap_or_default()
+    }
+
+    /// Takes over the rules of a subscription. Its topic goes by them once it is told.
+    pub(crate) fn set_rules(&self, rules: Vec<CompiledRule>) {
+        if let Some(subscription) = self.kind.as_subscription() {
+            subscription.set_rules(rules);
+        }
+    }
+
+    /// True when what its rules cannot be evaluated for goes to its dead-letter queue.
+    pub fn buries_failed(&self) -> bool {
+        let subscription = self.kind.as_subscription();
+        subscription.is_some_and(|it| it.bury_failed.load(Ordering::Acquire))
+    }
+
+    /// Bytes that a copy may have which an action has changed: those of a message of the topic.
+    pub(crate) fn copy_bytes_max(&self) -> usize {
+        let of_topic = self
+            .topic()
+            .map_or(usize::MAX, |topic| topic.settings().message_size_bytes_max);
+        of_topic.min(self.settings().message_size_bytes_max)
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What only a topic has: its subscriptions, and their rules as one send sees them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use super::{Entity, Kind};
+use crate::filter::{Rule, TopicRules};
+
+/// The subscriptions of a topic as one send sees them.
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    pub(crate) entities: Vec<Arc<Entity>>,
+    /// Made by the first send that needs it: ten thousand rules that are created one by one are compiled together once.
+    rules: OnceLock<TopicRules>,
+}
+
+impl Subscribers {
+    /// The rules of all subscriptions.
+    pub(crate) fn rules(&self) -> &TopicRules {
+        self.rules.get_or_init(|| {
+            let compiled = |entity: &Arc<Entity>| entity.compiled_rules().into_iter().map(|it| it.rule).collect();
+            let rules: Vec<Vec<Arc<Rule>>> = self.entities.iter().map(compiled).collect();
+            TopicRules::compile(rules.iter().map(Vec::as_slice))
+        })
+    }
+}
+
+/// A topic's part of an entity.
+#[derive(Default)]
+pub(crate) struct Topic {
+    /// Kept and shown.
+    pub(super) support_ordering: AtomicBool,
+    subscribers: RwLock<Arc<Subscribers>>,
+}
+
+impl Topic {
+    pub(super) fn new(support_ordering: bool) -> Self {
+        Self {
+            support_ordering: AtomicBool::new(support_ordering),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn subscribers(&self) -> Arc<Subscribers> {
+        Arc::clone(&self.subscribers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Entity {
+    /// The subscriptions of a topic, as they are now.
+    pub(crate) fn subscribers(&self) -> Arc<Subscribers> {
+        self.kind.as_topic().map(Topic::subscribers).unwrap_or_default()
+    }
+
+    /// The subscriptions of a topic.
+    pub fn subscriptions(&self) -> Vec<Arc<Self>> {
+        self.subscribers().entities.clone()
+    }
+
+    /// Takes over the subscriptions of a topic with their rules; later sends go by them.
+    pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
+        let Kind::Topic(topic) = &self.kind else { return };
+        let rules = OnceLock::new();
+        *topic.subscribers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Subscribers { entities, rules });
+    }
+
+    /// Makes later sends to a topic go by the rules that its subscriptions have now.
+    pub(crate) fn recompile(&self) {
+        self.subscribe(self.subscriptions());
+    }
+
+    /// True for a topic that keeps its order.
+    pub fn supports_ordering(&self) -> bool {
+        let topic = self.kind.as_topic();
+        topic.is_some_and(|it| it.support_ordering.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lock tokens: what names a hold to its holder, for this entity only.
+
+use oxbus_model::lock::TokenFields;
+use oxbus_model::name::SubQueue;
+use oxbus_model::{LockToken, PartitionId};
+use oxbus_store::LockKey;
+
+use super::Entity;
+
+impl Entity {
+    /// The token of a hold.
+    pub fn seal(&self, sub_queue: SubQueue, index: usize, key: LockKey) -> LockToken {
+        let fields = TokenFields {
+            partition: PartitionId(index as u16),
+            counter: key.counter,
+            generation: key.generation,
+            epoch: 0,
+        };
+        LockToken::seal(self.core.token_key(), self.scope(sub_queue), fields)
+    }
+
+    /// The hold of a token, if it was made by this entity.
+    pub fn open(&self, sub_queue: SubQueue, token: LockToken) -> Option<(usize, LockKey)> {
+        let fields = token.open(self.core.token_key(), self.scope(sub_queue))?;
+        let index = usize::from(fields.partition.0);
+        (index < self.shards.len()).then_some((
+            index,
+            LockKey {
+                counter: fields.counter,
+                generation: fields.generation,
+            },
+        ))
+    }
+
+    fn scope(&self, sub_queue: SubQueue) -> u64 {
+        self.id.0 << 1 | u64::from(sub_queue == SubQueue::DeadLetter)
+    }
+}
