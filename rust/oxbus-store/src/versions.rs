@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A value that many threads read on every call, and that is replaced as a whole, seldom.
 //!
-//! Reading is one load. It takes no part in counting who reads: a version that was replaced is kept until all go, so a
-//! reference to it stays valid. A version that comes again is found again, so that switching between some costs nothing.
+//! Reading is one load, and counts no readers: with counted versions (`arc_swap`), a send, a receive and a completion
+//! together were 1,000 instructions longer, a third of all. Instead every version is kept until the end, so that references
+//! to it stay valid. A version that comes again is found again, so switching between a few costs nothing.
 
 #![allow(
     unsafe_code,

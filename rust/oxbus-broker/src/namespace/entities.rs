@@ -210,7 +210,8 @@ impl Namespace {
 
     pub(super) fn delete_if(&self, entity: &Arc<Entity>, is_wanted: impl Fn(&Entity) -> bool) -> Result<()> {
         let mut entities = self.inner.core.queues_for_change();
-        if !entities.contains_key(entity.name().key()) || !is_wanted(entity) {
+        let is_there = |it: &Arc<Entity>| Arc::ptr_eq(it, entity);
+        if !entities.get(entity.name().key()).is_some_and(is_there) || !is_wanted(entity) {
             return Ok(());
         }
         check_all_serve(entity, "delete")?;

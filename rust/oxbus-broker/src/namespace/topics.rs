@@ -13,7 +13,7 @@ use super::Namespace;
 use super::entities::check_all_serve;
 use crate::durable::EntityRole;
 use crate::entity::Entity;
-use crate::entity::kind::CompiledRule;
+use crate::entity::kind::{CompiledRule, count_filters};
 
 /// Name of the rule that a subscription is created with (B-021).
 pub const DEFAULT_RULE: &str = "$Default";
@@ -203,38 +203,6 @@ impl Namespace {
             (of_topic.0, of_topic.0 - gone.0 + new.0),
             (of_topic.1, of_topic.1 - gone.1 + new.1),
         )
-    }
-}
-
-/// SQL filters and correlation filters among some rules; true and false ones are neither.
-fn count_filters(rules: &[CompiledRule]) -> (usize, usize) {
-    rules
-        .iter()
-        .fold((0, 0), |(sql, correlation), rule| match rule.settings.filter {
-            FilterSettings::Sql { .. } => (sql + 1, correlation),
-            FilterSettings::Correlation(_) => (sql, correlation + 1),
-            FilterSettings::True | FilterSettings::False => (sql, correlation),
-        })
-}
-
-impl Entity {
-    /// SQL filters, those that are true or false among them, and correlation filters of a topic's subscriptions.
-    pub fn filters(&self) -> (usize, usize) {
-        let settings: Vec<_> = self.subscriptions().iter().flat_map(|it| it.rule_settings()).collect();
-        let correlation = settings
-            .iter()
-            .filter(|rule| matches!(rule.filter, FilterSettings::Correlation(_)))
-            .count();
-        (settings.len() - correlation, correlation)
-    }
-
-    /// SQL filters and correlation filters of a topic's subscriptions as the quota counts them (B-042).
-    fn filter_counts(&self) -> (usize, usize) {
-        let of_one = |entity: &Arc<Self>| count_filters(&entity.compiled_rules());
-        self.subscriptions()
-            .iter()
-            .map(of_one)
-            .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 }
 

@@ -13,7 +13,7 @@ use oxbus_model::tier::Plan;
 use oxbus_model::{EntityKind, Error, ErrorKind, Result, Timestamp};
 
 pub(crate) use self::subscription::{CompiledRule, Subscription};
-pub(crate) use self::topic::{Subscribers, Topic};
+pub(crate) use self::topic::{Subscribers, Topic, count_filters};
 use super::Entity;
 use crate::durable::EntityRole;
 use crate::shard::Cell;

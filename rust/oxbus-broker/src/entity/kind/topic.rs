@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use super::{Entity, Kind};
+use oxbus_model::rules::FilterSettings;
+
+use super::{CompiledRule, Entity, Kind};
 use crate::filter::{Rule, TopicRules};
 
 /// The subscriptions of a topic as one send sees them.
@@ -75,4 +77,34 @@ impl Entity {
         let topic = self.kind.as_topic();
         topic.is_some_and(|it| it.support_ordering.load(Ordering::Acquire))
     }
+
+    /// SQL filters, those that are true or false among them, and correlation filters of a topic's subscriptions.
+    pub fn filters(&self) -> (usize, usize) {
+        let settings: Vec<_> = self.subscriptions().iter().flat_map(|it| it.rule_settings()).collect();
+        let correlation = settings
+            .iter()
+            .filter(|rule| matches!(rule.filter, FilterSettings::Correlation(_)))
+            .count();
+        (settings.len() - correlation, correlation)
+    }
+
+    /// SQL filters and correlation filters of a topic's subscriptions as the quota counts them (B-042).
+    pub(crate) fn filter_counts(&self) -> (usize, usize) {
+        let of_one = |entity: &Arc<Self>| count_filters(&entity.compiled_rules());
+        self.subscriptions()
+            .iter()
+            .map(of_one)
+            .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+}
+
+/// SQL filters and correlation filters among some rules; true and false ones are neither.
+pub(crate) fn count_filters(rules: &[CompiledRule]) -> (usize, usize) {
+    rules
+        .iter()
+        .fold((0, 0), |(sql, correlation), rule| match rule.settings.filter {
+            FilterSettings::Sql { .. } => (sql + 1, correlation),
+            FilterSettings::Correlation(_) => (sql, correlation + 1),
+            FilterSettings::True | FilterSettings::False => (sql, correlation),
+        })
 }
