@@ -103,7 +103,7 @@ impl Sender {
         messages.retain(|_| *is_fresh.next().expect("one for each"));
         let mut first = Counter::MAX;
         if !messages.is_empty() {
-            let mut outgoing = self.outgoing(messages, now);
+            let mut outgoing = self.queue.outgoing(messages, now);
             first = self.append(
                 (index, cell),
                 &mut outgoing,

@@ -288,10 +288,7 @@ fn add_sent<'a>(
 ) -> Result<Vec<SequenceNumber>> {
     let (entity, index) = (&*sent.entity, sent.index);
     let cell = cell_of(entity, index)?;
-    if entity.is_topic() {
-        // Its numbers and identities are in the journal also when no subscription wants the messages.
-        batch.take_part(entity, index);
-    }
+    entity.take_part_in(index, batch);
     let mut shown = Vec::new();
     for message in &sent.messages {
         let is_new = admitted.get_mut(&entity.id()).is_none_or(|it| {
@@ -315,13 +312,9 @@ fn add_sent<'a>(
             // A time in the past is now, as in a plain send (B-234).
             batch.schedule((entity, index), counter, due.max(moment.now), message);
             shown.push(Entity::sequence_number(index, counter));
-        } else if entity.is_topic() {
-            let counter = cell.take_numbers(1);
-            taken.passing.push((cell, counter));
-            let number = Entity::sequence_number(index, counter);
-            batch.add_to_all(subscribers, index, &record, expires_at, number)?;
         } else {
-            batch.add(entity, index, record, expires_at);
+            let counter = entity.add_arriving((index, cell), subscribers, batch, (record, expires_at), None)?;
+            taken.passing.extend(counter.map(|counter| (cell, counter)));
         }
     }
     Ok(shown)

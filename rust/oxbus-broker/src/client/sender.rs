@@ -11,30 +11,16 @@ use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::tier::Tier;
-use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, PartitionId, Result, SequenceNumber, Ticks, Timestamp};
-use oxbus_store::{MessageStore, NewMessage, Wait, leave};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
+use oxbus_store::{Wait, leave};
 
 use super::batch::Batch;
 use crate::clock::leaving_after;
 use crate::entity::Entity;
-use crate::entity::topic::Terms;
-use crate::record;
+use crate::entity::kind::Outgoing;
 use crate::routing::{RoundRobin, Route};
 use crate::shard::{Admission, Cell};
 use crate::write::{Cause, EncodedMessage, Leaving, Operation, ShardWrite, WriteError};
-
-/// Messages on their way to one cell, whichever takes them.
-pub(super) struct Outgoing<'a> {
-    messages: Messages<'a>,
-    count: usize,
-    now: Timestamp,
-}
-
-enum Messages<'a> {
-    ToQueue(ShardWrite<'a>),
-    /// Which subscriptions get copies depends on the cell.
-    ToTopic(Vec<EncodedMessage>),
-}
 
 /// A sender to one queue.
 pub struct Sender {
@@ -116,19 +102,8 @@ impl Sender {
             return Ok(sent.numbers(1)[0]);
         }
         let (index, cell) = self.admit(route, len, 1)?;
-        if self.queue.is_topic() {
-            let counter = self.queue.send_to_subscriptions(index, cell, *fields, now)?;
-            self.reach(Durability::Memory);
-            self.queue.touch(now);
-            return Ok(Entity::sequence_number(index, counter));
-        }
-        // The one way past `crate::write`: in memory nothing can refuse a message that is alone, and most sends are this.
-        let expires_at = self.queue.expires_at(fields.time_to_live_ms, now);
-        let record = record::encode_sized(len, fields).into();
-        let counter = cell.main().append_one(NewMessage { record, expires_at }, now);
+        let counter = self.queue.store_one((index, cell), fields, len, now)?;
         self.reach(Durability::Memory);
-        self.queue.touch(now);
-        self.queue.publish_after_fence(index);
         Ok(Entity::sequence_number(index, counter))
     }
 
@@ -212,44 +187,6 @@ impl Sender {
         })
     }
 
-    pub(super) fn outgoing<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> Outgoing<'a> {
-        Outgoing {
-            count: messages.len(),
-            messages: if self.queue.is_topic() {
-                Messages::ToTopic(messages)
-            } else {
-                Messages::ToQueue(self.write_of(messages, now))
-            },
-            now,
-        }
-    }
-
-    /// The write of messages into one cell, which is named later.
-    fn write_of<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> ShardWrite<'a> {
-        let mut write = ShardWrite::into_cells([], Moment { now, ticks: Ticks(0) });
-        let is_active = |message: &EncodedMessage| message.due.is_none_or(|due| due <= now);
-        let new = |message: EncodedMessage| NewMessage {
-            expires_at: self.queue.expires_at(message.time_to_live_ms, now),
-            record: message.record.into(),
-        };
-        if messages.iter().all(is_active) {
-            write.push(Operation::Append(messages.into_iter().map(new).collect()));
-            return write;
-        }
-        for message in messages {
-            match message.due.filter(|due| *due > now) {
-                None => write.push(Operation::Append(vec![new(message)])),
-                Some(due) => write.push(Operation::Schedule {
-                    to: 0,
-                    counter: None,
-                    due,
-                    message: new(message),
-                }),
-            }
-        }
-        write
-    }
-
     /// Stores messages in the partition of their key or, without one, in the first in turn that takes them: its index,
     /// and the first number.
     pub(super) fn store(
@@ -264,7 +201,7 @@ impl Sender {
             Route::Keyed(partition) => (Some(partition), None),
             Route::Keyless => (None, Some(self.turn())),
         };
-        let mut outgoing = self.outgoing(messages, now);
+        let mut outgoing = self.queue.outgoing(messages, now);
         let mut refused = None;
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
@@ -310,51 +247,18 @@ impl Sender {
         }
     }
 
-    /// Stores messages in a cell, all or none, and tells who waits for them. Returns the number of the first. They stay
-    /// in `outgoing` when they are refused.
+    /// Stores messages in a cell, all or none; the number of the first. They stay in `outgoing` when they are refused.
     pub(super) fn append<'a>(
-        &'a self,
-        (index, cell): (usize, &'a Cell),
+        &self,
+        at: (usize, &'a Cell),
         outgoing: &mut Outgoing<'a>,
         durability: Durability,
         admitted: Option<&'a Admission<'a>>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Counter, WriteError> {
-        let now = outgoing.now;
-        let (first, ready) = match &mut outgoing.messages {
-            Messages::ToTopic(messages) => {
-                let terms = Terms {
-                    now,
-                    durability,
-                    admitted,
-                };
-                let first = self.queue.append_to_topic(index, cell, messages, terms, wait)?;
-                (first, None)
-            }
-            Messages::ToQueue(write) => {
-                write.redirect(cell);
-                if let Some(admitted) = admitted {
-                    write.push(Operation::Seen(cell, admitted));
-                }
-                let committed = write.commit(cell, durability, wait)?;
-                (committed.first, Some(committed.ready))
-            }
-        };
+        let first = self.queue.append(at, outgoing, durability, admitted, wait)?;
         self.reach(durability);
-        self.queue.touch(now);
-        if let Some(ready) = ready {
-            self.announce(index, ready);
-        }
         Ok(first)
-    }
-
-    /// Rings for what is ready; a schedule changes when the sleepers must look again, so it rings too.
-    pub(super) fn announce(&self, index: usize, ready: usize) {
-        if ready > 0 {
-            self.queue.publish(SubQueue::Main, index, ready);
-        } else {
-            self.queue.receivable(SubQueue::Main).doorbell.ring_all();
-        }
     }
 
     /// Refuses a batch that the tier does not take (B-053, B-054). One message has the limit of messages only.

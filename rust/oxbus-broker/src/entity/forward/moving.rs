@@ -160,13 +160,11 @@ impl Entity {
                 numbers.waiting.push(counter);
                 let record = record.into();
                 batch.schedule((self, index), counter, due, NewMessage { record, expires_at });
-            } else if self.is_topic() {
-                let counter = cell.take_numbers(1);
-                numbers.taken.push(counter);
-                let number = fields.enqueued_number.unwrap_or(Self::sequence_number(index, counter));
-                batch.add_to_all(subscribers, index, &record, expires_at, number)?;
             } else {
-                batch.add(self, index, record, expires_at);
+                let (cell, shown) = (numbers.cell, fields.enqueued_number);
+                let arriving = (record, expires_at);
+                let counter = self.add_arriving((index, cell), subscribers, &mut batch, arriving, shown)?;
+                numbers.taken.extend(counter);
             }
         }
         Ok(Arriving {

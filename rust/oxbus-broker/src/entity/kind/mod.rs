@@ -3,6 +3,7 @@
 //!
 //! A topic has a store only for messages that wait for their time; a subscription is received from like a queue.
 
+mod arriving;
 mod subscription;
 mod topic;
 
@@ -12,6 +13,7 @@ use std::sync::atomic::Ordering;
 use oxbus_model::tier::Plan;
 use oxbus_model::{EntityKind, Error, ErrorKind, Result, Timestamp};
 
+pub(crate) use self::arriving::Outgoing;
 pub(crate) use self::subscription::{CompiledRule, Subscription};
 pub(crate) use self::topic::{Subscribers, Topic, count_filters};
 use super::Entity;
@@ -101,7 +103,7 @@ impl Kind {
 impl Entity {
     /// True for a topic.
     #[inline]
-    pub(crate) fn is_topic(&self) -> bool {
+    fn is_topic(&self) -> bool {
         self.features.fans_out
     }
 
