@@ -347,21 +347,13 @@ fn check_session(set: &StateSet, moment: Moment) -> Result<()> {
 }
 
 fn failed(work: &Work, error: WriteError) -> Error {
-    error.or_lost(|cause| match cause {
-        Cause::LockLost(position) => lock_lost(&work.settled[*position]),
-        _ => {
-            let set = work.states.first().map(|set| &set.entity);
-            set.or(work.settled.first().map(|settled| &settled.entity)).map_or_else(
-                || {
-                    Error::new(
-                        ErrorKind::SessionLockLost,
-                        "The session lock has expired on the MessageSession.",
-                    )
-                    .with_effect(Effect::None)
-                },
-                |entity| session_lost(entity),
-            )
+    error.or_lost(|cause| {
+        if let Cause::LockLost(position) = cause {
+            return lock_lost(&work.settled[*position]);
         }
+        let of_state = work.states.first().map(|set| &set.entity);
+        let entity = of_state.or(work.settled.first().map(|settled| &settled.entity));
+        session_lost(entity.unwrap_or(&work.entity))
     })
 }
 

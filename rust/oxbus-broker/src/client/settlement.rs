@@ -5,7 +5,7 @@ use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Effect, Error, ErrorKind, LockToken, Result, Timestamp};
+use oxbus_model::{Effect, Error, ErrorKind, LockToken, Moment, Result, Timestamp};
 use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored, Wait};
 
 use super::named::with_messages;
@@ -83,7 +83,11 @@ impl Receiver {
     /// The write of a settlement that may happen now, and its cell.
     #[inline]
     pub(super) fn write_of(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<(&Cell, ShardWrite<'_>)> {
-        let moment = self.moment();
+        // No event of a settlement has a time.
+        let moment = Moment {
+            now: Timestamp(0),
+            ticks: self.queue.core().clock().ticks(),
+        };
         let cell = self.cell_of(at)?;
         if !self.may_settle(at, moment.ticks)? {
             return Err(self.lock_lost(at));

@@ -115,7 +115,7 @@ impl Entity {
         for counters in counters.chunks(LOOK_MESSAGES * 16) {
             let held = self.hold_waiting((sub_queue, index, cell), counters);
             let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
-            let ended = self.end_all((sub_queue, index, cell), held, outcome);
+            let ended = self.end_all((sub_queue, index, cell), &held, outcome);
             // What could not be settled is as it was.
             self.let_go((sub_queue, index, cell), keys.into_iter());
             settled += ended?;
@@ -159,7 +159,7 @@ impl Entity {
     fn end_all(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
-        held: Vec<Claimed>,
+        held: &[Claimed],
         outcome: Drained<'_>,
     ) -> Result<usize> {
         let moment = self.core().clock().moment();

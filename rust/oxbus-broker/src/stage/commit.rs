@@ -85,7 +85,7 @@ impl Shelf {
     pub(super) fn decide(&self, sink: &str, intent: Intent) -> std::result::Result<(), WriteError> {
         let home = self.home_of(sink);
         let room = Room::Adds;
-        let mut write = ShardWrite::of(Operation::Intent { sink, intent, room }, self.core.clock().moment());
+        let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
         let ticket = home.begin(&mut write, home.durability(None), &Wait::FOREVER)?;
         ticket.finish(&Wait::FOREVER).map(drop)
     }
@@ -93,7 +93,7 @@ impl Shelf {
     /// Changes what is known of a committed batch. Not waited for: what is lost is found out again.
     pub(super) fn amend(&self, sink: &str, intent: Intent) {
         let room = Room::Frees;
-        let mut write = ShardWrite::of(Operation::Intent { sink, intent, room }, self.core.clock().moment());
+        let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
         let _ = self
             .home_of(sink)
             .begin(&mut write, Durability::Memory, &Wait::FOREVER)
@@ -207,4 +207,9 @@ fn other_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {
         known.batch, known.query
     );
     Error::new(ErrorKind::InvalidOperation, detail)
+}
+
+fn intent_of(sink: &str, intent: Intent, room: Room) -> Operation<'_> {
+    let intent = Box::new(intent);
+    Operation::Intent { sink, intent, room }
 }

@@ -60,7 +60,7 @@ impl ShardWrite<'_> {
                 count: 0,
             })
             .collect();
-        for operation in &self.operations {
+        for operation in self.operations.iter() {
             match operation {
                 Operation::Append(messages) => numbers[0].count += messages.len(),
                 Operation::Activate { message: Some(_), .. } => numbers[0].count += 1,
@@ -124,7 +124,7 @@ impl ShardWrite<'_> {
     /// Adds the events of what comes in under these numbers.
     pub(super) fn encode_arrivals(&self, mut numbers: AllNumbers, entry: &mut Vec<u8>) {
         let now = self.moment.now;
-        for operation in &self.operations {
+        for operation in self.operations.iter() {
             match operation {
                 Operation::Append(messages) => {
                     let first = numbers[0].take(messages.len());
@@ -198,7 +198,7 @@ impl ShardWrite<'_> {
 
     /// Puts what came in where it belongs, under its numbers; how many are ready in the first cell.
     pub(super) fn publish(&mut self, mut numbers: AllNumbers, places: Option<Vec<Place>>) -> usize {
-        for operation in &self.operations {
+        for operation in self.operations.iter() {
             if let Operation::Activate { cell, counter, .. } = operation {
                 // Out of its old place first: a snapshot that sees the new number settled does not see the old one.
                 cell.main.take_scheduled(*counter);
@@ -207,12 +207,14 @@ impl ShardWrite<'_> {
         let now = self.moment.now;
         let mut places = places.map(Vec::into_iter);
         let mut ready = 0;
-        for operation in &mut self.operations {
+        for operation in self.operations.iter_mut() {
             match operation {
                 Operation::Append(messages) => {
                     ready += messages.len();
                     let first = numbers[0].take(messages.len());
-                    messages.iter_mut().for_each(|it| leave_on_disk(it, &mut places));
+                    for message in messages.iter_mut() {
+                        leave_on_disk(message, &mut places);
+                    }
                     self.cells[0].main.publish(first, messages, now);
                 }
                 Operation::Activate {
@@ -221,9 +223,9 @@ impl ShardWrite<'_> {
                     ..
                 } => {
                     ready += 1;
-                    let mut message: Vec<NewMessage> = message.take().into_iter().collect();
-                    message.iter_mut().for_each(|it| leave_on_disk(it, &mut places));
-                    cell.main.publish(numbers[0].take(1), &mut message, now);
+                    let mut message = message.take().unwrap_or_else(nothing);
+                    leave_on_disk(&mut message, &mut places);
+                    cell.main.publish(numbers[0].take(1), &mut vec![message], now);
                 }
                 Operation::Schedule {
                     to,

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The first half of a write: everything up to its entry in the journal.
 
+use oxbus_model::Moment;
 use oxbus_model::options::Durability;
-use oxbus_store::Wait;
 use oxbus_store::shard_log::{AppendError, Room};
+use oxbus_store::{Outcome, Wait};
 
 use super::error::WriteError;
 use super::pins::Pins;
 use super::records;
 use super::settlements::{settle_remove, settle_return};
-use super::shard_write::{DeadLetter, HandOut, Leaving, Operation, ShardWrite};
-use super::ticket::Ticket;
+use super::shard_write::{DeadLetter, HandOut, Leaving, Operation, Operations, ShardWrite};
+use super::ticket::{Committed, Later, Ticket};
 use crate::shard::high_water::Ahead;
-use crate::shard::journal::{Event, Journal, Pending, push_intent};
+use crate::shard::journal::{Event, Intent, Journal, Pending, push_intent};
 use crate::shard::{Deed, SessionLost, Shard};
 
 /// Bytes of a mark of how far numbers go, at most.
@@ -31,7 +32,11 @@ impl Shard {
     /// held a lock. Callers over several shards begin all writes before they finish the first: their syncs run side by side.
     ///
     /// An error leaves messages that come in where they were.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "the end of a lock in memory is counted by `make instructions`"
+    )]
+    #[inline(always)]
     pub fn begin<'w, 'a>(
         &'a self,
         write: &'w mut ShardWrite<'a>,
@@ -45,49 +50,91 @@ impl Shard {
 }
 
 impl<'a> Ticket<'_, 'a> {
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "the end of a lock in memory is counted by `make instructions`"
+    )]
+    #[inline(always)]
     fn start(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
-        let shard = self.shard;
-        let arrives = self.write.arrives();
-        let is_atomic = self.write.is_atomic;
-        self.changes_later = self.write.changes_later();
+        if self.write.takes_effect_later {
+            return self.start_later(wait);
+        }
+        if self.shard.journal().is_some() {
+            return self.start_journaled(wait);
+        }
+        // Most ends of locks in memory are this one: the same as below, without a list.
+        if let Operations::One(
+            [
+                Operation::Remove {
+                    cell,
+                    sub_queue,
+                    leaving: Leaving::One(key),
+                },
+            ],
+        ) = &self.write.operations
+        {
+            cell.store(*sub_queue)
+                .settle(*key, Outcome::Complete, self.write.moment.ticks)?;
+            return Ok(());
+        }
+        self.settle_all(None, wait)
+    }
+
+    /// Starts a write that has all its effect now.
+    fn start_journaled(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
+        let mut entry = Vec::new();
+        self.settle_all(Some(&mut entry), wait)?;
+        self.append_settled(&entry, wait)
+    }
+
+    /// Starts a write of which something takes effect behind the wait.
+    #[inline(never)]
+    fn start_later(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
+        let (shard, is_atomic) = (self.shard, self.write.is_atomic);
+        let arrives = self.write.arrives() || is_atomic;
+        let mut later = Box::new(Later::default());
         let Some(journal) = shard.journal() else {
             if is_atomic {
-                self.pin()?;
+                self.pin(&mut later)?;
             } else {
                 self.settle_all(None, wait)?;
             }
-            if arrives {
-                self.numbers = self.write.reserve(self.write.next_numbers());
-            }
+            later.numbers = self.write.reserve(self.write.next_numbers());
+            self.later = Some(later);
             return Ok(());
         };
-        let decides = self.changes_later && self.write.room() == Room::Adds;
-        if arrives || is_atomic || decides {
-            self.in_flight = Some(shard.health().enter(shard.id())?);
+        if arrives || self.write.room() == Room::Adds {
+            later.in_flight = Some(shard.health().enter(shard.id())?);
         }
         if is_atomic {
-            self.pin()?;
-        } else if self.changes_later {
-            self.unit = Some(shard.unit());
+            self.pin(&mut later)?;
+        } else if !arrives {
+            later.unit = Some(shard.unit());
         }
-        if arrives || is_atomic {
-            return self.append_arriving(journal, wait);
+        if arrives {
+            self.append_arriving(journal, &mut later, wait)?;
+        } else {
+            self.start_journaled(wait)?;
         }
-        let mut entry = Vec::new();
-        self.settle_all(Some(&mut entry), wait)?;
-        if !entry.is_empty() {
-            let appended = append(shard, self.write.room(), &entry, wait);
-            self.pending = appended.map_err(|error| shard.refuse(&error, self.write.deed()))?;
+        self.later = Some(later);
+        Ok(())
+    }
+
+    /// Appends the events of what has had its effect already.
+    fn append_settled(&mut self, entry: &[u8], wait: &Wait<'_>) -> Result<(), WriteError> {
+        if entry.is_empty() {
+            return Ok(());
         }
+        let appended = append(self.shard, self.write.room(), entry, wait);
+        self.pending = appended.map_err(|error| self.shard.refuse(&error, self.write.deed()))?;
         Ok(())
     }
 
     /// Takes all locks and checks all sessions of an atomic write, and holds snapshots off until it has its effect.
-    fn pin(&mut self) -> Result<(), WriteError> {
-        self.pins = Some(Pins::take(self.write)?);
-        self.unit = Some(self.shard.unit());
-        for operation in &self.write.operations {
+    fn pin(&self, later: &mut Later<'a>) -> Result<(), WriteError> {
+        later.pins = Some(Pins::take(self.write)?);
+        later.unit = Some(self.shard.unit());
+        for operation in self.write.operations.iter() {
             if let Operation::SessionState { cell, accepted, .. } = operation {
                 let sessions = cell.sessions().ok_or(SessionLost)?;
                 sessions.state(accepted, self.write.moment.ticks)?;
@@ -97,52 +144,29 @@ impl<'a> Ticket<'_, 'a> {
     }
 
     /// Lets the operations take effect that do so before they are journaled, and adds their events.
-    #[inline]
+    #[inline(never)]
     fn settle_all(&mut self, mut entry: Option<&mut Vec<u8>>, wait: &Wait<'_>) -> Result<(), WriteError> {
-        let (write, done) = (&mut *self.write, &mut self.done);
-        let ticks = write.moment.ticks;
-        for operation in &mut write.operations {
+        let ticks = self.write.moment.ticks;
+        for operation in self.write.operations.iter_mut() {
+            let (entry, done) = (entry.as_deref_mut(), &mut self.done);
             match operation {
                 Operation::Remove {
                     cell,
                     sub_queue,
                     leaving,
-                } => settle_remove(cell, *sub_queue, leaving, ticks, entry.as_deref_mut(), done)?,
+                } => settle_remove(cell, *sub_queue, leaving, ticks, entry, done)?,
                 Operation::Return {
                     cell,
                     sub_queue,
                     key,
                     outcome,
                 } => {
-                    let outcome = std::mem::replace(outcome, oxbus_store::Outcome::Release);
-                    let lock = (*cell, *sub_queue, *key);
-                    settle_return(lock, outcome, ticks, entry.as_deref_mut(), done, wait)?;
+                    let outcome = std::mem::replace(outcome, Outcome::Release);
+                    settle_return((cell, *sub_queue, *key), outcome, ticks, entry, done, wait)?;
                 }
-                Operation::DeadLetter { cell, dead_letter } => match dead_letter {
-                    DeadLetter::Moved(key, record) => {
-                        self.pending = cell.dead_letter_locked(*key, record, ticks, wait)?;
-                        done.ended.dead_letters = 1;
-                    }
-                    DeadLetter::Removed(messages, reason) => {
-                        let messages = std::mem::take(messages);
-                        done.ended.dead_letters = cell.dead_letter_removed(messages, *reason, wait);
-                    }
-                    DeadLetter::New(..) => {}
-                },
-                Operation::SessionState { cell, accepted, state } => {
-                    self.pending = records::set_state(cell, accepted, state.take(), write.moment, wait)?;
-                }
-                Operation::Intent { sink, intent, room } => {
-                    if *room == Room::Frees {
-                        self.shard.set_intent(sink, intent.clone());
-                    }
-                    if let Some(entry) = entry.as_deref_mut() {
-                        push_intent(sink, intent.clone(), entry);
-                    }
-                }
-                _ => {
-                    if let Some(entry) = entry.as_deref_mut() {
-                        operation.encode_other(write.moment, entry);
+                other => {
+                    if let Some(pending) = other.change(self.shard, self.write.moment, entry, done, wait)? {
+                        self.pending = Some(pending);
                     }
                 }
             }
@@ -151,14 +175,13 @@ impl<'a> Ticket<'_, 'a> {
     }
 
     /// Gives messages numbers and appends all events in one step.
-    fn append_arriving(&mut self, journal: &Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
+    fn append_arriving(&mut self, journal: &Journal, later: &mut Later<'a>, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, write) = (self.shard, &mut *self.write);
-        let moment = write.moment;
         let mut others = Vec::new();
-        for operation in &mut write.operations {
-            operation.encode_other(moment, &mut others);
+        for operation in write.operations.iter_mut() {
+            operation.encode_other(&mut others);
         }
-        if let Some(pins) = &self.pins {
+        if let Some(pins) = &later.pins {
             pins.encode(write, &mut others)?;
         }
         write.encode_states(&mut others);
@@ -193,34 +216,18 @@ impl<'a> Ticket<'_, 'a> {
         for (cell, (end, next)) in write.cells.iter().zip(marks) {
             cell.high_water.note(end, next, pending.lsn);
         }
-        self.numbers = write.reserve(numbers);
+        later.numbers = write.reserve(numbers);
         self.pending = Some(pending);
         drop(order);
         if shard.memory.spills() {
             self.level = Durability::Fsync;
-            self.entry = Some(entry);
+            later.entry = Some(entry);
         }
         Ok(())
     }
 }
 
 impl ShardWrite<'_> {
-    /// True when something changes in memory once the journal has the write: no snapshot looks in between.
-    fn changes_later(&self) -> bool {
-        self.operations.iter().any(|operation| match operation {
-            Operation::Remove {
-                leaving: Leaving::Taken(_),
-                ..
-            }
-            | Operation::Intent { room: Room::Adds, .. } => true,
-            Operation::HandOut {
-                then: HandOut::Delivered(fetched),
-                ..
-            } => !fetched.is_empty(),
-            _ => false,
-        })
-    }
-
     /// Whether its entry needs room that a full disk does not have.
     fn room(&self) -> Room {
         let adds = self.operations.iter().any(|operation| match operation {
@@ -252,7 +259,7 @@ impl ShardWrite<'_> {
 
     /// Adds the events of session states that change with an atomic write.
     fn encode_states(&self, entry: &mut Vec<u8>) {
-        for operation in &self.operations {
+        for operation in self.operations.iter() {
             if let Operation::SessionState { cell, accepted, state } = operation {
                 records::state_event(cell, accepted, state.as_ref(), self.moment.now, entry);
             }
@@ -261,8 +268,51 @@ impl ShardWrite<'_> {
 }
 
 impl Operation<'_> {
+    /// Takes effect in memory and adds its event, or appends it where both are one step: what to wait for then.
+    #[inline(never)]
+    fn change(
+        &mut self,
+        shard: &Shard,
+        moment: Moment,
+        entry: Option<&mut Vec<u8>>,
+        done: &mut Committed,
+        wait: &Wait<'_>,
+    ) -> Result<Option<Pending>, WriteError> {
+        match self {
+            Operation::DeadLetter { cell, dead_letter } => match dead_letter {
+                DeadLetter::Moved(key, record) => {
+                    let pending = cell.dead_letter_locked(*key, record, moment.ticks, wait)?;
+                    done.ended.dead_letters = 1;
+                    return Ok(pending);
+                }
+                DeadLetter::Removed(messages, reason) => {
+                    let messages = std::mem::take(messages);
+                    done.ended.dead_letters = cell.dead_letter_removed(messages, *reason, wait);
+                }
+                DeadLetter::New(..) => {}
+            },
+            Operation::SessionState { cell, accepted, state } => {
+                return records::set_state(cell, accepted, state.take(), moment, wait);
+            }
+            Operation::Intent { sink, intent, room } => {
+                if *room == Room::Frees {
+                    shard.set_intent(sink, Intent::clone(intent));
+                }
+                if let Some(entry) = entry {
+                    push_intent(sink, Intent::clone(intent), entry);
+                }
+            }
+            other => {
+                if let Some(entry) = entry {
+                    other.encode_other(entry);
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Adds the event of an operation that no store decides, and notes it where that comes first.
-    fn encode_other(&mut self, _: oxbus_model::Moment, entry: &mut Vec<u8>) {
+    fn encode_other(&mut self, entry: &mut Vec<u8>) {
         match self {
             Self::HandOut {
                 cell,

@@ -54,7 +54,7 @@ impl<'a> Pins<'a> {
             locks: Vec::new(),
             ticks: write.moment.ticks,
         };
-        for operation in &write.operations {
+        for operation in write.operations.iter() {
             let Some((cell, sub_queue, before)) = lock_of(operation) else {
                 continue;
             };

@@ -59,7 +59,7 @@ pub(super) fn keep_consumer(
     record: &mut ConsumerRecord,
     entry: &mut Vec<u8>,
 ) {
-    let record = Arc::new(std::mem::take(record));
+    let record: Arc<ConsumerRecord> = Arc::new(std::mem::take(record));
     // Kept first: a snapshot that knows the event finds it.
     cell.keep_consumer((sub_queue, Arc::clone(name)), Arc::clone(&record));
     let event = Event::Consumer {

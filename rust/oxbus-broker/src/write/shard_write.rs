@@ -4,6 +4,7 @@
 //! Messages that come in name their cells by position, because they get numbers there. All other operations name the cell
 //! itself. A write says nothing about how it is journaled, waited for or undone: that is `begin` and `ticket`.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
@@ -11,7 +12,7 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Ticks, Timestamp};
 use oxbus_store::shard_log::Room;
 use oxbus_store::{LockKey, NewMessage, Outcome, Record, Removed, Wait};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::DeadLetterReason;
 use super::error::WriteError;
@@ -173,7 +174,7 @@ pub enum Operation<'a> {
         /// Which consumer.
         name: Arc<str>,
         /// Its record from then on.
-        record: ConsumerRecord,
+        record: Box<ConsumerRecord>,
         /// Whether the record adds something.
         room: Room,
     },
@@ -182,7 +183,7 @@ pub enum Operation<'a> {
         /// By which sink.
         sink: &'a str,
         /// What it is from then on.
-        intent: Intent,
+        intent: Box<Intent>,
         /// Whether this decides the batch: then it counts once the journal has it.
         room: Room,
     },
@@ -211,6 +212,23 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// True when it changes something in memory once the journal has it.
+    #[inline]
+    pub(super) fn changes_later(&self) -> bool {
+        match self {
+            Self::Remove {
+                leaving: Leaving::Taken(_),
+                ..
+            }
+            | Self::Intent { room: Room::Adds, .. } => true,
+            Self::HandOut {
+                then: HandOut::Delivered(fetched),
+                ..
+            } => !fetched.is_empty(),
+            _ => false,
+        }
+    }
+
     /// True for messages that come in: they take effect once the journal has them.
     #[inline]
     pub(super) fn arrives(&self) -> bool {
@@ -228,13 +246,44 @@ impl<'a> Operation<'a> {
     }
 }
 
+/// The operations of a write. One alone needs no list.
+#[derive(Debug)]
+pub(super) enum Operations<'a> {
+    One([Operation<'a>; 1]),
+    Many(Vec<Operation<'a>>),
+}
+
+impl<'a> Deref for Operations<'a> {
+    type Target = [Operation<'a>];
+
+    #[inline]
+    fn deref(&self) -> &[Operation<'a>] {
+        match self {
+            Self::One(operation) => operation,
+            Self::Many(operations) => operations,
+        }
+    }
+}
+
+impl<'a> DerefMut for Operations<'a> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Operation<'a>] {
+        match self {
+            Self::One(operation) => operation,
+            Self::Many(operations) => operations,
+        }
+    }
+}
+
 /// What changes in one shard with one entry of its journal.
 #[derive(Debug)]
 pub struct ShardWrite<'a> {
     /// The cells in which messages get numbers, by position.
     pub(super) cells: SmallVec<[&'a Cell; 1]>,
-    pub(super) operations: SmallVec<[Operation<'a>; 1]>,
+    pub(super) operations: Operations<'a>,
     pub(super) moment: Moment,
+    /// Something of it takes effect once the journal has it.
+    pub(super) takes_effect_later: bool,
     /// All locks hold and all sessions are their receivers', or nothing happens.
     pub(super) is_atomic: bool,
     /// No numbers are set aside beyond those of the messages, and none is shown before the caller has synced them: nobody
@@ -248,7 +297,8 @@ impl<'a> ShardWrite<'a> {
     pub fn of(operation: Operation<'a>, moment: Moment) -> Self {
         Self {
             cells: SmallVec::new(),
-            operations: smallvec![operation],
+            takes_effect_later: operation.changes_later(),
+            operations: Operations::One([operation]),
             moment,
             is_atomic: false,
             exact_numbers: false,
@@ -259,7 +309,8 @@ impl<'a> ShardWrite<'a> {
     pub fn into_cells(cells: impl IntoIterator<Item = &'a Cell>, moment: Moment) -> Self {
         Self {
             cells: cells.into_iter().collect(),
-            operations: SmallVec::new(),
+            takes_effect_later: true,
+            operations: Operations::Many(Vec::new()),
             moment,
             is_atomic: false,
             exact_numbers: false,
@@ -268,7 +319,10 @@ impl<'a> ShardWrite<'a> {
 
     /// Adds an operation.
     pub fn push(&mut self, operation: Operation<'a>) {
-        self.operations.push(operation);
+        match &mut self.operations {
+            Operations::Many(operations) => operations.push(operation),
+            Operations::One(_) => debug_assert!(false, "a write of one operation is whole"),
+        }
     }
 
     /// Adds records for the cells of this write that were sent to the cell `home`.

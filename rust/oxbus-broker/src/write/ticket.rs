@@ -13,7 +13,7 @@ use super::error::{UnconfirmedEntry, WriteError};
 use super::pins::Pins;
 use super::shard_write::{HandOut, Leaving, Operation, ShardWrite};
 use crate::shard::health::InFlight;
-use crate::shard::journal::Pending;
+use crate::shard::journal::{Intent, Pending};
 use crate::shard::spill::places;
 use crate::shard::{Ended, Shard};
 
@@ -27,17 +27,22 @@ pub struct Ticket<'w, 'a> {
     pub(super) level: Durability,
     /// `None` in memory, and when nothing is journaled.
     pub(super) pending: Option<Pending>,
+    pub(super) done: Committed,
+    /// What takes effect behind the wait; most ends of locks have nothing of it.
+    pub(super) later: Option<Box<Later<'a>>>,
+}
+
+/// What a write needs to take effect once the journal has it.
+#[derive(Debug, Default)]
+pub(super) struct Later<'a> {
     /// The numbers of the messages that come in.
     pub(super) numbers: AllNumbers,
     /// The entry, when its messages are to stay on disk.
     pub(super) entry: Option<Vec<u8>>,
-    pub(super) done: Committed,
     pub(super) pins: Option<Pins<'a>>,
     /// Keeps snapshots from looking while the write is journaled and has not had its effect.
     pub(super) unit: Option<RwLockReadGuard<'a, ()>>,
     pub(super) in_flight: Option<InFlight<'a>>,
-    /// Something of it changes in memory once the journal has it.
-    pub(super) changes_later: bool,
 }
 
 /// Finishes writes in several shards: all their entries are on their way before the first is waited for.
@@ -72,13 +77,8 @@ impl<'w, 'a> Ticket<'w, 'a> {
             write,
             level,
             pending: None,
-            numbers: AllNumbers::new(),
-            entry: None,
             done: Committed::default(),
-            pins: None,
-            unit: None,
-            in_flight: None,
-            changes_later: false,
+            later: None,
         }
     }
 
@@ -102,18 +102,31 @@ impl<'w, 'a> Ticket<'w, 'a> {
 
     /// Leaves the write without a wait: if it is lost with the process, it happens again by itself.
     pub fn leave(self) -> Committed {
-        debug_assert!(!self.write.arrives() && !self.changes_later, "it has had its effect");
+        debug_assert!(self.later.is_none(), "it has had its effect");
         self.done
     }
 
     /// Waits until the entry is as safe as it is to be, and lets the write take effect. After an error the write is as it was,
     /// unless its effect is unknown.
-    #[inline]
-    pub fn finish(mut self, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+    #[expect(
+        clippy::inline_always,
+        reason = "the end of a lock in memory is counted by `make instructions`"
+    )]
+    #[inline(always)]
+    pub fn finish(self, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+        if self.pending.is_none() && self.later.is_none() {
+            return Ok(self.done);
+        }
+        self.finish_later(wait)
+    }
+
+    fn finish_later(mut self, wait: &Wait<'_>) -> Result<Committed, WriteError> {
         if let Some(pending) = &self.pending {
             self.await_entry(pending, wait)?;
         }
-        self.take_effect(wait);
+        if let Some(later) = self.later.take() {
+            self.take_effect(*later, wait);
+        }
         Ok(self.done)
     }
 
@@ -131,7 +144,9 @@ impl<'w, 'a> Ticket<'w, 'a> {
         };
         // First: once its numbers are given up, the shard may heal, and would be put out of service again.
         let cause = self.shard.failed(pending, &error, self.write.deed());
-        self.write.give_up(&self.numbers);
+        if let Some(later) = &self.later {
+            self.write.give_up(&later.numbers);
+        }
         let is_late = matches!(error, AppendError::Unknown(Failure::Silent));
         Err(WriteError {
             effect: match error {
@@ -157,31 +172,37 @@ impl<'w, 'a> Ticket<'w, 'a> {
     }
 
     /// Lets the rest take effect: the journal has the write.
-    #[inline]
-    fn take_effect(&mut self, wait: &Wait<'_>) {
+    fn take_effect(&mut self, later: Later<'a>, wait: &Wait<'_>) {
+        let Later {
+            numbers,
+            entry,
+            pins,
+            unit,
+            in_flight,
+        } = later;
         let place = self.pending.as_ref().and_then(|pending| pending.place.as_ref());
-        let places = place.and_then(|place| Some(places(self.entry.as_ref()?, place)));
-        for operation in &self.write.operations {
+        let places = place.and_then(|place| Some(places(entry.as_ref()?, place)));
+        for operation in self.write.operations.iter() {
             // Before the messages are published: a snapshot that has them must know their identities.
             if let Operation::Seen(_, admission) | Operation::Attached(_, admission) = operation {
                 admission.keep();
             }
         }
-        if !self.numbers.is_empty() || self.write.is_atomic {
-            self.done.first = self.numbers.first().map_or(Counter::MAX, |numbers| numbers.first);
-            self.done.ready = self.write.publish(std::mem::take(&mut self.numbers), places);
+        if let Some(first) = numbers.first() {
+            self.done.first = first.first;
+            self.done.ready = self.write.publish(numbers, places);
         }
-        if let Some(mut pins) = self.pins.take() {
+        if let Some(mut pins) = pins {
             self.done.each = pins.end(self.write, wait);
             self.set_states();
-        }
-        if self.changes_later {
+        } else {
             self.change_later();
         }
+        drop((unit, in_flight));
     }
 
     fn set_states(&mut self) {
-        for operation in &mut self.write.operations {
+        for operation in self.write.operations.iter_mut() {
             if let Operation::SessionState { cell, accepted, state } = operation
                 && let Some(sessions) = cell.sessions()
             {
@@ -193,7 +214,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
     /// Ends the locks of what is gone now, and charges what was fetched.
     fn change_later(&mut self) {
         let ticks = self.write.moment.ticks;
-        for operation in &mut self.write.operations {
+        for operation in self.write.operations.iter_mut() {
             match operation {
                 Operation::Remove {
                     cell,
@@ -218,7 +239,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
                         }
                     }
                 }
-                Operation::Intent { sink, intent, .. } => self.shard.set_intent(sink, intent.clone()),
+                Operation::Intent { sink, intent, .. } => self.shard.set_intent(sink, Intent::clone(intent)),
                 _ => {}
             }
         }

@@ -229,7 +229,7 @@ impl Consumer {
             cell,
             sub_queue: self.sub_queue,
             name: Arc::clone(&self.name),
-            record,
+            record: Box::new(record),
             room,
         }
     }
