@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rows of a table as messages, and what became of them.
 
+use oxbus_store::Wait;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,12 +115,12 @@ impl<S: Borrow<Sender>> Outgoing<S> {
     }
 
     /// Stores the rows.
-    pub fn send(self) -> Sent {
+    pub fn send(self, wait: &Wait<'_>) -> Sent {
         let Stored {
             stored,
             refused,
             reason,
-        } = self.partitioner.send();
+        } = self.partitioner.send(wait);
         Sent {
             stored,
             refused: refused.iter().map(|refused| refused.position).collect(),

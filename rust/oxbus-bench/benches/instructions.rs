@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "it prints its cases")]
 
+use oxbus_store::Wait;
 use std::hint::black_box;
 
 use oxbus_broker::client::{Batch, Deliveries, SettleKey, Settlement};
@@ -92,7 +93,9 @@ fn namespace() -> Namespace {
         enable_partitioning: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("orders", settings).expect("a new queue");
+    namespace
+        .create_queue("orders", settings, &Wait::FOREVER)
+        .expect("a new queue");
     namespace
 }
 
@@ -115,16 +118,20 @@ fn queue(rounds: usize, messages: usize, key: Option<&'static str>) {
     let mut deliveries = Deliveries::new();
     for _ in 0..rounds {
         for _ in 0..messages {
-            sender.send(black_box(&fields), None).expect("room");
+            sender.send(black_box(&fields), None, &Wait::FOREVER).expect("room");
         }
         for _ in 0..messages {
-            receiver.receive_into(1, &mut deliveries).expect("an open receiver");
+            receiver
+                .receive_into(1, &mut deliveries, &Wait::FOREVER)
+                .expect("an open receiver");
             let delivery = deliveries.pop().expect("what was sent");
             let at = SettleKey {
                 index: delivery.index,
                 key: delivery.claimed.key,
             };
-            receiver.settle(at, Settlement::Complete).expect("a lock that holds");
+            receiver
+                .settle(at, Settlement::Complete, &Wait::FOREVER)
+                .expect("a lock that holds");
         }
     }
 }
@@ -144,10 +151,12 @@ fn queue_by_100(rounds: usize) {
         for _ in 0..100 {
             batch.push(black_box(&fields)).expect("room in the batch");
         }
-        sender.send_batch(batch, None).expect("room");
+        sender.send_batch(batch, None, &Wait::FOREVER).expect("room");
         let mut left = 100;
         while left > 0 {
-            receiver.receive_into(left, &mut deliveries).expect("an open receiver");
+            receiver
+                .receive_into(left, &mut deliveries, &Wait::FOREVER)
+                .expect("an open receiver");
             left -= deliveries.len();
             keys.extend(deliveries.drain(..).map(|delivery| SettleKey {
                 index: delivery.index,
@@ -155,7 +164,10 @@ fn queue_by_100(rounds: usize) {
             }));
         }
         assert!(
-            receiver.complete_many(&keys).expect("a store that works").is_empty(),
+            receiver
+                .complete_many(&keys, &Wait::FOREVER)
+                .expect("a store that works")
+                .is_empty(),
             "every lock held"
         );
         keys.clear();

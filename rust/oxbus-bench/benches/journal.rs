@@ -10,6 +10,7 @@
     reason = "a bench prints what it timed"
 )]
 
+use oxbus_store::Wait;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -47,9 +48,10 @@ fn open(dir: &Path) -> (FileLog, Count) {
 fn append(log: &FileLog, shard: &Mutex<()>, entry: &[u8], level: Level) {
     let guard = shard.lock().expect("unpoisoned");
     let lsn = log.next_lsn();
-    log.append(lsn, entry, Room::Adds, level, None).expect("taken");
+    log.append(lsn, entry, Room::Adds, level, None, &Wait::FOREVER)
+        .expect("taken");
     drop(guard);
-    log.commit(lsn, level).expect("committed");
+    log.commit(lsn, level, &Wait::FOREVER).expect("committed");
 }
 
 /// Commits per second of `threads` threads with `each` commits each.

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
+use oxbus_store::Wait;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
@@ -125,7 +126,9 @@ fn sent_per_second(partitions: u16) -> f64 {
         enable_partitioning: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("orders", settings).expect("a new queue");
+    namespace
+        .create_queue("orders", settings, &Wait::FOREVER)
+        .expect("a new queue");
     let keys: Vec<String> = (0..partitions).map(|partition| key_of(partition, partitions)).collect();
     let threads = usize::from(partitions) * SENDERS;
     let gate = Barrier::new(threads);
@@ -144,7 +147,7 @@ fn sent_per_second(partitions: u16) -> f64 {
                     let begun = Instant::now();
                     let mut sent = 0;
                     while begun.elapsed() < TURN {
-                        sender.send(&fields, None).expect("a disk that works");
+                        sender.send(&fields, None, &Wait::FOREVER).expect("a disk that works");
                         sent += 1;
                     }
                     sent
@@ -153,7 +156,7 @@ fn sent_per_second(partitions: u16) -> f64 {
             .collect();
         senders.into_iter().map(|sender| sender.join().expect("no panic")).sum()
     });
-    let counts = namespace.queue("orders").expect("the queue").counts();
+    let counts = namespace.queue("orders").expect("the queue").counts(&Wait::FOREVER);
     assert_eq!(counts.total.active, sent as u64, "what was sent is there");
     sent as f64 / TURN.as_secs_f64()
 }

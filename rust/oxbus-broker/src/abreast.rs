@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The same work for several things at once, on threads that end with it: waits for a disk go on beside each other.
 //!
-//! Who calls does none of it, and sees whether to leave: a thread knows only of its own calls (`oxbus_store::leave`), and
-//! who is asked may be bound to the thread that came.
+//! The caller does none of it and looks whether its wait is over: who is asked may be bound to the thread that came.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
 use oxbus_model::Result;
-use oxbus_store::leave;
+use oxbus_store::Wait;
 
 /// Between two questions whether to leave.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// Does `work` for each of the things, on at most so many threads. One that fails keeps the others from nothing; the first
 /// error by place is that of the call.
-pub(crate) fn for_each<T: Sync>(things: &[T], threads: usize, work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+pub(crate) fn for_each<T: Sync>(
+    things: &[T],
+    threads: usize,
+    wait: &Wait<'_>,
+    work: impl Fn(&T, &Wait<'_>) -> Result<()> + Sync,
+) -> Result<()> {
     if things.len() < 2 || threads < 2 {
-        return first_error(things.iter().map(work));
+        return first_error(things.iter().map(|thing| work(thing, wait)));
     }
     let next = AtomicUsize::new(0);
-    let take = || {
+    let take = |wait: &Wait<'_>| {
         let mut done = Vec::new();
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(thing) = things.get(place) else { return done };
-            done.push((place, work(thing)));
+            done.push((place, work(thing, wait)));
         }
     };
-    let is_over = Arc::new(AtomicBool::new(false));
-    let is_asked = leave::is_asked();
+    let is_over = AtomicBool::new(false);
+    let has_end = wait.has_end();
     let caller = thread::current();
     let mut done = thread::scope(|scope| {
         let run = || {
-            let is_over = Arc::clone(&is_over);
-            let done = if is_asked {
-                leave::when(move || is_over.load(Ordering::Relaxed), take)
-            } else {
-                take()
-            };
+            let is_over = || is_over.load(Ordering::Relaxed);
+            let wait = if has_end { Wait::until(&is_over) } else { Wait::FOREVER };
+            let done = take(&wait);
             caller.unpark();
             done
         };
@@ -48,7 +48,7 @@ pub(crate) fn for_each<T: Sync>(things: &[T], threads: usize, work: impl Fn(&T) 
         let running: Vec<_> = begun.flatten().collect();
         while running.iter().any(|thread| !thread.is_finished()) {
             thread::park_timeout(ASK_EVERY);
-            if is_asked && leave::is_due() {
+            if wait.is_over() {
                 is_over.store(true, Ordering::Relaxed);
             }
         }
@@ -58,7 +58,7 @@ pub(crate) fn for_each<T: Sync>(things: &[T], threads: usize, work: impl Fn(&T) 
             .collect::<Vec<_>>()
     });
     // What no thread could be had for.
-    done.extend(take());
+    done.extend(take(wait));
     done.sort_unstable_by_key(|(place, _)| *place);
     first_error(done.into_iter().map(|(_, result)| result))
 }
@@ -75,14 +75,14 @@ mod tests {
     use oxbus_model::{Error, ErrorKind};
 
     use super::*;
-    use crate::clock::leaving_after;
+    use crate::clock::within;
 
     #[test]
     fn everything_is_done_and_the_first_error_is_told() {
         for threads in [0, 1, 2, 9] {
             let things: Vec<usize> = (0..20).collect();
             let done = Mutex::new(Vec::new());
-            let result = for_each(&things, threads, |thing| {
+            let result = for_each(&things, threads, &Wait::FOREVER, |thing, _| {
                 done.lock().expect("whole").push(*thing);
                 if thing % 7 == 3 {
                     return Err(Error::new(ErrorKind::Storage, thing.to_string()));
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn who_wants_to_leave_ends_the_waits_of_all_threads() {
-        let wait = |_: &u8| {
-            while !leave::is_due() {
+        let work = |_: &u8, wait: &Wait<'_>| {
+            while !wait.is_over() {
                 thread::yield_now();
             }
             Ok(())
         };
-        leaving_after(5, || for_each(&[1, 2, 3], 2, wait)).expect("each left");
+        within(5, &Wait::FOREVER, |wait| for_each(&[1, 2, 3], 2, wait, work)).expect("each left");
     }
 }

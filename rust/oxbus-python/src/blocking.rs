@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls that may wait for a store leave the interpreter; calls in memory do not, because leaving costs more than they do.
 
+use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::{convert, waiting};
@@ -11,11 +12,11 @@ pub(crate) const IN_PLACE_MAX: usize = 256;
 
 /// Runs `work`; outside the interpreter when it may wait for a store.
 #[inline]
-pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
     if may_wait {
         waiting::outside(py, work)
     } else {
-        Ok(work())
+        Ok(work(&Wait::FOREVER))
     }
 }
 
@@ -25,11 +26,11 @@ pub(crate) fn run_for<T: Send>(
     py: Python<'_>,
     may_wait: bool,
     timeout: Option<f64>,
-    work: impl FnOnce() -> T + Send,
+    work: impl FnOnce(&Wait<'_>) -> T + Send,
 ) -> PyResult<T> {
     if may_wait {
         waiting::outside_until(py, convert::alarm("timeout", timeout)?, work)
     } else {
-        Ok(work())
+        Ok(work(&Wait::FOREVER))
     }
 }

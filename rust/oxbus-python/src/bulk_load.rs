@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `_BulkLoad`: rows of one task on their way into a namespace that nobody has open.
 
+use oxbus_store::Wait;
 use std::sync::{Mutex, PoisonError};
 
 use oxbus_broker::shard::Injected;
@@ -49,7 +50,7 @@ impl _BulkLoad {
     ) -> PyResult<Self> {
         let options = options::unowned(path, durability)?;
         let durability = options.store.as_ref().map(|store| store.durability);
-        let begin = || {
+        let begin = |_: &Wait<'_>| {
             let namespace = Namespace::open(options)?;
             let load = BulkLoad::begin(&namespace, queue, name, durability)?;
             Ok((namespace.partitions(), load))
@@ -79,7 +80,7 @@ impl _BulkLoad {
     fn check_free(&self, py: Python<'_>, wait_time: f64) -> PyResult<()> {
         let wait = convert::wait("wait_time", wait_time)?;
         let loading = self.take()?;
-        let checked = blocking::run_for(py, true, None, || loading.load.check_free(wait))?;
+        let checked = blocking::run_for(py, true, None, |calls_off| loading.load.check_free(wait, calls_off))?;
         *self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner) = Some(loading);
         checked.or_raise()
     }
@@ -88,7 +89,7 @@ impl _BulkLoad {
     fn push(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let chunks = arrow::read(data)?;
         let mut loading = self.take()?;
-        let pushed = blocking::run_for(data.py(), true, None, || {
+        let pushed = blocking::run_for(data.py(), true, None, |_| {
             for chunk in &chunks {
                 oxbus_arrow::load(&mut loading.load, chunk, loading.rows, ids::first_of, self.keyless)?;
                 loading.rows += chunk.rows() as u64;
@@ -104,7 +105,7 @@ impl _BulkLoad {
     fn finish(&self, py: Python<'_>, wait_time: f64) -> PyResult<Vec<(u16, u64, bool)>> {
         let wait = convert::wait("wait_time", wait_time)?;
         let loading = self.take()?;
-        let loaded = blocking::run_for(py, true, None, || loading.load.finish(wait))?.or_raise()?;
+        let loaded = blocking::run_for(py, true, None, |calls_off| loading.load.finish(wait, calls_off))?.or_raise()?;
         Ok(loaded
             .into_iter()
             .map(|it| (it.partition.0, it.rows, it.is_attached))

@@ -34,7 +34,7 @@ pub(crate) struct _Drain {
 #[pyfunction]
 pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult<Vec<u16>> {
     let options = options::unowned(path, None)?;
-    let shards = waiting::outside(path.py(), || {
+    let shards = waiting::outside(path.py(), |_| {
         let entity = oxbus_broker::Namespace::open(options)?.entity(entity_path)?;
         Ok((0..usize::from(entity.partitions()))
             .map(|index| entity.shard(index).id().0)
@@ -80,9 +80,9 @@ impl _Drain {
     /// number to go on from.
     fn page(&self, py: Python<'_>, from: u64, bytes_max: usize) -> PyResult<(ArrowTable, Option<u64>)> {
         let (queue, partition) = (self.entity.get()?, self.partition);
-        let page = waiting::outside(py, || {
+        let page = waiting::outside(py, |wait| {
             let counter = SequenceNumber(from).counter().max(Counter::FIRST);
-            let waiting = queue.waiting(self.sub_queue, partition, counter, bytes_max)?;
+            let waiting = queue.waiting(self.sub_queue, partition, counter, bytes_max, wait)?;
             let next = waiting
                 .next
                 .map(|next| Entity::sequence_number(usize::from(partition.0), next).0);
@@ -132,8 +132,8 @@ impl _Drain {
         counters.sort_unstable();
         counters.dedup();
         let queue = self.entity.get()?;
-        waiting::outside(numbers.py(), || {
-            queue.settle_waiting(self.sub_queue, self.partition, &counters, outcome)
+        waiting::outside(numbers.py(), |wait| {
+            queue.settle_waiting(self.sub_queue, self.partition, &counters, outcome, wait)
         })?
         .or_raise()
     }

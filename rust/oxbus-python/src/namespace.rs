@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Namespace` and `PartitionHealth`.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +84,7 @@ impl Namespace {
 
     fn open(py: Python<'_>, options: NamespaceOptions, clock: Option<Py<ManualClock>>) -> PyResult<Self> {
         let is_durable = options.store.is_some();
-        let namespace = blocking::run(py, is_durable, || oxbus_broker::Namespace::open(options))?.or_raise()?;
+        let namespace = blocking::run(py, is_durable, |_| oxbus_broker::Namespace::open(options))?.or_raise()?;
         waiting::register(namespace.wake_handle());
         let namespace = Owned::new(namespace);
         if is_durable {
@@ -233,13 +234,13 @@ impl Namespace {
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.checkpoint())?.or_raise()
+        waiting::outside(py, |_| namespace.checkpoint())?.or_raise()
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let namespace = self.namespace.get()?;
         let queues = namespace.list_entities().or_raise()?;
-        let counts: Vec<_> = py.detach(|| queues.iter().map(|queue| queue.counts().total).collect());
+        let counts: Vec<_> = py.detach(|| queues.iter().map(|queue| queue.counts(&Wait::FOREVER).total).collect());
         let dict = PyDict::new(py);
         dict.set_item("partitions", namespace.partitions())?;
         let count = |kind| queues.iter().filter(|entity| entity.kind() == kind).count();
@@ -280,9 +281,9 @@ impl Namespace {
 
     fn _heal(&self, py: Python<'_>, partition_id: Option<i64>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        let heal = || match partition_id {
-            Some(id) => namespace.heal(partition(id)),
-            None => namespace.heal_files(),
+        let heal = |wait: &Wait<'_>| match partition_id {
+            Some(id) => namespace.heal(partition(id), wait),
+            None => namespace.heal_files(wait),
         };
         waiting::outside(py, heal)?.or_raise()
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusReceiver`: receiving and browsing. Settling is in `settle`.
 
+use oxbus_store::Wait;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -131,7 +132,7 @@ impl ServiceBusReceiver {
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
             // While its session was being accepted.
-            shared.get().receiver()?.close();
+            shared.get().receiver()?.close(&Wait::FOREVER);
         }
         self.check_open()?;
         Ok(shared)
@@ -251,7 +252,7 @@ impl ServiceBusReceiver {
 impl Drop for ServiceBusReceiver {
     fn drop(&mut self) {
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
-            receiver.close();
+            receiver.close(&Wait::FOREVER);
         }
     }
 }
@@ -302,8 +303,10 @@ impl ServiceBusReceiver {
         let receiver = shared.get().receiver()?;
         check_timeout(timeout)?;
         let numbers = convert::sequence_numbers(sequence_numbers)?;
-        let mut deliveries =
-            blocking::run_for(slf.py(), true, timeout, || receiver.receive_deferred(&numbers))?.or_raise()?;
+        let mut deliveries = blocking::run_for(slf.py(), true, timeout, |wait| {
+            receiver.receive_deferred(&numbers, wait)
+        })?
+        .or_raise()?;
         Self::hand_over_all(slf, shared, &mut deliveries)
     }
 
@@ -331,7 +334,7 @@ impl ServiceBusReceiver {
             ))
         })?;
         let from = (number > 0).then_some(SequenceNumber(number));
-        let browsed = py.detach(|| receiver.browse(max, from)).or_raise()?;
+        let browsed = py.detach(|| receiver.browse(max, from, &Wait::FOREVER)).or_raise()?;
         let messages = browsed
             .into_iter()
             .map(|browsed| ServiceBusReceivedMessage::of_browsed(py, shared, browsed))
@@ -359,7 +362,7 @@ impl ServiceBusReceiver {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
-            py.detach(|| receiver.close());
+            py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {
             // Who waits for its session learns it.
             acceptor.queue().wake_all();
@@ -391,7 +394,7 @@ impl ServiceBusReceiver {
             self.open(py)?;
             return Ok(true);
         };
-        let Some(receiver) = py.detach(|| acceptor.accept_now()).or_raise()? else {
+        let Some(receiver) = py.detach(|| acceptor.accept_now(&Wait::FOREVER)).or_raise()? else {
             return Ok(false);
         };
         self.keep(py, receiver)?;

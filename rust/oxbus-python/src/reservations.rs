@@ -89,7 +89,7 @@ impl Reservations {
     #[pyo3(signature = (consumer, start="earliest"))]
     fn acquire<'py>(&self, py: Python<'py>, consumer: &str, start: &str) -> PyResult<Bound<'py, PyDict>> {
         let (reservations, start) = (self.0.get()?, start_of(start)?);
-        let acquired = waiting::outside(py, || reservations.acquire(consumer, start))?.or_raise()?;
+        let acquired = waiting::outside(py, |wait| reservations.acquire(consumer, start, wait))?.or_raise()?;
         let dict = PyDict::new(py);
         dict.set_item("epoch", acquired.epoch)?;
         dict.set_item("done", acquired.done)?;
@@ -131,7 +131,7 @@ impl Reservations {
     ) -> PyResult<Bound<'py, PyDict>> {
         let reservations = self.0.get()?;
         let lock = convert::wait("lock_duration", lock_duration)?;
-        let plan = waiting::outside(py, || reservations.plan(consumer, epoch, n, lock))?;
+        let plan = waiting::outside(py, |wait| reservations.plan(consumer, epoch, n, lock, wait))?;
         plan_dict(py, &plan.or_raise()?)
     }
 
@@ -149,8 +149,8 @@ impl Reservations {
         include_body: bool,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
         let reservations = self.0.get()?;
-        let page = waiting::outside(py, || {
-            reservations.read(reservation_id, epoch, partition, lo, hi, max_bytes)
+        let page = waiting::outside(py, |wait| {
+            reservations.read((reservation_id, epoch), partition, lo, hi, max_bytes, wait)
         })?;
         let page = page.or_raise()?;
         let table = reserved_table(reservations.queue(), &page.messages, include_body)?;
@@ -161,13 +161,14 @@ impl Reservations {
     fn renew(&self, py: Python<'_>, consumer: &str, epoch: u64, lock_duration: f64) -> PyResult<()> {
         let reservations = self.0.get()?;
         let lock = convert::wait("lock_duration", lock_duration)?;
-        waiting::outside(py, || reservations.renew(consumer, epoch, lock))?.or_raise()?;
+        waiting::outside(py, |wait| reservations.renew(consumer, epoch, lock, wait))?.or_raise()?;
         Ok(())
     }
 
     fn complete<'py>(&self, py: Python<'py>, consumer: &str, epoch: u64, n: u64) -> PyResult<Bound<'py, PyDict>> {
         let reservations = self.0.get()?;
-        let completed = waiting::outside(py, || reservations.complete_up_to(consumer, epoch, n))?.or_raise()?;
+        let completed =
+            waiting::outside(py, |wait| reservations.complete_up_to(consumer, epoch, n, wait))?.or_raise()?;
         let dict = PyDict::new(py);
         dict.set_item("completed", completed.completed)?;
         dict.set_item("late", completed.late)?;
@@ -187,22 +188,22 @@ impl Reservations {
         description: Option<&str>,
     ) -> PyResult<u64> {
         let (reservations, how) = (self.0.get()?, settlement(outcome, reason, description)?);
-        waiting::outside(py, || {
-            reservations.settle(reservation_id, epoch, &sequence_numbers, how)
+        waiting::outside(py, |wait| {
+            reservations.settle(reservation_id, epoch, &sequence_numbers, how, wait)
         })?
         .or_raise()
     }
 
     fn reservations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let reservations = self.0.get()?;
-        let infos = waiting::outside(py, || reservations.list())?;
+        let infos = waiting::outside(py, |wait| reservations.list(wait))?;
         let dicts = infos.iter().map(|info| info_dict(py, info));
         PyList::new(py, dicts.collect::<PyResult<Vec<_>>>()?)
     }
 
     fn cancel_reservation(&self, py: Python<'_>, consumer: &str) -> PyResult<u64> {
         let reservations = self.0.get()?;
-        waiting::outside(py, || reservations.cancel(consumer))?.or_raise()
+        waiting::outside(py, |wait| reservations.cancel(consumer, wait))?.or_raise()
     }
 
     fn ends(&self) -> PyResult<Vec<u64>> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusSender`.
 
+use oxbus_store::Wait;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -86,7 +87,7 @@ impl ServiceBusSender {
         let message = message.get();
         check_outgoing(message)?;
         message.set_sent();
-        message.with_fields(py, |fields| sender.send(fields, durability))?;
+        message.with_fields(py, |fields| sender.send(fields, durability, &Wait::FOREVER))?;
         Ok(())
     }
 
@@ -124,7 +125,7 @@ impl ServiceBusSender {
         timeout: Option<f64>,
     ) -> PyResult<Vec<SequenceNumber>> {
         let may_wait = sender.queue().may_wait() || batch.len() > blocking::IN_PLACE_MAX;
-        blocking::run_for(py, may_wait, timeout, || sender.send_batch(batch, durability))?.or_raise()
+        blocking::run_for(py, may_wait, timeout, |wait| sender.send_batch(batch, durability, wait))?.or_raise()
     }
 }
 
@@ -165,7 +166,7 @@ impl ServiceBusSender {
             let batch = Self::collect_any(message)?;
             let inner = transaction.get().inner()?;
             let may_wait = sender.queue().may_wait();
-            blocking::run_for(py, may_wait, timeout, || inner.send(sender, batch, durability))?.or_raise()?;
+            blocking::run_for(py, may_wait, timeout, |_| inner.send(sender, batch, durability))?.or_raise()?;
             return Ok(());
         }
         if let Ok(one) = message.cast::<ServiceBusMessage>() {
@@ -201,12 +202,12 @@ impl ServiceBusSender {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let (inner, may_wait) = (transaction.inner()?, sender.queue().may_wait());
-            let numbers = blocking::run_for(py, may_wait, timeout, || inner.send(sender, batch, None))?.or_raise()?;
+            let numbers = blocking::run_for(py, may_wait, timeout, |_| inner.send(sender, batch, None))?.or_raise()?;
             let list = PyList::empty(py);
             transaction.fill(numbers, list.clone().unbind());
             return Ok(list);
         }
-        let numbers = blocking::run_for(py, true, timeout, || sender.send_batch(batch, None))?.or_raise()?;
+        let numbers = blocking::run_for(py, true, timeout, |wait| sender.send_batch(batch, None, wait))?.or_raise()?;
         PyList::new(py, numbers.into_iter().map(|number| number.0))
     }
 
@@ -221,7 +222,7 @@ impl ServiceBusSender {
         check_timeout(timeout)?;
         transaction::refuse(py, None, "cancelling scheduled messages")?;
         let numbers = numbers_of(sequence_numbers)?;
-        blocking::run_for(py, true, timeout, || sender.cancel_scheduled(&numbers))?.or_raise()
+        blocking::run_for(py, true, timeout, |wait| sender.cancel_scheduled(&numbers, wait))?.or_raise()
     }
 
     #[pyo3(signature = (max_size_in_bytes=None))]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusSession`: the session that a receiver has accepted, and the list of a queue's sessions.
 
+use oxbus_store::Wait;
 use std::sync::{Mutex, PoisonError};
 
 use oxbus_broker::Receiver;
@@ -69,7 +70,7 @@ impl ServiceBusSession {
         convert::check_timeout(timeout)?;
         let receiver = self.receiver()?;
         let may_wait = receiver.queue().may_wait();
-        let state = blocking::run_for(py, may_wait, timeout, || receiver.session_state())?.or_raise()?;
+        let state = blocking::run_for(py, may_wait, timeout, |wait| receiver.session_state(wait))?.or_raise()?;
         Ok(state.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
@@ -86,10 +87,10 @@ impl ServiceBusSession {
         let receiver = self.receiver()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let inner = transaction.get().inner()?;
-            let set = || inner.set_session_state(receiver, bytes.as_deref());
+            let set = |wait: &Wait<'_>| inner.set_session_state(receiver, bytes.as_deref(), wait);
             return blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise();
         }
-        let set = || receiver.set_session_state(bytes.as_deref());
+        let set = |wait: &Wait<'_>| receiver.set_session_state(bytes.as_deref(), wait);
         blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise()
     }
 
@@ -98,7 +99,7 @@ impl ServiceBusSession {
         convert::check_timeout(timeout)?;
         let receiver = self.receiver()?;
         let may_wait = receiver.queue().may_wait();
-        let until = blocking::run_for(py, may_wait, timeout, || receiver.renew_session())?.or_raise()?;
+        let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew_session(wait))?.or_raise()?;
         convert::datetime(py, until)
     }
 
@@ -128,7 +129,7 @@ impl Namespace {
     fn _list_sessions<'py>(&self, py: Python<'py>, entity_path: &str) -> PyResult<Bound<'py, PyList>> {
         let namespace = self.namespace.get()?;
         let queue = namespace.entity(entity_path).or_raise()?;
-        let found = blocking::run(py, queue.is_durable(), || queue.list_sessions())?.or_raise()?;
+        let found = blocking::run(py, queue.is_durable(), |wait| queue.list_sessions(wait))?.or_raise()?;
         let moment = namespace.clock().moment();
         let locked_until = |deadline: Ticks| moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0));
         let dicts = PyList::empty(py);

@@ -5,6 +5,7 @@ use oxbus_arrow::LockTokens;
 use oxbus_broker::client::{SettleKey, Settlement, Unsettled};
 use oxbus_model::message::Value;
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, SequenceNumber};
+use oxbus_store::Wait;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -97,13 +98,13 @@ impl ServiceBusReceiver {
             let inner = transaction.inner()?;
             let may_wait = receiver.queue().may_wait();
             call.with(|settlement| {
-                blocking::run(py, may_wait, || inner.settle(receiver, &[at], settlement))?.or_raise()
+                blocking::run(py, may_wait, |wait| inner.settle(receiver, &[at], settlement, wait))?.or_raise()
             })?;
             transaction.note_settled(self::message(value)?);
             return Ok(());
         }
         let may_wait = receiver.queue().may_wait();
-        call.with(|settlement| blocking::run(py, may_wait, || receiver.settle(at, settlement))?.or_raise())?;
+        call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle(at, settlement, wait))?.or_raise())?;
         message.set_settled();
         Ok(())
     }
@@ -128,7 +129,7 @@ impl ServiceBusReceiver {
             let inner = transaction.inner()?;
             let may_wait = receiver.queue().may_wait();
             call.with(|settlement| {
-                blocking::run(py, may_wait, || inner.settle(receiver, &keys, settlement))?.or_raise()
+                blocking::run(py, may_wait, |wait| inner.settle(receiver, &keys, settlement, wait))?.or_raise()
             })?;
             for value in &messages {
                 transaction.note_settled(message(value)?);
@@ -137,7 +138,7 @@ impl ServiceBusReceiver {
         }
         let may_wait = receiver.queue().may_wait();
         let settled =
-            call.with(|settlement| blocking::run(py, may_wait, || receiver.settle_many(&keys, settlement)))?;
+            call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
         let (left, refused) = match settled {
             Ok(lost) => (lost, None),
             Err(Unsettled { error, positions, .. }) => (positions, Some(error)),
@@ -257,7 +258,7 @@ impl ServiceBusReceiver {
         for message in &messages {
             message.get().set_settled();
         }
-        py.detach(|| receiver.release(&held));
+        py.detach(|| receiver.release(&held, &Wait::FOREVER));
         Ok(())
     }
 
@@ -278,7 +279,7 @@ impl ServiceBusReceiver {
         let message = self::message(message)?.get();
         let at = message.settle_key(receiver)?;
         let may_wait = receiver.queue().may_wait();
-        let until = blocking::run_for(py, may_wait, timeout, || receiver.renew(at))?.or_raise()?;
+        let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew(at, wait))?.or_raise()?;
         message.set_locked_until(until);
         convert::datetime(py, until)
     }
@@ -301,7 +302,7 @@ impl ServiceBusReceiver {
         };
         let receiver = self.open(py)?.get().receiver()?;
         let LockTokens { numbers, tokens } = arrow::lock_tokens(batch)?;
-        let (lost, refused) = waiting::outside(py, || {
+        let (lost, refused) = waiting::outside(py, |wait| {
             let mut lost = Vec::new();
             let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
             let mut rows = Vec::with_capacity(tokens.len());
@@ -314,7 +315,7 @@ impl ServiceBusReceiver {
                     None => lost.push(row),
                 }
             }
-            let (lost_keys, refused) = match receiver.settle_many(&keys, settlement) {
+            let (lost_keys, refused) = match receiver.settle_many(&keys, settlement, wait) {
                 Ok(lost) => (lost, None),
                 Err(Unsettled { error, .. }) => (Vec::new(), Some(error)),
             };

@@ -42,7 +42,7 @@ impl Stages {
         stage_ids: Vec<String>,
     ) -> PyResult<bool> {
         let stages = self.namespace.get()?.stages();
-        waiting::outside(py, || stages.commit(sink, query, batch, &stage_ids))?.or_raise()
+        waiting::outside(py, |wait| stages.commit(sink, query, batch, &stage_ids, wait))?.or_raise()
     }
 
     fn abort_stages(
@@ -54,19 +54,19 @@ impl Stages {
         stage_ids: Vec<String>,
     ) -> PyResult<()> {
         let stages = self.namespace.get()?.stages();
-        waiting::outside(py, || stages.abort(sink, query, batch, &stage_ids))?.or_raise()
+        waiting::outside(py, |wait| stages.abort(sink, query, batch, &stage_ids, wait))?.or_raise()
     }
 
     fn stages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let stages = self.namespace.get()?.stages();
-        let all = waiting::outside(py, || stages.list())?;
+        let all = waiting::outside(py, |_| stages.list())?;
         let shown = all.iter().map(|stage| show(py, stage)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, shown)
     }
 
     fn discard_stage(&self, py: Python<'_>, stage_id: &str) -> PyResult<bool> {
         let stages = self.namespace.get()?.stages();
-        waiting::outside(py, || stages.discard(stage_id))?.or_raise()
+        waiting::outside(py, |wait| stages.discard(stage_id, wait))?.or_raise()
     }
 }
 

@@ -97,7 +97,7 @@ impl Transaction {
         for message in &settled {
             message.get().set_committing(true);
         }
-        let committed = waiting::outside(py, || inner.commit()).and_then(OrRaise::or_raise);
+        let committed = waiting::outside(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise);
         for message in settled {
             if committed.is_ok() {
                 message.get().set_settled();

@@ -6,7 +6,6 @@
 //! so it stays parked until the process ends; every other thread returns to Python, which is waiting to join it.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use oxbus_broker::client::{Acceptor, Deliveries, Plan, Reservations, Waited, Wis
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use oxbus_model::caps::CALL_MS_DEFAULT;
-use oxbus_store::leave;
+use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::blocking::IN_PLACE_MAX;
@@ -97,26 +96,29 @@ fn waiter(py: Python<'_>) -> PyResult<Waiter> {
 
 /// Runs `work` outside the interpreter; it leaves a store that does not answer after the time that calls have which name
 /// none.
-pub(crate) fn outside<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+pub(crate) fn outside<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
     outside_until(py, Alarm::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
 }
 
 /// Runs `work` outside the interpreter; it leaves a store that does not answer at `alarm`, and in the main thread at a
 /// signal. A daemon thread does not come back once the interpreter exits.
-pub(crate) fn outside_until<T: Send>(py: Python<'_>, alarm: Alarm, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+pub(crate) fn outside_until<T: Send>(
+    py: Python<'_>,
+    alarm: Alarm,
+    work: impl FnOnce(&Wait<'_>) -> T + Send,
+) -> PyResult<T> {
     let waiter = waiter(py)?;
     let (done, signal) = py.detach(|| {
-        let signal = Rc::new(RefCell::new(None));
-        let seen = Rc::clone(&signal);
-        let is_over = move || {
-            if waiter == Waiter::Main && seen.borrow().is_none() {
-                *seen.borrow_mut() = Python::attach(|py| py.check_signals().err());
+        let signal = RefCell::new(None);
+        let is_over = || {
+            if waiter == Waiter::Main && signal.borrow().is_none() {
+                *signal.borrow_mut() = Python::attach(|py| py.check_signals().err());
             }
-            alarm.is_over() || seen.borrow().is_some()
+            alarm.is_over() || signal.borrow().is_some()
         };
-        let done = leave::when(is_over, work);
+        let done = work(&Wait::until(&is_over));
         stay_out(waiter);
-        (done, signal.take())
+        (done, signal.into_inner())
     });
     signal.map_or(Ok(done), Err)
 }
@@ -167,14 +169,14 @@ pub(crate) fn receive(
 ) -> PyResult<()> {
     // One that finds something is done before leaving the interpreter would pay.
     if max <= IN_PLACE_MAX && !receiver.queue().may_wait() {
-        receiver.receive_into(max, out).or_raise()?;
+        receiver.receive_into(max, out, &Wait::FOREVER).or_raise()?;
         if !out.is_empty() {
             return Ok(());
         }
     }
     let alarm = alarm()?;
     let received = in_slices(py, is_exiting, |slice| {
-        receiver.receive_until(max, alarm, slice, is_exiting)
+        receiver.receive_until(max, alarm, slice, is_exiting, &Wait::FOREVER)
     })?;
     if let Some(deliveries) = received {
         *out = deliveries;
@@ -190,7 +192,9 @@ pub(crate) fn accept(
     is_closed: impl Fn() -> bool + Sync,
 ) -> PyResult<Option<Receiver>> {
     let is_over = || is_exiting() || is_closed();
-    in_slices(py, is_over, |slice| acceptor.accept_until(alarm, slice, is_over))
+    in_slices(py, is_over, |slice| {
+        acceptor.accept_until(alarm, slice, is_over, &Wait::FOREVER)
+    })
 }
 
 /// Reserves messages, waiting until `alarm` while there is none.
@@ -203,7 +207,7 @@ pub(crate) fn reserve(
 ) -> PyResult<Plan> {
     let alarm = Alarm::after(Some(wish.wait));
     let found = in_slices(py, is_exiting, |slice| {
-        reservations.reserve_until(consumer, (epoch, n), wish, alarm, slice, is_exiting)
+        reservations.reserve_until(consumer, (epoch, n), wish, (alarm, slice), is_exiting, &Wait::FOREVER)
     })?;
     Ok(found.unwrap_or_else(|| reservations.empty_plan(epoch, n)))
 }

@@ -4,6 +4,7 @@
 //! Waiting takes no thread. What could not be sent to the end goes back at once, nothing charged: nobody can settle what did
 //! not arrive.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_broker::Receiver;
@@ -65,7 +66,7 @@ impl Drop for Taken {
             })
             .collect();
         let receiver = Arc::clone(&self.receiver);
-        let give_back = move || receiver.release(&held);
+        let give_back = move || receiver.release(&held, &Wait::FOREVER);
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(give_back)),
             Err(_) => give_back(),
@@ -108,8 +109,8 @@ pub(crate) async fn wait(
 
 async fn look(receiver: &Arc<Receiver>, max: usize) -> Result<Option<Taken>> {
     let receiver = Arc::clone(receiver);
-    on_thread(move || {
-        let found = receiver.receive_now(max)?;
+    on_thread(move |wait| {
+        let found = receiver.receive_now(max, wait)?;
         Ok(found.map(|deliveries| Taken::new(&receiver, deliveries)))
     })
     .await

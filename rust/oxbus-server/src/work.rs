@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls of the broker, on threads that may wait.
 
-use oxbus_broker::clock::leaving_after;
+use oxbus_broker::clock::within;
 use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
+use oxbus_store::Wait;
 
-/// Runs `work`, which leaves a store that does not answer.
-pub(crate) fn leaving_dead_stores<T>(work: impl FnOnce() -> T) -> T {
-    leaving_after(CALL_MS_DEFAULT, work)
+/// Runs `work` with a wait that leaves a store which does not answer.
+pub(crate) fn leaving_dead_stores<T>(work: impl FnOnce(&Wait<'_>) -> T) -> T {
+    within(CALL_MS_DEFAULT, &Wait::FOREVER, work)
 }
 
 /// Runs `work` on a thread that may wait for a store; it leaves one that does not answer.
-pub(crate) async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let done = tokio::task::spawn_blocking(|| leaving_dead_stores(work)).await;
     done.unwrap_or_else(|_| {
         // The panic was told where it happened; whoever called learns that nothing is known of the call.

@@ -2,6 +2,7 @@
 //! A bulk load on a disk that fails at every call, in every way: after it is tried again, and whoever opens the partitions
 //! in between, each row is there once.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +39,9 @@ fn fresh() -> FaultDisk {
         enable_partitioning: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("q", settings).expect("it is new");
+    namespace
+        .create_queue("q", settings, &Wait::FOREVER)
+        .expect("it is new");
     namespace.close();
     disk
 }
@@ -56,7 +59,7 @@ fn load(disk: &FaultDisk) -> oxbus_model::Result<u64> {
         };
         load.push(&fields, PartitionId(0))?;
     }
-    let loaded = load.finish(Duration::ZERO)?;
+    let loaded = load.finish(Duration::ZERO, &Wait::FOREVER)?;
     Ok(loaded.iter().filter(|it| it.is_attached).map(|it| it.rows).sum())
 }
 
@@ -69,7 +72,10 @@ fn found(disk: &FaultDisk) -> BTreeMap<u64, usize> {
         .receiver("q", ReceiverOptions::default())
         .expect("it is there");
     let mut found = BTreeMap::new();
-    for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
+    for browsed in receiver
+        .browse(1000, None, &Wait::FOREVER)
+        .expect("nothing fails any more")
+    {
         let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
         let body = u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"));
         *found.entry(body).or_default() += 1;

@@ -4,6 +4,7 @@
 //! The script notes what was tried and what was acknowledged; the next namespace on what is left of the disk must hold
 //! all of the second and nothing beyond the first.
 
+use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ impl Script {
         };
         self.fates.insert(self.next, Fate::Unknown);
         let sender = namespace.sender("q").ok()?;
-        let number = sender.send(&fields, None).ok()?;
+        let number = sender.send(&fields, None, &Wait::FOREVER).ok()?;
         self.fates.insert(self.next, Fate::There);
         if due.is_none() {
             self.numbers.insert(self.next, number.0);
@@ -95,7 +96,7 @@ impl Script {
                 *fate = Fate::Unknown;
             }
         }
-        let deliveries = receiver.receive_now(1).ok()??;
+        let deliveries = receiver.receive_now(1, &Wait::FOREVER).ok()??;
         let mut received = Vec::new();
         for delivery in &deliveries {
             let body = body_of(delivery);
@@ -121,7 +122,7 @@ impl Script {
             if completes {
                 self.fates.insert(body, Fate::Unknown);
             }
-            receiver.settle(key, settlement).ok()?;
+            receiver.settle(key, settlement, &Wait::FOREVER).ok()?;
             if completes {
                 self.fates.insert(body, Fate::Gone);
             }
@@ -136,7 +137,7 @@ impl Script {
             max_delivery_count: 100,
             ..QueueSettings::default()
         };
-        namespace.create_queue("q", settings).ok()?;
+        namespace.create_queue("q", settings, &Wait::FOREVER).ok()?;
         self.queue = true;
         for key in ["a", "b", "c", "d", "a", "b"] {
             self.send(namespace, key, None)?;
@@ -160,7 +161,9 @@ impl Script {
         self.settle(namespace, Settlement::Complete)?;
         self.receive(namespace, ReceiveMode::ReceiveAndDelete)?;
         self.send(namespace, "d", None)?;
-        namespace.create_queue("other", QueueSettings::default()).ok()?;
+        namespace
+            .create_queue("other", QueueSettings::default(), &Wait::FOREVER)
+            .ok()?;
         namespace.delete(&namespace.queue("other").ok()?).ok()
     }
 
@@ -177,7 +180,10 @@ impl Script {
                 ..ReceiverOptions::default()
             };
             let receiver = namespace.receiver("q", options).expect("it exists");
-            for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
+            for browsed in receiver
+                .browse(1000, None, &Wait::FOREVER)
+                .expect("nothing fails any more")
+            {
                 let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
                 let body = u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"));
                 let number = Entity::sequence_number(browsed.index, browsed.message.counter).0;
@@ -210,7 +216,9 @@ impl Script {
                 ..Fields::default()
             };
             let Ok(sender) = namespace.sender("q") else { return };
-            let number = sender.send(&fields, None).expect("nothing fails any more");
+            let number = sender
+                .send(&fields, None, &Wait::FOREVER)
+                .expect("nothing fails any more");
             let used = self.numbers.values().find(|used| **used == number.0);
             assert!(used.is_none(), "{context}: number {} is used again", number.0);
         }
@@ -292,7 +300,7 @@ fn an_error_at_every_call_stops_one_partition_until_it_heals() {
             if let Some(namespace) = namespace {
                 for partition in 0..PARTITIONS {
                     namespace
-                        .heal(PartitionId(partition))
+                        .heal(PartitionId(partition), &Wait::FOREVER)
                         .unwrap_or_else(|error| panic!("{context}: {error}"));
                 }
                 script.check(&namespace, &format!("{context}, healed"));

@@ -2,6 +2,7 @@
 //! Entities that forward to each other on a disk that fails at every call, in every way: between any two steps of a move
 //! across partitions each message that was acknowledged is somewhere, and none is there twice (B-330).
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,14 +55,14 @@ impl Script {
             ..Fields::default()
         };
         self.sent.insert(number, false);
-        namespace.sender(queue).ok()?.send(&fields, None).ok()?;
+        namespace.sender(queue).ok()?.send(&fields, None, &Wait::FOREVER).ok()?;
         self.sent.insert(number, true);
         Some(())
     }
 
     fn bury_all(namespace: &Namespace) -> Option<()> {
         let receiver = namespace.receiver(WORK, ReceiverOptions::default()).ok()?;
-        while let Some(deliveries) = receiver.receive_now(10).ok()? {
+        while let Some(deliveries) = receiver.receive_now(10, &Wait::FOREVER).ok()? {
             for delivery in &deliveries {
                 let (index, key) = (delivery.index, delivery.claimed.key);
                 let settlement = Settlement::DeadLetter {
@@ -69,7 +70,9 @@ impl Script {
                     description: None,
                     changes: &[],
                 };
-                receiver.settle(SettleKey { index, key }, settlement).ok()?;
+                receiver
+                    .settle(SettleKey { index, key }, settlement, &Wait::FOREVER)
+                    .ok()?;
             }
         }
         Some(())
@@ -85,14 +88,14 @@ impl Script {
                 max_delivery_count: 1,
                 ..QueueSettings::default()
             };
-            namespace.create_queue(name, settings).ok()?;
+            namespace.create_queue(name, settings, &Wait::FOREVER).ok()?;
         }
         let settings = QueueSettings {
             enable_partitioning: true,
             forward_dead_letters_to: Some("end".to_owned()),
             ..QueueSettings::default()
         };
-        namespace.create_queue(WORK, settings).ok()?;
+        namespace.create_queue(WORK, settings, &Wait::FOREVER).ok()?;
         for key in KEYS {
             self.send(namespace, "start", key)?;
             self.send(namespace, WORK, key)?;
@@ -100,13 +103,17 @@ impl Script {
         Self::bury_all(namespace)?;
         // A backlog that moves at once.
         let first = namespace.queue("first").ok()?;
-        namespace.update(&first, |it| it.forward_to = None).ok()?;
+        namespace
+            .update(&first, |it| it.forward_to = None, &Wait::FOREVER)
+            .ok()?;
         for key in KEYS {
             self.send(namespace, "start", key)?;
         }
         namespace.checkpoint().ok()?;
         let path = Some("second".to_owned());
-        namespace.update(&first, |it| it.forward_to = path).ok()?;
+        namespace
+            .update(&first, |it| it.forward_to = path, &Wait::FOREVER)
+            .ok()?;
         self.send(namespace, "first", "a")?;
         namespace.checkpoint().ok()
     }
@@ -124,7 +131,10 @@ impl Script {
                     ..ReceiverOptions::default()
                 };
                 let receiver = namespace.receiver(name, options).expect("it exists");
-                for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
+                for browsed in receiver
+                    .browse(1000, None, &Wait::FOREVER)
+                    .expect("nothing fails any more")
+                {
                     assert!(
                         sub_queue == SubQueue::Main || name == WORK,
                         "{context}: a dead letter in {name}"
@@ -211,7 +221,7 @@ fn an_error_at_every_call_loses_and_doubles_nothing() {
                 check_next(&script, &disk.after_kill(), &clock, &format!("{context}, killed"));
                 for partition in 0..PARTITIONS {
                     namespace
-                        .heal(PartitionId(partition))
+                        .heal(PartitionId(partition), &Wait::FOREVER)
                         .unwrap_or_else(|error| panic!("{context}: {error}"));
                 }
                 script.check(&namespace, &format!("{context}, healed"));

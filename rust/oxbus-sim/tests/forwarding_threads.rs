@@ -2,6 +2,7 @@
 //! Many threads send into entities that forward to each other: each message arrives under somebody's call, none is left
 //! behind for a later look, and what one thread sent with one key stays in order.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -21,7 +22,9 @@ fn create(namespace: &Namespace, name: &str, enable_partitioning: bool, to: Opti
         forward_to: to.map(ToOwned::to_owned),
         ..QueueSettings::default()
     };
-    namespace.create_queue(name, settings).expect("it is new");
+    namespace
+        .create_queue(name, settings, &Wait::FOREVER)
+        .expect("it is new");
 }
 
 /// Receives and deletes until nothing comes, without a look at the sources: the clock stands still.
@@ -34,7 +37,7 @@ fn drain(namespace: &Namespace) -> Vec<u64> {
     let mut found = Vec::new();
     let mut empty = 0;
     while empty < 3 {
-        let Some(deliveries) = receiver.receive_now(1000).expect("it works") else {
+        let Some(deliveries) = receiver.receive_now(1000, &Wait::FOREVER).expect("it works") else {
             empty += 1;
             continue;
         };
@@ -74,7 +77,7 @@ fn nothing_is_left_behind_and_order_holds() {
                             partition_key: Some(&key),
                             ..Fields::default()
                         };
-                        sender.send(&fields, None).expect("it takes all");
+                        sender.send(&fields, None, &Wait::FOREVER).expect("it takes all");
                     }
                 });
             }
@@ -127,7 +130,7 @@ fn who_finds_the_turn_taken_is_served() {
                             std::hint::spin_loop();
                         }
                     }
-                    sender.send(&fields, None).expect("it takes all");
+                    sender.send(&fields, None, &Wait::FOREVER).expect("it takes all");
                     end.wait();
                 }
             });

@@ -3,6 +3,7 @@
 //!
 //! Its error once said that nothing was stored, although the message was gone from memory and a snapshot kept it so.
 
+use oxbus_store::Wait;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,18 +43,20 @@ fn full(disk: &FaultDisk) -> (Namespace, Receiver, Vec<SettleKey>) {
         max_delivery_count: 2_000,
         ..QueueSettings::default()
     };
-    namespace.create_queue("q", settings).expect("there is room yet");
+    namespace
+        .create_queue("q", settings, &Wait::FOREVER)
+        .expect("there is room yet");
     let sender = namespace.sender("q").expect("there is the queue");
     let fields = Fields {
         body: Body::Data(b"body"),
         ..Fields::default()
     };
     for _ in 0..MESSAGES {
-        sender.send(&fields, None).expect("there is room yet");
+        sender.send(&fields, None, &Wait::FOREVER).expect("there is room yet");
     }
     let receiver = namespace.receiver("q", ReceiverOptions::default()).expect("there");
     let keys = |receiver: &Receiver, count| -> oxbus_model::Result<Vec<SettleKey>> {
-        let taken = receiver.receive_now(count)?.unwrap_or_default();
+        let taken = receiver.receive_now(count, &Wait::FOREVER)?.unwrap_or_default();
         let key = |it: &oxbus_broker::client::Delivery| SettleKey {
             index: it.index,
             key: it.claimed.key,
@@ -77,23 +80,29 @@ fn a_settlement_that_a_full_journal_refuses_is_unknown_and_not_undone() {
     let disk = FaultDisk::new();
     let (namespace, receiver, held) = full(&disk);
     for (at, settlement) in held.iter().zip([Settlement::Complete, Settlement::Defer(&[])]) {
-        let error = receiver.settle(*at, settlement).expect_err("the journal is full");
+        let error = receiver
+            .settle(*at, settlement, &Wait::FOREVER)
+            .expect_err("the journal is full");
         assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error}");
         assert_eq!(error.effect(), Some(Effect::Unknown), "{error}");
         assert_eq!(error.numbers().len(), 1, "{error}");
         assert!(!error.detail().contains("nothing was stored"), "{error}");
         // In memory it took effect.
-        let again = receiver.settle(*at, Settlement::Complete).expect_err("settled");
+        let again = receiver
+            .settle(*at, Settlement::Complete, &Wait::FOREVER)
+            .expect_err("settled");
         assert_eq!(again.kind(), ErrorKind::MessageLockLost);
     }
-    let unsettled = receiver.complete_many(&held[2..]).expect_err("the journal is full");
+    let unsettled = receiver
+        .complete_many(&held[2..], &Wait::FOREVER)
+        .expect_err("the journal is full");
     assert_eq!(unsettled.positions, (0..HELD - 2).collect::<Vec<_>>());
     assert_eq!(unsettled.error.effect(), Some(Effect::Unknown));
     disk.set_capacity(None);
     drop((receiver, namespace));
     // The close wrote what was in memory: one is deferred, and the others that were settled are gone.
     let namespace = open(&disk);
-    let total = namespace.queue_counts("q").expect("there").total;
+    let total = namespace.queue_counts("q", &Wait::FOREVER).expect("there").total;
     // Those that are deferred count as active too.
     assert_eq!((total.deferred, total.active), (1, (MESSAGES - HELD + 1) as u64));
 }

@@ -5,6 +5,7 @@
 //! open. Now each call hands messages out, keeps them, or says in its error what it did: an answer is empty only
 //! when there is nothing, and whoever reads `none` as the effect of an error may make the call again.
 
+use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -87,7 +88,7 @@ impl How {
         }
         let wanted = Wanted::Named("s".to_owned());
         let acceptor = namespace.acceptor("q", wanted, self.options(), "test".to_owned());
-        let accepted = acceptor.expect("there is the queue").accept_now();
+        let accepted = acceptor.expect("there is the queue").accept_now(&Wait::FOREVER);
         accepted.expect("nothing fails yet").expect("nobody else has it")
     }
 }
@@ -116,7 +117,9 @@ fn prepare(disk: &FaultDisk, durability: Durability, how: How) -> (Namespace, Ve
         requires_session: how.in_session(),
         ..QueueSettings::default()
     };
-    namespace.create_queue("q", settings).expect("nothing fails yet");
+    namespace
+        .create_queue("q", settings, &Wait::FOREVER)
+        .expect("nothing fails yet");
     let sender = namespace.sender("q").expect("there is the queue");
     let body = [7; BODY_BYTES];
     let fields = Fields {
@@ -124,17 +127,21 @@ fn prepare(disk: &FaultDisk, durability: Durability, how: How) -> (Namespace, Ve
         session_id: how.in_session().then_some("s"),
         ..Fields::default()
     };
-    let send = |_| sender.send(&fields, None).expect("nothing fails yet");
+    let send = |_| sender.send(&fields, None, &Wait::FOREVER).expect("nothing fails yet");
     let numbers: Vec<SequenceNumber> = (0..MESSAGES).map(send).collect();
     if how.fetches() {
         let receiver = namespace.receiver("q", ReceiverOptions::default()).expect("there");
-        let taken = receiver.receive_now(MESSAGES).expect("nothing fails yet");
+        let taken = receiver
+            .receive_now(MESSAGES, &Wait::FOREVER)
+            .expect("nothing fails yet");
         for delivery in taken.expect("they are there") {
             let at = oxbus_broker::client::SettleKey {
                 index: delivery.index,
                 key: delivery.claimed.key,
             };
-            receiver.settle(at, Settlement::Defer(&[])).expect("nothing fails yet");
+            receiver
+                .settle(at, Settlement::Defer(&[]), &Wait::FOREVER)
+                .expect("nothing fails yet");
         }
     }
     (namespace, numbers)
@@ -156,9 +163,9 @@ fn take_all(namespace: &Namespace, receiver: &Receiver, how: How, numbers: &[Seq
     let mut told = Told::default();
     for number in numbers {
         let taken = if how.fetches() {
-            receiver.receive_deferred(&[*number]).map(Some)
+            receiver.receive_deferred(&[*number], &Wait::FOREVER).map(Some)
         } else {
-            receiver.receive_now(1)
+            receiver.receive_now(1, &Wait::FOREVER)
         };
         match taken {
             Ok(deliveries) => {
@@ -218,7 +225,9 @@ fn contents(namespace: &Namespace) -> BTreeMap<SequenceNumber, u32> {
     let receiver = namespace
         .receiver("q", ReceiverOptions::default())
         .expect("there is the queue");
-    let browsed = receiver.browse(100, None).expect("nothing fails any more");
+    let browsed = receiver
+        .browse(100, None, &Wait::FOREVER)
+        .expect("nothing fails any more");
     browsed
         .iter()
         .map(|it| {
@@ -322,7 +331,9 @@ fn every_error_at_every_call_delivers_keeps_or_says_so() {
             &[EIO, ENOSPC, Fault::ShortWrite],
             |run, disk, namespace, durability| {
                 check_killed(&run, &disk, durability);
-                namespace.heal(PartitionId(0)).expect("the disk works again");
+                namespace
+                    .heal(PartitionId(0), &Wait::FOREVER)
+                    .expect("the disk works again");
                 run.check(&contents(&namespace), true, "healed");
                 check_killed(&run, &disk, durability);
                 drop(namespace);
@@ -369,8 +380,10 @@ fn a_receiver_whose_cache_gives_nothing_back_hands_out_later_what_it_could_not()
             let context = format!("{durability:?} at call {call}");
             let mut told = take_all(&namespace, &receiver, how, &numbers, &context);
             disk.end_faults();
-            namespace.heal(PartitionId(0)).expect("the disk works again");
-            while let Some(deliveries) = receiver.receive_now(1).expect("healed") {
+            namespace
+                .heal(PartitionId(0), &Wait::FOREVER)
+                .expect("the disk works again");
+            while let Some(deliveries) = receiver.receive_now(1, &Wait::FOREVER).expect("healed") {
                 told.note(&deliveries, &context);
             }
             let all: BTreeSet<SequenceNumber> = numbers.into_iter().collect();
@@ -393,9 +406,9 @@ fn a_full_disk_is_an_error_and_no_empty_answer() {
         for _ in 0..300_000 {
             let Some(other) = &other else { break };
             let taken = if how.fetches() {
-                other.receive_deferred(&numbers[..1]).map(Some)
+                other.receive_deferred(&numbers[..1], &Wait::FOREVER).map(Some)
             } else {
-                other.receive_now(1)
+                other.receive_now(1, &Wait::FOREVER)
             };
             match taken {
                 Ok(deliveries) => {
@@ -405,7 +418,7 @@ fn a_full_disk_is_an_error_and_no_empty_answer() {
                         index: it.index,
                         key: it.claimed.key,
                     });
-                    other.release(&held.collect::<Vec<_>>());
+                    other.release(&held.collect::<Vec<_>>(), &Wait::FOREVER);
                 }
                 Err(error) => {
                     refusal = Some(error);

@@ -2,6 +2,7 @@
 //! Staged sends on a disk that fails at every call, in every way: between any two steps of a commit its batch is published as a
 //! whole or not at all, and once it is tried again each row is there once.
 
+use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,15 +61,21 @@ fn create(namespace: &Namespace) -> Result<()> {
     let (support_ordering, bury_failed) = (true, false);
     let (topic, subscription) = (TopicOptions { support_ordering }, SubscriptionOptions { bury_failed });
     let created = [
-        namespace.create_queue("plain", partitioned.clone()).err(),
-        namespace.create_queue("home", QueueSettings::default()).err(),
-        namespace.create_queue("once", once).err(),
-        namespace.create_topic("topic", partitioned.clone(), topic).err(),
         namespace
-            .create_subscription("topic", "one", partitioned.clone(), subscription, None)
+            .create_queue("plain", partitioned.clone(), &Wait::FOREVER)
             .err(),
         namespace
-            .create_subscription("topic", "two", partitioned, subscription, None)
+            .create_queue("home", QueueSettings::default(), &Wait::FOREVER)
+            .err(),
+        namespace.create_queue("once", once, &Wait::FOREVER).err(),
+        namespace
+            .create_topic("topic", partitioned.clone(), topic, &Wait::FOREVER)
+            .err(),
+        namespace
+            .create_subscription("topic", "one", partitioned.clone(), subscription, None, &Wait::FOREVER)
+            .err(),
+        namespace
+            .create_subscription("topic", "two", partitioned, subscription, None, &Wait::FOREVER)
             .err(),
     ];
     let mut errors = created.into_iter().flatten();
@@ -102,7 +109,9 @@ fn attempt(namespace: &Namespace, batch: usize, attempt: &str) -> Result<bool> {
         stage(namespace, &id, batch, entity, *rows)?;
         ids.push(id);
     }
-    namespace.stages().commit(SINK, "query", batch as u64, &ids)
+    namespace
+        .stages()
+        .commit(SINK, "query", batch as u64, &ids, &Wait::FOREVER)
 }
 
 #[derive(Default)]
@@ -123,7 +132,10 @@ impl Script {
                 namespace.checkpoint().ok()?;
             }
         }
-        namespace.stages().abort(SINK, "query", 3, &["orphan".to_owned()]).ok()
+        namespace
+            .stages()
+            .abort(SINK, "query", 3, &["orphan".to_owned()], &Wait::FOREVER)
+            .ok()
     }
 
     /// Each batch is there as a whole or not at all; which are.
@@ -133,7 +145,10 @@ impl Script {
             let Ok(receiver) = namespace.receiver(path, ReceiverOptions::default()) else {
                 continue;
             };
-            for browsed in receiver.browse(1000, None).expect("nothing fails any more") {
+            for browsed in receiver
+                .browse(1000, None, &Wait::FOREVER)
+                .expect("nothing fails any more")
+            {
                 let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
                 let body = String::from_utf8(fields.body.bytes().to_vec()).expect("text");
                 let is_new = found.entry(body.clone()).or_default().insert(path);
@@ -184,7 +199,13 @@ impl Script {
         self.check(namespace, context);
         for stage in namespace.stages().list() {
             assert_eq!(stage.state, StageState::Ready, "{context}: {stage:?}");
-            assert!(namespace.stages().discard(&stage.id).expect("discarded"), "{context}");
+            assert!(
+                namespace
+                    .stages()
+                    .discard(&stage.id, &Wait::FOREVER)
+                    .expect("discarded"),
+                "{context}"
+            );
         }
     }
 }
@@ -283,7 +304,7 @@ fn an_error_at_every_call_publishes_all_or_nothing_once() {
                     &format!("{context}, killed"),
                 );
                 for partition in 0..PARTITIONS {
-                    let healed = namespace.heal(PartitionId(partition));
+                    let healed = namespace.heal(PartitionId(partition), &Wait::FOREVER);
                     healed.unwrap_or_else(|error| panic!("{context}: {error}"));
                 }
                 script.try_again(&namespace, &format!("{context}, healed"), "healed");

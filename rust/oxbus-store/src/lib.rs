@@ -4,7 +4,7 @@
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
 //! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting),
 //! `versions` (a value that is replaced as a whole);
-//! then `shard_log` (what a durable log does), `extent` and `neighbours` (messages that stay on disk), `leave` (when to stop waiting for it), `file` (the journal in files), `disk` and
+//! then `shard_log` (what a durable log does), `extent` and `neighbours` (messages that stay on disk), `wait` (how long to wait for it), `file` (the journal in files), `disk` and
 //! `fault` (what it stands on).
 
 #[cfg(not(loom))]
@@ -19,8 +19,6 @@ pub mod fault;
 pub mod file;
 #[cfg(not(loom))]
 pub mod injected;
-#[cfg(not(loom))]
-pub mod leave;
 #[cfg(not(loom))]
 pub mod memory_log;
 pub mod message_store;

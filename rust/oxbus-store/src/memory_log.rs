@@ -4,6 +4,7 @@
 //! It behaves as a remote engine may: an append completes late, meets another owner's entry, or ends without an
 //! answer. Tests of whatever stands on a [`ShardLog`] choose which by [`MemoryStorage::inject`].
 
+use crate::Wait;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -148,6 +149,7 @@ impl ShardLog for MemoryLog {
         _room: Room,
         _level: Level,
         done: Option<Done>,
+        _: &Wait<'_>,
     ) -> Result<Option<Place>, AppendError> {
         let mut state = self.storage.state();
         if let Some(refusal) = state.refusal(self.epoch) {
@@ -192,7 +194,7 @@ impl ShardLog for MemoryLog {
         Ok(None)
     }
 
-    fn commit(&self, lsn: Lsn, _level: Level) -> Result<(), AppendError> {
+    fn commit(&self, lsn: Lsn, _level: Level, _: &Wait<'_>) -> Result<(), AppendError> {
         let mut state = self.storage.state();
         loop {
             if state.epoch != self.epoch {
@@ -259,8 +261,8 @@ mod tests {
 
     fn append(log: &MemoryLog, entry: &[u8]) -> Result<(), AppendError> {
         let lsn = log.next_lsn();
-        log.append(lsn, entry, Room::Adds, Level::Synced, None)?;
-        log.commit(lsn, Level::Synced)
+        log.append(lsn, entry, Room::Adds, Level::Synced, None, &Wait::FOREVER)?;
+        log.commit(lsn, Level::Synced, &Wait::FOREVER)
     }
 
     fn entries(log: &MemoryLog) -> Vec<Vec<u8>> {
@@ -293,13 +295,13 @@ mod tests {
         for number in 1..=3u64 {
             let seen = Arc::clone(&arrived);
             let done: Done = Box::new(move |result| seen.lock().expect("unpoisoned").push(result));
-            log.append(Lsn(number), b"x", Room::Adds, Level::Synced, Some(done))
+            log.append(Lsn(number), b"x", Room::Adds, Level::Synced, Some(done), &Wait::FOREVER)
                 .expect("taken");
         }
         assert_eq!(log.reached(Level::Written), Lsn::NONE);
         storage.release();
         assert_eq!(*arrived.lock().expect("unpoisoned"), [1, 2, 3].map(|lsn| Ok(Lsn(lsn))));
-        log.commit(Lsn(3), Level::Synced).expect("there");
+        log.commit(Lsn(3), Level::Synced, &Wait::FOREVER).expect("there");
     }
 
     #[test]
@@ -307,11 +309,14 @@ mod tests {
         let storage = MemoryStorage::new();
         let log = storage.open();
         storage.inject(Injected::Delay);
-        log.append(Lsn(1), b"x", Room::Adds, Level::Synced, None)
+        log.append(Lsn(1), b"x", Room::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         let newer = storage.open();
         assert_eq!(newer.next_lsn(), Lsn(1));
-        assert_eq!(log.commit(Lsn(1), Level::Synced), Err(AppendError::Fenced { epoch: 2 }));
+        assert_eq!(
+            log.commit(Lsn(1), Level::Synced, &Wait::FOREVER),
+            Err(AppendError::Fenced { epoch: 2 })
+        );
     }
 
     #[test]

@@ -13,8 +13,8 @@
 use std::fmt;
 use std::io;
 
-use crate::Stored;
 use crate::extent::Place;
+use crate::{Stored, Wait};
 
 /// Number of an entry of one log; the first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -145,6 +145,8 @@ pub trait ShardLog: Send + Sync {
     /// found out; without `done` the caller asks by [`ShardLog::commit`]. An error here means that nothing was
     /// written and that `done` is not called.
     ///
+    /// Waits for room while the disk may hang; prefer [`ShardLog::make_room`], which holds nothing others need.
+    ///
     /// Returns where the entry's bytes can be read back once it has reached [`Level::Written`], if they can.
     fn append(
         &self,
@@ -153,6 +155,7 @@ pub trait ShardLog: Send + Sync {
         room: Room,
         level: Level,
         done: Option<Done>,
+        wait: &Wait<'_>,
     ) -> Result<Option<Place>, AppendError>;
 
     /// True when [`ShardLog::append`] takes so many bytes without a wait for a disk that may hang.
@@ -162,13 +165,13 @@ pub trait ShardLog: Send + Sync {
     }
 
     /// Waits until that is so, for a caller that holds nothing others need; an error when it leaves.
-    fn make_room(&self, bytes: usize, room: Room) -> Result<(), AppendError> {
-        let _ = (bytes, room);
+    fn make_room(&self, bytes: usize, room: Room, wait: &Wait<'_>) -> Result<(), AppendError> {
+        let _ = (bytes, room, wait);
         Ok(())
     }
 
     /// Waits until all entries up to `lsn` have reached `level`, and does the work if nobody else is at it.
-    fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError>;
+    fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError>;
 
     /// Has somebody begin to sync what was appended, for a caller that is going to wait for several logs. A hint: who needs
     /// an entry synced asks by [`ShardLog::commit`] all the same.

@@ -10,6 +10,7 @@
 //! stages     one with two runs
 //! ```
 
+use oxbus_store::Wait;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -93,8 +94,15 @@ fn open(namespace: &Path, shard: u16, salt: u32) -> (FileLog, Shown) {
 }
 
 fn append(log: &FileLog, lsn: u64) {
-    log.append(Lsn(lsn), &entry(Lsn(lsn)), Room::Adds, Level::Synced, None)
-        .expect("taken");
+    log.append(
+        Lsn(lsn),
+        &entry(Lsn(lsn)),
+        Room::Adds,
+        Level::Synced,
+        None,
+        &Wait::FOREVER,
+    )
+    .expect("taken");
 }
 
 fn write_stage(dir: &Path) {
@@ -145,16 +153,16 @@ fn write(namespace: &Path) {
     for shard in 0..2 {
         let (log, _) = open(namespace, shard, 0x0102_0304);
         append(&log, 1);
-        log.commit(Lsn(1), Level::Synced).expect("synced");
+        log.commit(Lsn(1), Level::Synced, &Wait::FOREVER).expect("synced");
         append(&log, 2);
         append(&log, 3);
-        log.commit(Lsn(3), Level::Written).expect("written");
+        log.commit(Lsn(3), Level::Written, &Wait::FOREVER).expect("written");
         append(&log, 4);
         log.close().expect("closed");
         let (log, _) = open(namespace, shard, 0xF1F2_F3F4);
         for lsn in SECOND_OWNER..=ENTRIES.len() as u64 {
             append(&log, lsn);
-            log.commit(Lsn(lsn), Level::Synced).expect("synced");
+            log.commit(Lsn(lsn), Level::Synced, &Wait::FOREVER).expect("synced");
         }
         if shard == 1 {
             log.put_snapshot(COVERED, &mut CHUNKS.iter().map(|chunk| Ok(chunk.to_vec().into())))
@@ -231,7 +239,7 @@ fn files_of_each_version_are_read_and_continued() {
             let (log, shown) = open(&namespace, shard, 7);
             assert_eq!(shown, expected(shard), "version {version}, shard {shard}");
             assert_eq!((log.epoch(), log.next_lsn()), (3, Lsn(ENTRIES.len() as u64 + 1)));
-            log.append(log.next_lsn(), b"new", Room::Adds, Level::Synced, None)
+            log.append(log.next_lsn(), b"new", Room::Adds, Level::Synced, None, &Wait::FOREVER)
                 .expect("taken");
             log.close().expect("closed");
             drop(log);

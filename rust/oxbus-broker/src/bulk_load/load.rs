@@ -11,9 +11,9 @@ use oxbus_model::caps::ATTACHED_BYTES_MAX;
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp, varint};
+use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageHead, StageWriter};
-use oxbus_store::leave;
 
 use super::{attached_dir, name_file, name_prefix, new_number};
 use crate::client::Sender;
@@ -74,8 +74,8 @@ impl BulkLoad {
         })
     }
 
-    /// Waits up to `wait` until some partition could be attached to; the error says who has them all.
-    pub fn check_free(&self, wait: Duration) -> Result<()> {
+    /// Waits up to `time` until some partition could be attached to; the error says who has them all.
+    pub fn check_free(&self, time: Duration, wait: &Wait<'_>) -> Result<()> {
         let any_free = || {
             let tried = (0..self.sender.queue().partitions()).map(|partition| self.stores().own(partition));
             let mut refused = None;
@@ -87,7 +87,7 @@ impl BulkLoad {
             }
             refused.map_or(Ok(()), Err)
         };
-        wait_for(wait, any_free)
+        wait_for(time, wait, any_free)
     }
 
     /// Makes the disk of its files fail after that many calls. For tests.
@@ -145,9 +145,9 @@ impl BulkLoad {
         begun.map_err(|error| self.failed(partition, &error))
     }
 
-    /// Attaches the rows, partition by partition. Waits up to `wait` for each that somebody has; an error leaves what was
+    /// Attaches the rows, partition by partition. Waits up to `time` for each that somebody has; an error leaves what was
     /// attached until then, and the same name goes on from there.
-    pub fn finish(mut self, wait: Duration) -> Result<Vec<Loaded>> {
+    pub fn finish(mut self, time: Duration, wait: &Wait<'_>) -> Result<Vec<Loaded>> {
         let parts = std::mem::take(&mut self.parts);
         for (partition, part) in &parts {
             let bytes = part.bytes();
@@ -158,15 +158,15 @@ impl BulkLoad {
                 return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
             }
         }
-        let attach = |(partition, part)| self.attach(partition, part, wait);
+        let attach = |(partition, part)| self.attach(partition, part, time, wait);
         parts.into_iter().map(attach).collect()
     }
 
-    fn attach(&self, partition: u16, part: StageWriter, wait: Duration) -> Result<Loaded> {
+    fn attach(&self, partition: u16, part: StageWriter, time: Duration, wait: &Wait<'_>) -> Result<Loaded> {
         let failed = |error: io::Error| self.failed(partition, &error);
         let rows = part.rows();
         let sealed = part.seal(self.is_synced).map_err(failed)?;
-        let owner = wait_for(wait, || self.stores().own(partition))?;
+        let owner = wait_for(time, wait, || self.stores().own(partition))?;
         let dir = attached_dir(&self.dir, partition);
         let entity = self.sender.queue().id().0;
         let identity = self.sender.queue().core().identity_key().identity(None, &self.name);
@@ -198,14 +198,14 @@ impl BulkLoad {
     }
 }
 
-/// Tries again and again while what is asked for is in use, up to `wait`.
-fn wait_for<T>(wait: Duration, ask: impl Fn() -> Result<T>) -> Result<T> {
-    let alarm = Alarm::after(Some(wait));
+/// Tries again and again while what is asked for is in use, up to `time`.
+fn wait_for<T>(time: Duration, wait: &Wait<'_>, ask: impl Fn() -> Result<T>) -> Result<T> {
+    let alarm = Alarm::after(Some(time));
     let mut pause = FIRST_PAUSE;
     loop {
         match ask() {
             Err(error) if error.kind() == ErrorKind::NamespaceInUse => {
-                if leave::is_due() || alarm.remaining().is_some_and(|left| left < pause) {
+                if wait.is_over() || alarm.remaining().is_some_and(|left| left < pause) {
                     return Err(error);
                 }
             }

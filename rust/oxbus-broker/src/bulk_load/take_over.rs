@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Taking over the rows that were attached to a partition since it was open last.
 
+use oxbus_store::Wait;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,7 @@ pub(crate) fn take_over(
     partition: PartitionId,
     entity: impl Fn(u64) -> Option<Arc<Entity>>,
     now: Timestamp,
+    wait: &Wait<'_>,
 ) -> Vec<String> {
     let (disk, dir) = (stores.disk(), attached_dir(stores.dir(), partition.0));
     let names = match StageNames::of(&*disk, &dir) {
@@ -70,11 +72,11 @@ pub(crate) fn take_over(
     };
     let mut left = Vec::new();
     for number in names.finished {
-        if let Err(error) = taking.take(number, &entity) {
+        if let Err(error) = taking.take(number, &entity, wait) {
             left.push(told(partition, &stage_path(&dir, number), &error.to_string()));
         }
     }
-    if let Err(error) = taking.finish() {
+    if let Err(error) = taking.finish(wait) {
         left.push(told(partition, &dir, &error.to_string()));
     }
     // What cannot be tidied now is tidied by a later open.
@@ -103,7 +105,12 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    fn take(&mut self, number: u64, entity: &impl Fn(u64) -> Option<Arc<Entity>>) -> std::result::Result<(), Left> {
+    fn take(
+        &mut self,
+        number: u64,
+        entity: &impl Fn(u64) -> Option<Arc<Entity>>,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<(), Left> {
         let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
         // What was loaded into a queue that is deleted goes with it.
         if let Some(queue) = entity(file.head().entity) {
@@ -115,7 +122,7 @@ impl Taking<'_> {
                 })
             })?;
             let sender = Sender::new(queue);
-            sender.take_rows_over(self.partition, &file.head().id, rows)?;
+            sender.take_rows_over(self.partition, &file.head().id, rows, wait)?;
             self.note_name(&sender, file.head())?;
             self.into = Some(sender);
         }
@@ -135,9 +142,9 @@ impl Taking<'_> {
     }
 
     /// Makes the rows durable, and only then removes their files.
-    fn finish(self) -> std::result::Result<(), Left> {
+    fn finish(self, wait: &Wait<'_>) -> std::result::Result<(), Left> {
         if let Some(sender) = &self.into {
-            sender.sync(self.partition)?;
+            sender.sync(self.partition, wait)?;
         }
         for path in &self.taken {
             self.disk.remove(path).map_err(StageError::Io)?;

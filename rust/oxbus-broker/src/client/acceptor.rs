@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Accepting a session: one by its id, or the next one that is available (B-192 … B-199).
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,24 +80,24 @@ impl Acceptor {
     }
 
     /// Accepts the session without waiting; `None` when no session is available. One that is held is an error (B-194).
-    pub fn accept_now(&self) -> Result<Option<Receiver>> {
+    pub fn accept_now(&self, wait: &Wait<'_>) -> Result<Option<Receiver>> {
         self.queue.check_not_forwarding(SubQueue::Main)?;
         self.queue.check_receives()?;
         self.queue.use_now();
         let moment = self.queue.core().clock().moment();
-        self.queue.tick(moment);
+        self.queue.tick(moment, wait);
         let held = match &self.wanted {
-            Wanted::Named(id) => Some(self.accept(id)?),
-            Wanted::Next => self.accept_next(),
+            Wanted::Named(id) => Some(self.accept(id, wait)?),
+            Wanted::Next => self.accept_next(wait),
         };
         held.map(|held| Receiver::new(Arc::clone(&self.queue), self.options, Some(held)))
             .transpose()
     }
 
-    fn accept(&self, id: &str) -> Result<Held> {
+    fn accept(&self, id: &str, wait: &Wait<'_>) -> Result<Held> {
         let index = index_of(&self.queue, id);
         let shard = self.queue.shard(index);
-        shard.health().check_serves(shard.id())?;
+        shard.health().check_serves(shard.id(), wait)?;
         let sessions = self.queue.cell_for_append(index).sessions();
         let deadline = self.deadline();
         let accepted = sessions.and_then(|sessions| sessions.accept(id, &self.owner, deadline));
@@ -109,7 +110,7 @@ impl Acceptor {
         })
     }
 
-    fn accept_next(&self) -> Option<Held> {
+    fn accept_next(&self, wait: &Wait<'_>) -> Option<Held> {
         let receivable = self.queue.receivable(SubQueue::Main);
         let partitions = usize::from(self.queue.partitions());
         let first = receivable.accept_rotation() % partitions;
@@ -119,8 +120,8 @@ impl Acceptor {
                 continue;
             }
             let Some(cell) = self.queue.cell(index) else { continue };
-            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.rules());
-            self.queue.announce(index, ended);
+            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.rules(), wait);
+            self.queue.announce(index, ended, wait);
             if let Some(accepted) = accepted {
                 receivable.accepted_from(index);
                 self.pass_on();
@@ -151,6 +152,7 @@ impl Acceptor {
         alarm: Alarm,
         slice: Duration,
         cancelled: impl Fn() -> bool,
+        wait: &Wait<'_>,
     ) -> Result<Waited<Receiver>> {
         let patience = Patience {
             alarm,
@@ -161,7 +163,7 @@ impl Acceptor {
         until_found(
             doorbell,
             &patience,
-            || self.accept_now(),
+            || self.accept_now(wait),
             || look_again_after(&self.queue),
         )
     }

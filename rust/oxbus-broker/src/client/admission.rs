@@ -81,22 +81,23 @@ impl Sender {
         mut messages: Vec<EncodedMessage>,
         now: Timestamp,
         durability: Option<Durability>,
+        wait: &Wait<'_>,
     ) -> std::result::Result<Sent, WriteError> {
         if messages.iter().all(|message| message.identity.is_none()) {
-            let (index, first) = self.store(route, bytes, messages, now, durability)?;
+            let (index, first) = self.store(route, bytes, messages, now, durability, wait)?;
             let fresh = None;
             return Ok(Sent { index, first, fresh });
         }
         // A message with an identity has one place: that of its key, or the only one there is.
         let index = route.partition().map_or(0, |partition| usize::from(partition.0));
-        let cell = self.admit_to(index, bytes, messages.len())?;
+        let cell = self.admit_to(index, bytes, messages.len(), wait)?;
         let history = cell.history().expect("a queue with identities remembers them");
         let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
-        let admission = history.admit(&identities, now, self.queue.settings().duplicate_window_ms)?;
+        let admission = history.admit(&identities, now, self.queue.settings().duplicate_window_ms, wait)?;
         let durability = cell.durability(durability);
         if admission.fresh().contains(&false) {
             // A copy is acknowledged by what came before it.
-            cell.shard.await_all(durability, Deed::Send)?;
+            cell.shard.await_all(durability, Deed::Send, wait)?;
             self.reach(durability);
         }
         let mut is_fresh = admission.fresh().iter();
@@ -104,13 +105,7 @@ impl Sender {
         let mut first = Counter::MAX;
         if !messages.is_empty() {
             let mut outgoing = self.queue.outgoing(messages, now);
-            first = self.append(
-                (index, cell),
-                &mut outgoing,
-                durability,
-                Some(&admission),
-                &Wait::FOREVER,
-            )?;
+            first = self.append((index, cell), &mut outgoing, durability, Some(&admission), wait)?;
         }
         self.queue.touch(now);
         let fresh = Some(admission.fresh().to_vec());

@@ -5,6 +5,7 @@
 //! while the first is under way waits for what becomes of that. That the rows will be messages was decided before, by a commit
 //! of staged sends or by a bulk load: nothing refuses them any more but a store that does not work.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_model::options::Durability;
@@ -20,20 +21,32 @@ use crate::write::EncodedMessage;
 impl Sender {
     /// Stores rows of a bulk load in a partition, unless they are there. They are as safe as the system keeps them;
     /// [`Sender::sync`] makes them durable, and must before anybody sees a number of them.
-    pub(crate) fn take_rows_over(&self, partition: PartitionId, name: &str, rows: Vec<EncodedMessage>) -> Result<()> {
-        attach(&self.queue, partition.0.into(), name, rows, true)
+    pub(crate) fn take_rows_over(
+        &self,
+        partition: PartitionId,
+        name: &str,
+        rows: Vec<EncodedMessage>,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
+        attach(&self.queue, partition.0.into(), name, rows, true, wait)
     }
 
     /// Makes what is in a partition durable.
-    pub(crate) fn sync(&self, partition: PartitionId) -> Result<()> {
+    pub(crate) fn sync(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let cell = self.queue.cell_for_append(usize::from(partition.0));
-        cell.shard.await_all(Durability::Fsync, Deed::Send)
+        cell.shard.await_all(Durability::Fsync, Deed::Send, wait)
     }
 }
 
 /// Stores rows of a batch that was decided in the cell with that index, unless they are there.
-pub(crate) fn attach_committed(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<EncodedMessage>) -> Result<()> {
-    attach(queue, index, name, rows, false)
+pub(crate) fn attach_committed(
+    queue: &Arc<Entity>,
+    index: usize,
+    name: &str,
+    rows: Vec<EncodedMessage>,
+    wait: &Wait<'_>,
+) -> Result<()> {
+    attach(queue, index, name, rows, false, wait)
 }
 
 /// True when rows of that name are known in the cell with that index.
@@ -42,17 +55,24 @@ pub(crate) fn is_attached(queue: &Entity, index: usize, name: &str) -> bool {
     queue.cell(index).is_some_and(|cell| cell.attached().knows(identity))
 }
 
-fn attach(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<EncodedMessage>, is_load: bool) -> Result<()> {
+fn attach(
+    queue: &Arc<Entity>,
+    index: usize,
+    name: &str,
+    rows: Vec<EncodedMessage>,
+    is_load: bool,
+    wait: &Wait<'_>,
+) -> Result<()> {
     let shard = queue.shard(index);
-    shard.health().check_serves(shard.id())?;
+    shard.health().check_serves(shard.id(), wait)?;
     let cell = queue.cell_for_append(index);
     let core = queue.core();
     let name = core.identity_key().identity(None, name);
     let now = core.clock().now();
-    let admission = cell.attached().admit(&[Some(name)], now, core.attached_ms(now))?;
+    let admission = cell.attached().admit(&[Some(name)], now, core.attached_ms(now), wait)?;
     let durability = cell.durability(is_load.then_some(Durability::Os));
     if admission.identities().is_empty() {
-        return cell.shard.await_all(durability, Deed::Send);
+        return cell.shard.await_all(durability, Deed::Send, wait);
     }
     let mut rows = rows;
     rows.iter_mut().try_for_each(|row| queue.identify(row))?;
@@ -69,5 +89,5 @@ fn attach(queue: &Arc<Entity>, index: usize, name: &str, rows: Vec<EncodedMessag
         admission: &admission,
         exact_numbers: is_load,
     };
-    commit(work, Some(&attached))
+    commit(work, Some(&attached), wait)
 }

@@ -17,7 +17,7 @@ use oxbus_store::Wait;
 use super::named::with_messages;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::clock::leaving_after;
+use crate::clock::within;
 use crate::entity::Entity;
 use crate::entity::receive_cache::Cached;
 use crate::shard::Cell;
@@ -60,7 +60,7 @@ impl Refused {
 impl Receiver {
     /// Brings deliveries into memory, journals them and waits for that. Those of a cell that failed are taken out again and
     /// back where they were; why.
-    pub(super) fn record(&self, deliveries: &mut Deliveries, ticks: Ticks) -> Option<Refused> {
+    pub(super) fn record(&self, deliveries: &mut Deliveries, ticks: Ticks, wait: &Wait<'_>) -> Option<Refused> {
         let mut failed: Vec<(usize, Error)> = Vec::new();
         let mut unreadable = 0u64;
         let mut left = 0u64;
@@ -96,7 +96,7 @@ impl Receiver {
                 ReceiveMode::ReceiveAndDelete => cell.durability(None),
             };
             // Messages of other partitions are not to wait longer for one that does not answer.
-            match leaving_after(STORE_ANSWER_MS_MAX, || write.begin(cell, level, &Wait::FOREVER)) {
+            match within(STORE_ANSWER_MS_MAX, wait, |wait| write.begin(cell, level, wait)) {
                 Ok(ticket) => tickets.push((*index, ticket)),
                 Err(error) => failed.push((*index, error.into())),
             }
@@ -108,11 +108,11 @@ impl Receiver {
         }
         let mut refused = None;
         for (index, error) in failed {
-            self.take_back(deliveries, index, error, &mut refused, ticks);
+            self.take_back(deliveries, index, error, &mut refused, ticks, wait);
         }
         for (index, ticket) in tickets {
-            if let Err(error) = leaving_after(STORE_ANSWER_MS_MAX, || ticket.finish(&Wait::FOREVER)) {
-                self.take_back(deliveries, index, error.into(), &mut refused, ticks);
+            if let Err(error) = within(STORE_ANSWER_MS_MAX, wait, |wait| ticket.finish(wait)) {
+                self.take_back(deliveries, index, error.into(), &mut refused, ticks, wait);
             }
         }
         refused
@@ -149,6 +149,7 @@ impl Receiver {
         error: Error,
         refused: &mut Option<Refused>,
         ticks: Ticks,
+        wait: &Wait<'_>,
     ) {
         let (back, kept): (Deliveries, Deliveries) = std::mem::take(deliveries)
             .into_iter()
@@ -173,7 +174,7 @@ impl Receiver {
             match cell.take_back(self.sub_queue, key, ticks) {
                 Ok(ended) => {
                     self.note_settled(&[SettleKey { index, key }]);
-                    self.queue.announce(index, ended);
+                    self.queue.announce(index, ended, wait);
                 }
                 // A cache that gives nothing back has taken it out before.
                 Err(_) if self.leaves() && self.policy == LockPolicy::Faithful => {
@@ -230,7 +231,7 @@ impl Receiver {
     }
 
     /// Notes that messages went to a cache that gives nothing back.
-    pub(super) fn note_taken(&self, cached: &[Cached]) {
+    pub(super) fn note_taken(&self, cached: &[Cached], wait: &Wait<'_>) {
         for run in cached.chunk_by(|a, b| a.index == b.index) {
             if let Some(cell) = self.queue.cell(run[0].index) {
                 let gone = run.iter().map(|it| it.claimed.key.counter);
@@ -240,7 +241,7 @@ impl Receiver {
                     leaving: Leaving::Gone(gone.collect()),
                 };
                 // Waited for when they are handed out.
-                let _ = cell.note(remove, &Wait::FOREVER);
+                let _ = cell.note(remove, wait);
             }
         }
     }

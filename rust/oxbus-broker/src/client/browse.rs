@@ -6,6 +6,7 @@
 //! message once. With a number it begins at that message and goes on partition by partition upwards (B-301). With a tier one
 //! browse returns no more bytes than one batch may have.
 
+use oxbus_store::Wait;
 use std::sync::{Mutex, PoisonError};
 
 use oxbus_model::caps::PEEK_MESSAGES_MAX;
@@ -30,14 +31,14 @@ pub(super) struct Cursor(Mutex<Vec<Counter>>);
 
 impl Receiver {
     /// Looks at up to `max` messages, at most 250 (B-295), from `from` on or from where the last browse ended.
-    pub fn browse(&self, max: usize, from: Option<SequenceNumber>) -> Result<Vec<Browsed>> {
+    pub fn browse(&self, max: usize, from: Option<SequenceNumber>, wait: &Wait<'_>) -> Result<Vec<Browsed>> {
         self.check_open()?;
         self.queue.check_alive()?;
         self.queue.use_now();
         in_range("max_message_count", max as u64, 1, u64::MAX, "messages")?;
         let max = max.min(PEEK_MESSAGES_MAX);
         let moment = self.moment();
-        self.queue.tick(moment);
+        self.queue.tick(moment, wait);
         let mut next = self.cursor.0.lock().unwrap_or_else(PoisonError::into_inner);
         next.resize(usize::from(self.queue.partitions()), Counter::FIRST);
         let mut found = match from {

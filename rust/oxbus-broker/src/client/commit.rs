@@ -73,60 +73,66 @@ pub(super) struct Attached<'a> {
 }
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
-#[derive(Default)]
-struct InSessions<'a>(Vec<(&'a Entity, usize, &'a Arc<Accepted>)>);
+struct InSessions<'a> {
+    entered: Vec<(&'a Entity, usize, &'a Arc<Accepted>)>,
+    wait: &'a Wait<'a>,
+}
 
 impl<'a> InSessions<'a> {
-    fn enter(work: &'a Work, moment: Moment) -> Result<Self> {
+    fn enter(work: &'a Work, moment: Moment, wait: &'a Wait<'a>) -> Result<Self> {
         let settled = work.settled.iter();
         let settled = settled.filter_map(|it| Some((&*it.entity, it.at.index, it.session.as_ref()?)));
         let states = work.states.iter().map(|it| (&*it.entity, it.index, &it.accepted));
-        let mut entered = Self::default();
+        let mut guard = Self {
+            entered: Vec::new(),
+            wait,
+        };
         for (entity, index, accepted) in settled.chain(states) {
-            if entered.0.iter().any(|(.., known)| Arc::ptr_eq(known, accepted)) {
+            if guard.entered.iter().any(|(.., known)| Arc::ptr_eq(known, accepted)) {
                 continue;
             }
-            let sessions = cell_of(entity, index)?.sessions();
+            let sessions = cell_of(entity, index, wait)?.sessions();
             let is_held = sessions.is_some_and(|it| it.enter_unit(accepted, moment.ticks).is_ok());
             if !is_held {
                 return Err(session_lost(entity));
             }
-            entered.0.push((entity, index, accepted));
+            guard.entered.push((entity, index, accepted));
         }
-        Ok(entered)
+        Ok(guard)
     }
 }
 
 impl Drop for InSessions<'_> {
     fn drop(&mut self) {
-        for (entity, index, accepted) in self.0.drain(..) {
+        for (entity, index, accepted) in self.entered.drain(..) {
             if let Some(cell) = entity.cell(index) {
                 let moment = entity.core().clock().moment();
-                entity.announce(index, cell.leave_unit(accepted, moment, entity.rules()));
+                let ended = cell.leave_unit(accepted, moment, entity.rules(), self.wait);
+                entity.announce(index, ended, self.wait);
             }
         }
     }
 }
 
 /// Lets the work happen, or nothing of it.
-pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>) -> Result<()> {
+pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>, wait: &Wait<'_>) -> Result<()> {
     let core = Arc::clone(work.entity.core());
     let moment = Moment {
         now: core.clock().now(),
         ..core.clock().moment()
     };
-    let done = commit_at(&mut work, moment, attached);
+    let done = commit_at(&mut work, moment, attached, wait);
     if done.is_err() {
         // The locks are as they were, and may be over by now.
         let now = core.clock().moment();
         for it in &work.settled {
-            it.entity.tick(now);
+            it.entity.tick(now, wait);
         }
     }
     done
 }
 
-fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -> Result<()> {
+fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, wait: &Wait<'_>) -> Result<()> {
     let take = |settled: &mut Settled| {
         let mut settle = std::mem::replace(&mut settled.settle, Settle::Outcome(Outcome::Release));
         if let Settle::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut settle
@@ -139,29 +145,29 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     };
     let settles: Vec<Settle> = work.settled.iter_mut().map(take).collect();
     let work = &*work;
-    let sessions = InSessions::enter(work, moment)?;
+    let sessions = InSessions::enter(work, moment, wait)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
     let mut taken = Taken::default();
     // Before any number is taken: a commit that is refused leaves no gap (B-105).
     for settled in &work.settled {
-        check_held(settled, moment)?;
+        check_held(settled, moment, wait)?;
     }
     for set in &work.states {
-        check_session(set, moment)?;
+        check_session(set, moment, wait)?;
     }
     let is_decided = attached.is_some();
-    let mut admitted = admit_all(&work.sends, moment, is_decided)?;
+    let mut admitted = admit_all(&work.sends, moment, is_decided, wait)?;
     let mut batch = WriteBatch::new(moment);
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
-        let shown = add_sent(&mut batch, &mut taken, &mut admitted, sent, subscribers, moment)?;
+        let shown = add_sent(&mut batch, &mut taken, &mut admitted, sent, subscribers, moment, wait)?;
         if attached.is_some() {
             // The name is noted also when all its messages are copies of earlier ones.
             batch.take_part(&sent.entity, sent.index);
         }
         numbers.push((&sent.numbers, shown));
     }
-    let notices = if let Some(home) = home(work, &batch)? {
+    let notices = if let Some(home) = home(work, &batch, wait)? {
         let (write, notices) = batch.finish(home);
         let mut write = write.atomic();
         for it in admitted.values() {
@@ -172,18 +178,18 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
             write.push(Operation::Attached(attached.cell, attached.admission));
         }
         for (settled, settle) in work.settled.iter().zip(settles) {
-            let cell = cell_of(&settled.entity, settled.at.index)?;
+            let cell = cell_of(&settled.entity, settled.at.index, wait)?;
             write.push(Operation::settle(cell, settled.sub_queue, settled.at.key, settle));
         }
         for set in &work.states {
             write.push(Operation::SessionState {
-                cell: cell_of(&set.entity, set.index)?,
+                cell: cell_of(&set.entity, set.index, wait)?,
                 accepted: Arc::clone(&set.accepted),
                 state: set.state.clone(),
             });
         }
         let level = home.durability(None).max(work.durability);
-        let done = write.commit(home, level, &Wait::FOREVER);
+        let done = write.commit(home, level, wait);
         let done = done.map_err(|error| failed(work, error))?;
         for (settled, ended) in work.settled.iter().zip(done.each) {
             let Settled {
@@ -192,7 +198,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
             if let (Some(accepted), Some(sessions)) = (session, entity.cell(at.index).and_then(Cell::sessions)) {
                 sessions.unlock(accepted, [at.key]);
             }
-            entity.announce(at.index, ended);
+            entity.announce(at.index, ended, wait);
         }
         notices
     } else {
@@ -208,7 +214,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
     for sent in &work.sends {
         sent.entity.touch(moment.now);
     }
-    notices.announce();
+    notices.announce(wait);
     for sent in &work.sends {
         // What was due already is active at once.
         if sent
@@ -216,7 +222,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
             .iter()
             .any(|message| message.due.is_some_and(|due| due <= moment.now))
         {
-            sent.entity.tick(moment);
+            sent.entity.tick(moment, wait);
         }
     }
     Ok(())
@@ -224,26 +230,31 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>) -
 
 /// The cell that the work is written by: one that it settles messages of, else one whose sessions change, else one that
 /// messages go to.
-fn home<'a>(work: &'a Work, batch: &WriteBatch<'a>) -> Result<Option<&'a Cell>> {
+fn home<'a>(work: &'a Work, batch: &WriteBatch<'a>, wait: &Wait<'_>) -> Result<Option<&'a Cell>> {
     let settled = work.settled.first().map(|it| (&*it.entity, it.at.index));
     let place = settled.or(work.states.first().map(|it| (&*it.entity, it.index)));
     match place {
-        Some((entity, index)) => cell_of(entity, index).map(Some),
+        Some((entity, index)) => cell_of(entity, index, wait).map(Some),
         None => Ok(batch.first_cell()),
     }
 }
 
 /// A cell that takes part.
-fn cell_of(entity: &Entity, index: usize) -> Result<&Cell> {
+fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a Cell> {
     entity.check_alive()?;
     let shard = entity.shard(index);
-    shard.health().check_serves(shard.id())?;
+    shard.health().check_serves(shard.id(), wait)?;
     Ok(entity.cell_for_append(index))
 }
 
 /// Checks what may refuse the messages, unless that is decided, and tells which are new. Entities are asked in the order of their numbers, so that no
 /// two transactions wait for each other.
-fn admit_all(sends: &[Sent], moment: Moment, is_decided: bool) -> Result<BTreeMap<EntityId, Admitted<'_>>> {
+fn admit_all<'a>(
+    sends: &'a [Sent],
+    moment: Moment,
+    is_decided: bool,
+    wait: &Wait<'_>,
+) -> Result<BTreeMap<EntityId, Admitted<'a>>> {
     let mut asked: BTreeMap<EntityId, Asked<'_>> = BTreeMap::new();
     for sent in sends {
         let all = asked.entry(sent.entity.id()).or_insert_with(|| Asked::new(sent));
@@ -257,19 +268,19 @@ fn admit_all(sends: &[Sent], moment: Moment, is_decided: bool) -> Result<BTreeMa
     }
     for asked in asked.values() {
         if is_decided {
-            asked.entity.enter_decided(asked.index, asked.bytes)?;
+            asked.entity.enter_decided(asked.index, asked.bytes, wait)?;
             continue;
         }
         asked.entity.check_sends()?;
         // All at once: what fits one by one may be too much together.
-        asked.entity.admit(asked.index, asked.bytes, asked.messages)?;
+        asked.entity.admit(asked.index, asked.bytes, asked.messages, wait)?;
     }
     let mut admitted = BTreeMap::new();
     for (id, asked) in asked {
-        let cell = cell_of(asked.entity, asked.index)?;
+        let cell = cell_of(asked.entity, asked.index, wait)?;
         if let Some(history) = cell.history() {
             let window_ms = asked.entity.settings().duplicate_window_ms;
-            let admission = history.admit(&asked.identities, moment.now, window_ms)?;
+            let admission = history.admit(&asked.identities, moment.now, window_ms, wait)?;
             let next = 0;
             admitted.insert(id, Admitted { cell, admission, next });
         }
@@ -285,9 +296,10 @@ fn add_sent<'a>(
     sent: &'a Sent,
     subscribers: &'a Subscribers,
     moment: Moment,
+    wait: &Wait<'_>,
 ) -> Result<Vec<SequenceNumber>> {
     let (entity, index) = (&*sent.entity, sent.index);
-    let cell = cell_of(entity, index)?;
+    let cell = cell_of(entity, index, wait)?;
     entity.take_part_in(index, batch);
     let mut shown = Vec::new();
     for message in &sent.messages {
@@ -321,8 +333,8 @@ fn add_sent<'a>(
 }
 
 /// Refuses a settlement of a message that its receiver does not hold any more.
-fn check_held(settled: &Settled, moment: Moment) -> Result<()> {
-    let cell = cell_of(&settled.entity, settled.at.index)?;
+fn check_held(settled: &Settled, moment: Moment, wait: &Wait<'_>) -> Result<()> {
+    let cell = cell_of(&settled.entity, settled.at.index, wait)?;
     let ticks = moment.ticks;
     if let (Some(accepted), Some(sessions)) = (&settled.session, cell.sessions()) {
         let has = sessions.has_locked(accepted, settled.at.key, ticks);
@@ -338,8 +350,8 @@ fn check_held(settled: &Settled, moment: Moment) -> Result<()> {
 }
 
 /// Refuses the state of a session that its receiver does not hold any more.
-fn check_session(set: &StateSet, moment: Moment) -> Result<()> {
-    let cell = cell_of(&set.entity, set.index)?;
+fn check_session(set: &StateSet, moment: Moment, wait: &Wait<'_>) -> Result<()> {
+    let cell = cell_of(&set.entity, set.index, wait)?;
     let held = cell
         .sessions()
         .is_some_and(|sessions| sessions.state(&set.accepted, moment.ticks).is_ok());

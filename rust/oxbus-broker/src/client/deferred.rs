@@ -7,6 +7,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SequenceNumber, Timestamp};
 use oxbus_store::Hold;
+use oxbus_store::Wait;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
@@ -14,12 +15,12 @@ use crate::shard::{Cell, Ended, LEAVING};
 
 impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
-    pub fn receive_deferred(&self, numbers: &[SequenceNumber]) -> Result<Deliveries> {
+    pub fn receive_deferred(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<Deliveries> {
         self.check_receives()?;
         self.queue.use_now();
         if self.session.is_some() {
             // A session that is lost is not the caller's to fetch from.
-            self.session_state()?;
+            self.session_state(wait)?;
         }
         let Some(first) = numbers.first() else {
             return Ok(Deliveries::new());
@@ -43,12 +44,12 @@ impl Receiver {
             return Err(not_found(*first));
         };
         let shard = self.queue.shard(index);
-        shard.health().check_serves(shard.id())?;
+        shard.health().check_serves(shard.id(), wait)?;
         let Some(cell) = self.queue.cell(index) else {
             return Err(not_found(*first));
         };
         let moment = self.moment();
-        self.queue.tick(moment);
+        self.queue.tick(moment, wait);
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
         if self.session.is_some() {
             let mut own = Vec::with_capacity(counters.len());
@@ -61,7 +62,7 @@ impl Receiver {
                 }
             }
             if let Some(other) = other {
-                self.end_found_expired(index, cell, &own, moment.now);
+                self.end_found_expired(index, cell, &own, moment.now, wait);
                 return Err(not_found(SequenceNumber::new(first.partition(), other)));
             }
         }
@@ -72,7 +73,7 @@ impl Receiver {
         cell.store(self.sub_queue)
             .lock_deferred(&counters, first_hold, moment.now, moment.ticks, &mut claims)
             .map_err(|counter| {
-                self.end_found_expired(index, cell, &counters, moment.now);
+                self.end_found_expired(index, cell, &counters, moment.now, wait);
                 not_found(SequenceNumber::new(first.partition(), counter))
             })?;
         let deliver = |mut claimed: oxbus_store::Claimed| {
@@ -91,16 +92,16 @@ impl Receiver {
             }
         };
         let mut deliveries: Deliveries = claims.into_iter().map(deliver).collect();
-        if let Err(error) = self.note_fetched(&deliveries, moment.ticks) {
+        if let Err(error) = self.note_fetched(&deliveries, moment.ticks, wait) {
             // The session was lost in between: nobody else would ever end these holds.
             let keys = deliveries.iter().map(|it| SettleKey {
                 index,
                 key: it.claimed.key,
             });
-            self.release(&keys.collect::<Vec<_>>());
+            self.release(&keys.collect::<Vec<_>>(), wait);
             return Err(error);
         }
-        if is_durable && let Some(refused) = self.record(&mut deliveries, moment.ticks) {
+        if is_durable && let Some(refused) = self.record(&mut deliveries, moment.ticks, wait) {
             return Err(refused.into_error());
         }
         Ok(deliveries)
@@ -131,14 +132,16 @@ impl Receiver {
 
     /// Drops or dead-letters those of the messages asked for whose time is over: nobody else ever looks.
     #[cold]
-    fn end_found_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp) {
+    fn end_found_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp, wait: &Wait<'_>) {
         let buried = cell.end_deferred(
             self.sub_queue,
             counters,
             now,
             self.queue.settings().dead_lettering_on_message_expiration,
+            wait,
         );
-        self.queue.announce(index, Ended::of(SubQueue::DeadLetter, buried));
+        self.queue
+            .announce(index, Ended::of(SubQueue::DeadLetter, buried), wait);
     }
 
     /// True when the session has a message of that number.

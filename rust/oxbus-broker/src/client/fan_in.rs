@@ -11,6 +11,7 @@
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
 use oxbus_model::{Counter, Moment, Result, Ticks};
+use oxbus_store::Wait;
 use oxbus_store::{Claimed, Hold};
 
 use super::attempts::Refused;
@@ -42,19 +43,19 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages without waiting. An error when nothing can be handed out although there is something.
-    pub(super) fn take(&self, max: usize, out: &mut Deliveries) -> Result<()> {
+    pub(super) fn take(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
         self.tell_doubt()?;
         let moment = self.moment();
-        self.sweep(moment);
+        self.sweep(moment, wait);
         let mut refused: Option<Refused> = None;
         loop {
             let passed_over = refused.as_ref().map_or(0, |it| it.cells);
-            self.take_but(passed_over, max, moment, out);
+            self.take_but(passed_over, max, moment, out, wait);
             if out.is_empty() {
                 break;
             }
             let this = if self.queue.core().is_durable() {
-                self.record(out, moment.ticks)
+                self.record(out, moment.ticks, wait)
             } else {
                 None
             };
@@ -72,13 +73,13 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages of the cells that are not passed over.
-    fn take_but(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries) {
-        self.take_cached(passed_over, max, moment, out);
+    fn take_but(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
+        self.take_cached(passed_over, max, moment, out, wait);
         if out.len() < max {
-            self.take_from_cells(passed_over, max - out.len(), moment, out);
+            self.take_from_cells(passed_over, max - out.len(), moment, out, wait);
         }
-        if out.is_empty() && self.recall(max, moment) {
-            self.take_from_cells(passed_over, max, moment, out);
+        if out.is_empty() && self.recall(max, moment, wait) {
+            self.take_from_cells(passed_over, max, moment, out, wait);
         }
         if out.len() > 1 {
             put_in_order(out);
@@ -95,16 +96,16 @@ impl Receiver {
     }
 
     /// Once per tick and stream: ends locks, activates schedules, sends back what lies idle in caches.
-    pub(super) fn sweep(&self, moment: Moment) {
+    pub(super) fn sweep(&self, moment: Moment, wait: &Wait<'_>) {
         let receivable = self.queue.receivable(self.sub_queue);
         if !receivable.wants_sweep(moment.ticks) {
             return;
         }
-        self.queue.tick(moment);
+        self.queue.tick(moment, wait);
         for cache in receivable.caches() {
             let idle_since = cache.guard().used_at;
             if moment.ticks >= idle_since.plus_ms(self.queue.settings().lock_duration_ms) {
-                send_back(&self.queue, self.sub_queue, cache.recall(usize::MAX));
+                send_back(&self.queue, self.sub_queue, cache.recall(usize::MAX), wait);
             }
         }
         receivable.swept(moment.ticks);
@@ -147,7 +148,7 @@ impl Receiver {
         });
     }
 
-    fn take_cached(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries) {
+    fn take_cached(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
         let mut content = self.cache.guard();
         if content.messages.is_empty() {
             return;
@@ -174,7 +175,7 @@ impl Receiver {
             if claimed.expires_at <= moment.now && self.sub_queue == oxbus_model::name::SubQueue::Main {
                 // Expired while cached: back to its cell, where the next claim disposes of it (B-138).
                 store.release_cached(&[claimed.key]);
-                self.queue.publish(self.sub_queue, index, 1);
+                self.queue.publish(self.sub_queue, index, 1, wait);
                 continue;
             }
             let hold = self.hold_for_caller(moment.ticks);
@@ -191,7 +192,7 @@ impl Receiver {
         }
     }
 
-    fn take_from_cells(&self, passed_over: u64, wanted: usize, moment: Moment, out: &mut Deliveries) {
+    fn take_from_cells(&self, passed_over: u64, wanted: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
         let ready = self.ready_cells() & !passed_over;
         if ready == 0 {
             return;
@@ -224,13 +225,14 @@ impl Receiver {
                 moment,
                 out,
                 &mut cached,
+                wait,
             );
             if left == 0 || for_caller + for_cache == 0 {
                 break;
             }
         }
         if !cached.is_empty() {
-            self.put_aside(cached, moment);
+            self.put_aside(cached, moment, wait);
         }
     }
 
@@ -246,6 +248,7 @@ impl Receiver {
         moment: Moment,
         out: &mut Deliveries,
         cached: &mut Vec<Cached>,
+        wait: &Wait<'_>,
     ) -> u64 {
         let below_first = (1u64 << first) - 1;
         let mut more = 0;
@@ -257,8 +260,14 @@ impl Receiver {
                 let direct = share.min(*for_caller);
                 let mut exhausted = false;
                 if direct > 0 {
-                    exhausted =
-                        self.claim(index, direct, self.hold_for_caller(moment.ticks), moment, &mut claims) < direct;
+                    exhausted = self.claim(
+                        index,
+                        direct,
+                        self.hold_for_caller(moment.ticks),
+                        moment,
+                        &mut claims,
+                        wait,
+                    ) < direct;
                     *for_caller -= claims.len();
                     claims
                         .drain(..)
@@ -270,8 +279,14 @@ impl Receiver {
                     exhausted = self.is_dry(index);
                 }
                 if aside > 0 && !exhausted {
-                    exhausted =
-                        self.claim(index, aside, self.hold_for_cache(moment.ticks), moment, &mut claims) < aside;
+                    exhausted = self.claim(
+                        index,
+                        aside,
+                        self.hold_for_cache(moment.ticks),
+                        moment,
+                        &mut claims,
+                        wait,
+                    ) < aside;
                     *for_cache -= claims.len();
                     cached.extend(claims.drain(..).map(|claimed| Cached { index, claimed }));
                 }
@@ -283,15 +298,23 @@ impl Receiver {
         more
     }
 
-    fn claim(&self, index: usize, max: usize, hold: Hold, moment: Moment, claims: &mut Vec<Claimed>) -> usize {
+    fn claim(
+        &self,
+        index: usize,
+        max: usize,
+        hold: Hold,
+        moment: Moment,
+        claims: &mut Vec<Claimed>,
+        wait: &Wait<'_>,
+    ) -> usize {
         let Some(cell) = self.queue.cell(index) else { return 0 };
         let (taken, buried) = cell.claim(
             self.sub_queue,
             max,
             hold,
-            moment.now,
-            self.queue.settings().dead_lettering_on_message_expiration,
+            (moment.now, self.queue.settings().dead_lettering_on_message_expiration),
             claims,
+            wait,
         );
         if buried > 0 {
             self.queue
@@ -320,17 +343,17 @@ impl Receiver {
         is_dry
     }
 
-    fn put_aside(&self, cached: Vec<Cached>, moment: Moment) {
+    fn put_aside(&self, cached: Vec<Cached>, moment: Moment, wait: &Wait<'_>) {
         let count = cached.len();
         let mut content = self.cache.guard();
         if content.closed {
             drop(content);
-            send_back(&self.queue, self.sub_queue, cached);
+            send_back(&self.queue, self.sub_queue, cached, wait);
             return;
         }
         content.used_at = moment.ticks;
         if self.hold_for_cache(moment.ticks) == Hold::Take {
-            self.note_taken(&cached);
+            self.note_taken(&cached, wait);
         }
         content.messages.extend(cached);
         drop(content);
@@ -343,7 +366,7 @@ impl Receiver {
 
     /// Sends back what other receivers have cached without a lock, half of a cache but at least `wanted`, without counting
     /// those that expired there. True when anything went back.
-    fn recall(&self, wanted: usize, moment: Moment) -> bool {
+    fn recall(&self, wanted: usize, moment: Moment, wait: &Wait<'_>) -> bool {
         let expires = self.sub_queue == oxbus_model::name::SubQueue::Main;
         let is_alive = |cached: &&Cached| !expires || cached.claimed.expires_at > moment.now;
         let mut any = false;
@@ -360,7 +383,7 @@ impl Receiver {
                     break;
                 }
                 let alive = recalled.iter().filter(is_alive).count();
-                let arrived = send_back(&self.queue, self.sub_queue, recalled);
+                let arrived = send_back(&self.queue, self.sub_queue, recalled, wait);
                 any |= arrived > 0;
                 returned += alive.min(arrived);
                 asked = wanted.saturating_sub(returned);

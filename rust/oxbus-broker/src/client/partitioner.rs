@@ -4,6 +4,7 @@
 //! All messages are encoded before the first is stored. Those of one partition are stored together and in order. When a
 //! partition refuses them, those with a key stay unstored and those without one go to another partition.
 
+use oxbus_store::Wait;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
@@ -166,7 +167,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
     }
 
     /// Stores the messages.
-    pub fn send(self) -> Stored {
+    pub fn send(self, wait: &Wait<'_>) -> Stored {
         let sender = self.sender.borrow();
         let mut all = Stored::default();
         let mut passed_on = Vec::new();
@@ -175,7 +176,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
                 continue;
             }
             let (partition, count) = (PartitionId(index as u16), group.messages.len());
-            match sender.send_to(partition, &mut group.messages) {
+            match sender.send_to(partition, &mut group.messages, wait) {
                 Ok(()) => *all.stored.entry(partition.0).or_default() += count,
                 // Nobody knows whether they were stored: elsewhere they might double.
                 Err(error) if !error.is_definite() => all.refuse(&group.positions, false, error.into()),
@@ -193,7 +194,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
                 continue;
             }
             let mut others = sender.turn().filter(|partition| *partition != refused_by);
-            match others.find(|partition| sender.send_to(*partition, &mut group.messages).is_ok()) {
+            match others.find(|partition| sender.send_to(*partition, &mut group.messages, wait).is_ok()) {
                 Some(partition) => *all.stored.entry(partition.0).or_default() += count,
                 None => all.refuse(&group.positions, true, error),
             }

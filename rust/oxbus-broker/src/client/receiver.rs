@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A receiver: one ordinary queue to its user, all partitions behind it.
 
+use oxbus_store::Wait;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -204,14 +205,14 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages without waiting; `None` when there is none.
-    pub fn receive_now(&self, max: usize) -> Result<Option<Deliveries>> {
+    pub fn receive_now(&self, max: usize, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
         let mut deliveries = Deliveries::new();
-        self.receive_into(max, &mut deliveries)?;
+        self.receive_into(max, &mut deliveries, wait)?;
         Ok((!deliveries.is_empty()).then_some(deliveries))
     }
 
     /// The same into an empty list.
-    pub fn receive_into(&self, max: usize, deliveries: &mut Deliveries) -> Result<()> {
+    pub fn receive_into(&self, max: usize, deliveries: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
         in_range(
             "max_message_count",
             max as u64,
@@ -222,9 +223,9 @@ impl Receiver {
         self.check_receives()?;
         self.queue.use_now();
         if let Some(held) = &self.session {
-            return self.take_from_session(held, max, deliveries);
+            return self.take_from_session(held, max, deliveries, wait);
         }
-        self.take(max, deliveries)
+        self.take(max, deliveries, wait)
     }
 
     /// Takes up to `max` messages; waits until `alarm` while there is none, not longer than `slice` at a time, and
@@ -235,6 +236,7 @@ impl Receiver {
         alarm: Alarm,
         slice: Duration,
         cancelled: impl Fn() -> bool,
+        wait: &Wait<'_>,
     ) -> Result<Waited<Deliveries>> {
         let patience = Patience {
             alarm,
@@ -244,7 +246,7 @@ impl Receiver {
         until_found(
             self.doorbell(),
             &patience,
-            || self.receive_now(max),
+            || self.receive_now(max, wait),
             || self.look_again_after(),
         )
     }
@@ -298,13 +300,13 @@ impl Receiver {
 
     /// Ends the receiver. Under the fresh policy its cache goes back; under the faithful one what it has locked stays
     /// locked until its locks end (B-129), and what it removed is lost (B-144).
-    pub fn close(&self) {
+    pub fn close(&self, wait: &Wait<'_>) {
         if self.closed.swap(true, Ordering::SeqCst) {
             return;
         }
-        self.close_session();
+        self.close_session(wait);
         let messages = self.cache.close();
-        send_back(&self.queue, self.sub_queue, messages);
+        send_back(&self.queue, self.sub_queue, messages, wait);
         self.queue.receivable(self.sub_queue).doorbell.ring_all();
     }
 }
@@ -333,6 +335,6 @@ pub(super) fn look_again_after(queue: &Entity) -> Option<Duration> {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.close();
+        self.close(&Wait::FOREVER);
     }
 }

@@ -12,10 +12,10 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::tier::Tier;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
-use oxbus_store::{Wait, leave};
+use oxbus_store::Wait;
 
 use super::batch::Batch;
-use crate::clock::leaving_after;
+use crate::clock::within;
 use crate::entity::Entity;
 use crate::entity::kind::Outgoing;
 use crate::routing::{RoundRobin, Route};
@@ -86,7 +86,7 @@ impl Sender {
     }
 
     /// Stores one message.
-    pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>) -> Result<SequenceNumber> {
+    pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>, wait: &Wait<'_>) -> Result<SequenceNumber> {
         self.check_sends()?;
         fields.check()?;
         let route = self.queue.route_of(fields)?;
@@ -98,17 +98,22 @@ impl Sender {
         if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
             let mut message = EncodedMessage::new(fields, len);
             (message.partition, message.identity) = (route.partition(), identity);
-            let sent = self.store_new(route, len, vec![message], now, durability)?;
+            let sent = self.store_new(route, len, vec![message], now, durability, wait)?;
             return Ok(sent.numbers(1)[0]);
         }
-        let (index, cell) = self.admit(route, len, 1)?;
-        let counter = self.queue.store_one((index, cell), fields, len, now)?;
+        let (index, cell) = self.admit(route, len, 1, wait)?;
+        let counter = self.queue.store_one((index, cell), fields, len, now, wait)?;
         self.reach(Durability::Memory);
         Ok(Entity::sequence_number(index, counter))
     }
 
     /// Stores all messages of a batch in one partition, or none. Their numbers in order.
-    pub fn send_batch(&self, batch: Batch, durability: Option<Durability>) -> Result<Vec<SequenceNumber>> {
+    pub fn send_batch(
+        &self,
+        batch: Batch,
+        durability: Option<Durability>,
+        wait: &Wait<'_>,
+    ) -> Result<Vec<SequenceNumber>> {
         self.check_sends()?;
         if batch.is_empty() {
             return Ok(Vec::new());
@@ -119,7 +124,7 @@ impl Sender {
         let mut batch = batch;
         let route = self.place(&mut batch)?;
         let now = self.queue.core().clock().now();
-        let sent = self.store_new(route, bytes, batch.messages, now, durability)?;
+        let sent = self.store_new(route, bytes, batch.messages, now, durability, wait)?;
         Ok(sent.numbers(count))
     }
 
@@ -133,18 +138,19 @@ impl Sender {
         &self,
         partition: PartitionId,
         messages: &mut Vec<EncodedMessage>,
+        wait: &Wait<'_>,
     ) -> std::result::Result<(), WriteError> {
         self.check_sends()?;
         let bytes = messages.iter().map(EncodedMessage::bytes).sum();
         let now = self.queue.core().clock().now();
         // The messages stay whole until all are stored: they may go elsewhere when this fails. Their bytes are shared.
-        self.store_new(Route::Keyed(partition), bytes, messages.clone(), now, None)?;
+        self.store_new(Route::Keyed(partition), bytes, messages.clone(), now, None, wait)?;
         messages.clear();
         Ok(())
     }
 
     /// Removes scheduled messages: all of one partition, or none (B-238).
-    pub fn cancel_scheduled(&self, numbers: &[SequenceNumber]) -> Result<()> {
+    pub fn cancel_scheduled(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<()> {
         self.check_sends()?;
         let Some(first) = numbers.first() else { return Ok(()) };
         if numbers.iter().any(|number| number.partition() != first.partition()) {
@@ -166,19 +172,19 @@ impl Sender {
         let Some(index) = self.queue.index_of(*first) else {
             return Err(missing(&counters));
         };
-        self.queue.shard(index).health().check_serves(first.partition())?;
+        self.queue.shard(index).health().check_serves(first.partition(), wait)?;
         let Some(cell) = self.queue.cell(index) else {
             return Err(missing(&counters));
         };
         let moment = self.queue.core().clock().moment();
-        self.queue.tick(moment);
+        self.queue.tick(moment, wait);
         let cancel = Operation::Remove {
             cell,
             sub_queue: SubQueue::Main,
             leaving: Leaving::Cancelled(&counters),
         };
         let mut write = ShardWrite::of(cancel, moment);
-        let cancelled = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+        let cancelled = write.commit(cell, cell.durability(None), wait);
         cancelled.map(drop).map_err(|error| {
             error.or_lost(|cause| match cause {
                 Cause::NotScheduled(counters) => missing(counters),
@@ -196,6 +202,7 @@ impl Sender {
         messages: Vec<EncodedMessage>,
         now: Timestamp,
         durability: Option<Durability>,
+        wait: &Wait<'_>,
     ) -> std::result::Result<(usize, Counter), WriteError> {
         let (keyed, partitions) = match route {
             Route::Keyed(partition) => (Some(partition), None),
@@ -205,32 +212,37 @@ impl Sender {
         let mut refused = None;
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
-            let mut attempt = || {
-                let cell = self.admit_to(index, bytes, outgoing.count)?;
+            let mut attempt = |wait: &Wait<'_>| {
+                let cell = self.admit_to(index, bytes, outgoing.count, wait)?;
                 let durability = cell.durability(durability);
-                self.append((index, cell), &mut outgoing, durability, None, &Wait::FOREVER)
+                self.append((index, cell), &mut outgoing, durability, None, wait)
             };
             let tried = if keyed.is_none() && self.queue.may_wait() {
-                leaving_after(STORE_ANSWER_MS_MAX, attempt)
+                within(STORE_ANSWER_MS_MAX, wait, attempt)
             } else {
-                attempt()
+                attempt(wait)
             };
             match tried {
                 Ok(first) => return Ok((index, first)),
-                Err(error) => refused = Some(self.go_on(partition, error)?),
+                Err(error) => refused = Some(self.go_on(partition, error, wait)?),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
     }
 
     /// Why a partition did not take messages that may be stored elsewhere without being stored twice, while there is time.
-    fn go_on(&self, partition: PartitionId, failed: WriteError) -> std::result::Result<Error, WriteError> {
+    fn go_on(
+        &self,
+        partition: PartitionId,
+        failed: WriteError,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Error, WriteError> {
         let kind = match &failed.cause {
             Cause::Refused(error) => error.kind(),
             _ => return Err(failed),
         };
         if kind == ErrorKind::Timeout {
-            if leave::is_due() {
+            if wait.is_over() {
                 return Err(failed);
             }
             self.queue.shard(partition.0.into()).give_up_waiting();
@@ -290,17 +302,17 @@ impl Sender {
     }
 
     /// The cell that takes the message: the key's or none; without a key the first in turn that can.
-    fn admit(&self, route: Route, bytes: usize, messages: usize) -> Result<(usize, &Cell)> {
+    fn admit(&self, route: Route, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
         match route {
             Route::Keyed(partition) => {
                 let index = usize::from(partition.0);
-                Ok((index, self.admit_to(index, bytes, messages)?))
+                Ok((index, self.admit_to(index, bytes, messages, wait)?))
             }
             Route::Keyless => {
                 let mut refusal = None;
                 for partition in self.turn() {
                     let index = usize::from(partition.0);
-                    match self.admit_to(index, bytes, messages) {
+                    match self.admit_to(index, bytes, messages, wait) {
                         Ok(cell) => return Ok((index, cell)),
                         Err(error) => refusal = Some(error),
                     }
@@ -310,7 +322,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn admit_to(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
-        self.queue.admit(index, bytes, messages)
+    pub(super) fn admit_to(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<&Cell> {
+        self.queue.admit(index, bytes, messages, wait)
     }
 }

@@ -21,20 +21,26 @@ pub(crate) struct Held {
 }
 
 impl Receiver {
-    fn sessions_of(&self, held: &Held) -> Result<(&Cell, &Sessions)> {
+    fn sessions_of(&self, held: &Held, wait: &Wait<'_>) -> Result<(&Cell, &Sessions)> {
         let shard = self.queue.shard(held.index);
-        shard.health().check_serves(shard.id())?;
+        shard.health().check_serves(shard.id(), wait)?;
         let cell = self.queue.cell(held.index);
         cell.and_then(|cell| Some((cell, cell.sessions()?)))
             .ok_or_else(|| self.session_lost())
     }
 
     /// Takes up to `max` messages of the session without waiting.
-    pub(super) fn take_from_session(&self, held: &Held, max: usize, out: &mut Deliveries) -> Result<()> {
+    pub(super) fn take_from_session(
+        &self,
+        held: &Held,
+        max: usize,
+        out: &mut Deliveries,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         self.tell_doubt()?;
         let moment = self.moment();
-        self.sweep(moment);
-        let (cell, _) = self.sessions_of(held)?;
+        self.sweep(moment, wait);
+        let (cell, _) = self.sessions_of(held, wait)?;
         let take = Take {
             max,
             hold: self.session_hold(),
@@ -42,16 +48,16 @@ impl Receiver {
         };
         let mut claims = Vec::new();
         let ended = cell
-            .take_from_session(&held.accepted, take, self.queue.rules(), &mut claims)
+            .take_from_session(&held.accepted, take, self.queue.rules(), &mut claims, wait)
             .map_err(|SessionLost| self.session_lost())?;
-        self.queue.announce(held.index, ended);
+        self.queue.announce(held.index, ended, wait);
         out.extend(claims.into_iter().map(|claimed| Delivery {
             index: held.index,
             claimed,
             locked_until: None,
         }));
         if !out.is_empty() && self.queue.core().is_durable() {
-            let refused = self.record(out, moment.ticks);
+            let refused = self.record(out, moment.ticks, wait);
             return self.tell(refused, !out.is_empty());
         }
         Ok(())
@@ -73,9 +79,9 @@ impl Receiver {
     }
 
     /// Refuses a settlement when the session is lost; false when the message is not one that this receiver has.
-    pub(super) fn may_settle(&self, at: SettleKey, ticks: Ticks) -> Result<bool> {
+    pub(super) fn may_settle(&self, at: SettleKey, ticks: Ticks, wait: &Wait<'_>) -> Result<bool> {
         let Some(held) = &self.session else { return Ok(true) };
-        let (_, sessions) = self.sessions_of(held)?;
+        let (_, sessions) = self.sessions_of(held, wait)?;
         let has = sessions
             .has_locked(&held.accepted, at.key, ticks)
             .map_err(|SessionLost| self.session_lost())?;
@@ -98,11 +104,11 @@ impl Receiver {
     }
 
     /// Notes a deferred message that was fetched by number.
-    pub(super) fn note_fetched(&self, deliveries: &Deliveries, ticks: Ticks) -> Result<()> {
+    pub(super) fn note_fetched(&self, deliveries: &Deliveries, ticks: Ticks, wait: &Wait<'_>) -> Result<()> {
         let Some(held) = self.session.as_ref().filter(|_| self.mode == ReceiveMode::PeekLock) else {
             return Ok(());
         };
-        let (_, sessions) = self.sessions_of(held)?;
+        let (_, sessions) = self.sessions_of(held, wait)?;
         for delivery in deliveries {
             sessions
                 .lock(&held.accepted, &delivery.claimed, ticks)
@@ -131,11 +137,11 @@ impl Receiver {
     }
 
     /// Moves the end of the session's lock to one lock duration from now and returns it (B-202).
-    pub fn renew_session(&self) -> Result<Timestamp> {
+    pub fn renew_session(&self, wait: &Wait<'_>) -> Result<Timestamp> {
         let held = self.held()?;
         let moment = self.moment();
-        self.queue.tick(moment);
-        let (_, sessions) = self.sessions_of(held)?;
+        self.queue.tick(moment, wait);
+        let (_, sessions) = self.sessions_of(held, wait)?;
         sessions
             .renew(&held.accepted, moment.ticks.plus_ms(self.lock_ms()), moment.ticks)
             .map_err(|SessionLost| self.session_lost())?;
@@ -143,11 +149,11 @@ impl Receiver {
     }
 
     /// The state of the session; `None` when it was never set, or cleared (B-211).
-    pub fn session_state(&self) -> Result<Option<Arc<[u8]>>> {
+    pub fn session_state(&self, wait: &Wait<'_>) -> Result<Option<Arc<[u8]>>> {
         let held = self.held()?;
         let moment = self.moment();
-        self.queue.tick(moment);
-        let (_, sessions) = self.sessions_of(held)?;
+        self.queue.tick(moment, wait);
+        let (_, sessions) = self.sessions_of(held, wait)?;
         let state = sessions.state(&held.accepted, moment.ticks);
         Ok(state
             .map_err(|SessionLost| self.session_lost())?
@@ -155,21 +161,25 @@ impl Receiver {
     }
 
     /// Sets the state of the session, or clears it (B-210, B-211).
-    pub fn set_session_state(&self, state: Option<&[u8]>) -> Result<()> {
-        let (index, accepted, state) = self.prepare_state(state)?;
+    pub fn set_session_state(&self, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
+        let (index, accepted, state) = self.prepare_state(state, wait)?;
         let cell = self.queue.cell(index).ok_or_else(|| self.session_lost())?;
         let set = Operation::SessionState { cell, accepted, state };
         let mut write = ShardWrite::of(set, self.moment());
-        let set = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+        let set = write.commit(cell, cell.durability(None), wait);
         set.map(drop).map_err(|error| error.or_lost(|_| self.session_lost()))
     }
 
     /// Checks a new state of the session: the index of its cell, the session, the state.
-    pub(super) fn prepare_state(&self, state: Option<&[u8]>) -> Result<(usize, Arc<Accepted>, Option<State>)> {
+    pub(super) fn prepare_state(
+        &self,
+        state: Option<&[u8]>,
+        wait: &Wait<'_>,
+    ) -> Result<(usize, Arc<Accepted>, Option<State>)> {
         let held = self.held()?;
         let moment = self.moment();
-        self.queue.tick(moment);
-        let (cell, sessions) = self.sessions_of(held)?;
+        self.queue.tick(moment, wait);
+        let (cell, sessions) = self.sessions_of(held, wait)?;
         let before = sessions
             .state(&held.accepted, moment.ticks)
             .map_err(|SessionLost| self.session_lost())?;
@@ -203,12 +213,18 @@ impl Receiver {
     }
 
     /// Gives the session back; nothing is charged (B-205).
-    pub(super) fn close_session(&self) {
+    pub(super) fn close_session(&self, wait: &Wait<'_>) {
         if let Some(held) = &self.session
             && let Some(cell) = self.queue.cell(held.index)
         {
-            let ended = cell.end_session(&held.accepted, SessionEnd::Closed, self.moment(), self.queue.rules());
-            self.queue.announce(held.index, ended);
+            let ended = cell.end_session(
+                &held.accepted,
+                SessionEnd::Closed,
+                self.moment(),
+                self.queue.rules(),
+                wait,
+            );
+            self.queue.announce(held.index, ended, wait);
         }
     }
 

@@ -97,16 +97,17 @@ impl Receiver {
         &self,
         at: &[SettleKey],
         settlement: Settlement<'_>,
+        wait: &Wait<'_>,
     ) -> std::result::Result<Vec<usize>, Unsettled> {
         if matches!(settlement, Settlement::Complete) {
-            return self.complete_many(at);
+            return self.complete_many(at, wait);
         }
         self.check_list(at)?;
         let mut progress = Progress::default();
         let mut writes = Vec::with_capacity(at.len());
         for round in self.rounds(at) {
             for (position, at) in at.iter().enumerate().filter(|(_, at)| round >> at.index & 1 == 1) {
-                match self.write_of(*at, settlement) {
+                match self.write_of(*at, settlement, wait) {
                     Ok((cell, write)) => writes.push((position, cell, write)),
                     Err(error) => progress.refuse(position, error),
                 }
@@ -114,7 +115,7 @@ impl Receiver {
         }
         let mut tickets = Vec::with_capacity(writes.len());
         for (position, cell, write) in &mut writes {
-            match self.begin((at[*position], cell), write) {
+            match self.begin((at[*position], cell), write, wait) {
                 Ok(ticket) => tickets.push((*position, ticket)),
                 Err(error) => progress.refuse(*position, error),
             }
@@ -129,7 +130,7 @@ impl Receiver {
             }
         }
         for (position, ticket) in tickets.into_iter().rev() {
-            if let Err(error) = self.finish(at[position], ticket) {
+            if let Err(error) = self.finish(at[position], ticket, wait) {
                 progress.fail([position], error);
             }
         }
@@ -137,19 +138,19 @@ impl Receiver {
     }
 
     /// Completes many; the positions of those whose lock was lost, while nothing else went wrong. The others are completed.
-    pub fn complete_many(&self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, Unsettled> {
+    pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, Unsettled> {
         self.check_list(at)?;
         let moment = self.queue.core().clock().moment();
         if self.session.is_none() {
             let mut progress = Progress::default();
-            self.complete_all(at, moment, &mut progress);
+            self.complete_all(at, moment, &mut progress, wait);
             return progress.finish(at);
         }
         let mut mine = Vec::with_capacity(at.len());
         let mut positions = Vec::with_capacity(at.len());
         let mut progress = Progress::default();
         for (position, at) in at.iter().enumerate() {
-            match self.may_settle(*at, moment.ticks) {
+            match self.may_settle(*at, moment.ticks, wait) {
                 Ok(true) => {
                     mine.push(*at);
                     positions.push(position);
@@ -159,7 +160,7 @@ impl Receiver {
             }
         }
         let mut done = Progress::default();
-        self.complete_all(&mine, moment, &mut done);
+        self.complete_all(&mine, moment, &mut done, wait);
         progress.lost.extend(done.lost.into_iter().map(|it| positions[it]));
         if let Some(error) = done.error {
             progress.fail(done.failed.into_iter().map(|it| positions[it]), error);
@@ -167,7 +168,7 @@ impl Receiver {
         progress.finish(at)
     }
 
-    fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut Progress) {
+    fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut Progress, wait: &Wait<'_>) {
         let keys: Vec<LockKey> = at.iter().map(|at| at.key).collect();
         let mut writes = Vec::new();
         for round in self.rounds(at) {
@@ -178,7 +179,7 @@ impl Receiver {
                 if round >> run[0].index & 1 == 0 {
                     continue;
                 }
-                match self.serving_cell(run[0]) {
+                match self.serving_cell(run[0], wait) {
                     Ok(Some(cell)) => {
                         let remove = Operation::Remove {
                             cell,
@@ -194,7 +195,7 @@ impl Receiver {
         }
         let mut tickets = Vec::with_capacity(writes.len());
         for (run, cell, write) in &mut writes {
-            let begun = write.begin(cell, cell.durability(None), &Wait::FOREVER);
+            let begun = write.begin(cell, cell.durability(None), wait);
             self.note_settled(&at[run.clone()]);
             match begun {
                 Ok(ticket) => {
@@ -210,7 +211,7 @@ impl Receiver {
             ticket.hasten();
         }
         for (run, ticket) in tickets {
-            if let Err(error) = ticket.finish(&Wait::FOREVER) {
+            if let Err(error) = ticket.finish(wait) {
                 let failed = but(run, &progress.lost);
                 progress.fail(failed, error.into());
             }
@@ -238,9 +239,9 @@ impl Receiver {
     }
 
     /// The cell of a hold, if there is one.
-    fn serving_cell(&self, at: SettleKey) -> Result<Option<&Cell>> {
+    fn serving_cell(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Option<&Cell>> {
         let shard = self.queue.shard(at.index);
-        shard.health().check_serves(shard.id())?;
+        shard.health().check_serves(shard.id(), wait)?;
         Ok(self.queue.cell(at.index))
     }
 }

@@ -48,9 +48,9 @@ pub enum Settlement<'a> {
 
 impl Receiver {
     /// Settles one message. Any receiver of the same queue and sub-queue may.
-    pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
+    pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
         self.check_settles()?;
-        let done = self.settle_one(at, settlement);
+        let done = self.settle_one(at, settlement, wait);
         done.map_err(|error| match error.effect() {
             Some(effect) if error.numbers().is_empty() => {
                 let number = crate::entity::Entity::sequence_number(at.index, at.key.counter);
@@ -62,34 +62,39 @@ impl Receiver {
 
     /// Gives messages back that were never used: nothing is charged. Those whose locks are lost are somebody else's already.
     #[cold]
-    pub fn release(&self, at: &[SettleKey]) {
+    pub fn release(&self, at: &[SettleKey], wait: &Wait<'_>) {
         let moment = self.moment();
         for at in at {
-            let Ok(cell) = self.cell_of(*at) else { continue };
+            let Ok(cell) = self.cell_of(*at, wait) else { continue };
             let release = Outcome::Release;
-            if let Ok(ended) = cell.settle_unawaited(self.sub_queue, at.key, release, moment, &Wait::FOREVER) {
+            if let Ok(ended) = cell.settle_unawaited(self.sub_queue, at.key, release, moment, wait) {
                 self.note_settled(std::slice::from_ref(at));
-                self.queue.announce(at.index, ended);
+                self.queue.announce(at.index, ended, wait);
             }
         }
     }
 
-    fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<()> {
-        let (cell, mut write) = self.write_of(at, settlement)?;
-        let ticket = self.begin((at, cell), &mut write)?;
-        self.finish(at, ticket)
+    fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
+        let (cell, mut write) = self.write_of(at, settlement, wait)?;
+        let ticket = self.begin((at, cell), &mut write, wait)?;
+        self.finish(at, ticket, wait)
     }
 
     /// The write of a settlement that may happen now, and its cell.
     #[inline]
-    pub(super) fn write_of(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<(&Cell, ShardWrite<'_>)> {
+    pub(super) fn write_of(
+        &self,
+        at: SettleKey,
+        settlement: Settlement<'_>,
+        wait: &Wait<'_>,
+    ) -> Result<(&Cell, ShardWrite<'_>)> {
         // No event of a settlement has a time.
         let moment = Moment {
             now: Timestamp(0),
             ticks: self.queue.core().clock().ticks(),
         };
-        let cell = self.cell_of(at)?;
-        if !self.may_settle(at, moment.ticks)? {
+        let cell = self.cell_of(at, wait)?;
+        if !self.may_settle(at, moment.ticks, wait)? {
             return Err(self.lock_lost(at));
         }
         let settle = self.how_to_settle(cell, at, settlement)?;
@@ -103,8 +108,9 @@ impl Receiver {
         &self,
         (at, cell): (SettleKey, &'a Cell),
         write: &'w mut ShardWrite<'a>,
+        wait: &Wait<'_>,
     ) -> Result<Ticket<'w, 'a>> {
-        let begun = write.begin(cell, cell.durability(None), &Wait::FOREVER);
+        let begun = write.begin(cell, cell.durability(None), wait);
         let ticket = begun.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
         self.note_settled(&[at]);
         Ok(ticket)
@@ -112,20 +118,20 @@ impl Receiver {
 
     /// Waits for a settlement and announces what became ready by it.
     #[inline]
-    pub(super) fn finish(&self, at: SettleKey, ticket: Ticket<'_, '_>) -> Result<()> {
-        let done = ticket.finish(&Wait::FOREVER);
+    pub(super) fn finish(&self, at: SettleKey, ticket: Ticket<'_, '_>, wait: &Wait<'_>) -> Result<()> {
+        let done = ticket.finish(wait);
         let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
-        self.queue.announce(at.index, done.ended);
+        self.queue.announce(at.index, done.ended, wait);
         Ok(())
     }
 
     /// Checks a settlement that is to happen later: how it ends the hold of the message.
-    pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>) -> Result<Settle> {
+    pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<Settle> {
         self.check_settles()?;
         let ticks = self.queue.core().clock().ticks();
-        self.queue.tick(self.moment());
-        let cell = self.cell_of(at)?;
-        if !self.may_settle(at, ticks)? || !cell.store(self.sub_queue).holds(at.key, ticks) {
+        self.queue.tick(self.moment(), wait);
+        let cell = self.cell_of(at, wait)?;
+        if !self.may_settle(at, ticks, wait)? || !cell.store(self.sub_queue).holds(at.key, ticks) {
             return Err(self.lock_lost(at));
         }
         self.how_to_settle(cell, at, settlement)
@@ -167,7 +173,7 @@ impl Receiver {
     }
 
     /// Moves the end of a lock to one lock duration from now and returns it (B-154).
-    pub fn renew(&self, at: SettleKey) -> Result<Timestamp> {
+    pub fn renew(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Timestamp> {
         self.check_settles()?;
         if self.session.is_some() {
             let detail = "a message of a session has no lock of its own; renew the session's lock: receiver.session.renew_lock()";
@@ -175,7 +181,7 @@ impl Receiver {
         }
         let moment = self.moment();
         let deadline = moment.ticks.plus_ms(self.lock_ms());
-        let cell = self.cell_of(at)?;
+        let cell = self.cell_of(at, wait)?;
         cell.store(self.sub_queue)
             .renew(at.key, deadline, moment.ticks)
             .map_err(|LockLost| self.lock_lost(at))?;
@@ -231,9 +237,12 @@ impl Receiver {
         }
     }
 
-    fn cell_of(&self, at: SettleKey) -> Result<&Cell> {
+    fn cell_of(&self, at: SettleKey, wait: &Wait<'_>) -> Result<&Cell> {
         let cell = self.queue.cell(at.index).ok_or_else(|| self.lock_lost(at))?;
-        self.queue.shard(at.index).health().check_serves(cell.partition())?;
+        self.queue
+            .shard(at.index)
+            .health()
+            .check_serves(cell.partition(), wait)?;
         Ok(cell)
     }
 

@@ -4,6 +4,7 @@
 //! Until it is committed nothing is in any store: operations are checked and kept here. A message that is settled in it stays
 //! locked by its receiver, who may settle it again after a rollback (B-316).
 
+use oxbus_store::Wait;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxbus_model::caps::{TRANSACTION_MESSAGES_MAX, TRANSACTION_MS_MAX};
@@ -237,9 +238,15 @@ impl Transaction {
 
     /// Settles messages when the transaction is committed, all or, on an error, none of them. Their locks must hold now and
     /// then.
-    pub fn settle(&self, receiver: &Receiver, at: &[SettleKey], settlement: Settlement<'_>) -> Result<()> {
+    pub fn settle(
+        &self,
+        receiver: &Receiver,
+        at: &[SettleKey],
+        settlement: Settlement<'_>,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         let Some(first) = at.first() else { return Ok(()) };
-        let settles = at.iter().map(|at| receiver.prepare(*at, settlement));
+        let settles = at.iter().map(|at| receiver.prepare(*at, settlement, wait));
         let settles: Vec<Settle> = settles.collect::<Result<_>>()?;
         if at.iter().any(|at| at.index != first.index) {
             return Err(not_allowed());
@@ -275,8 +282,8 @@ impl Transaction {
     }
 
     /// Sets the state of the receiver's session when the transaction is committed (B-213).
-    pub fn set_session_state(&self, receiver: &Receiver, state: Option<&[u8]>) -> Result<()> {
-        let (index, accepted, state) = receiver.prepare_state(state)?;
+    pub fn set_session_state(&self, receiver: &Receiver, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
+        let (index, accepted, state) = receiver.prepare_state(state, wait)?;
         let queue = receiver.queue();
         self.with(queue, index, |work| {
             work.states.push(StateSet {
@@ -290,7 +297,7 @@ impl Transaction {
     }
 
     /// Lets everything happen, or nothing: then the error says why, and every lock is as it was.
-    pub fn commit(&self) -> Result<()> {
+    pub fn commit(&self, wait: &Wait<'_>) -> Result<()> {
         let progress = std::mem::replace(&mut *self.progress(), Progress::Over);
         match progress {
             Progress::Over => Err(is_over()),
@@ -301,7 +308,7 @@ impl Transaction {
                 if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) {
                     return Err(timed_out());
                 }
-                commit(work, None)
+                commit(work, None, wait)
             }
         }
     }

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use oxbus_store::leave;
+use oxbus_store::Wait;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// The machine's clocks.
@@ -110,10 +110,10 @@ impl Alarm {
     }
 }
 
-/// Runs `work`, whose waits for a store that does not answer end after so many milliseconds of real time.
-pub fn leaving_after<R>(ms: u64, work: impl FnOnce() -> R) -> R {
+/// Runs `work` with a wait that is over when `wait` is, and after so many milliseconds of real time at the latest.
+pub fn within<R>(ms: u64, wait: &Wait<'_>, work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let alarm = Alarm::after(Some(Duration::from_millis(ms)));
-    leave::when(move || alarm.is_over(), work)
+    work(&wait.or_until(&|| alarm.is_over()))
 }
 
 /// Bytes of the operating system's randomness, for secrets and for prefixes that must differ.

@@ -3,6 +3,7 @@
 
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result};
 use oxbus_store::NumberedStore as _;
+use oxbus_store::Wait;
 
 use super::Entity;
 use crate::shard::Cell;
@@ -15,19 +16,19 @@ const NUMBERS_END: Counter = Counter(Counter::MAX.0 - (1 << 32));
 
 impl Entity {
     /// The cell that takes messages of so many bytes; refuses when it cannot now.
-    pub(crate) fn admit(&self, index: usize, bytes: usize, messages: usize) -> Result<&Cell> {
+    pub(crate) fn admit(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let shard = self.shard(index);
-        shard.health().check_send(shard.id())?;
+        shard.health().check_send(shard.id(), wait)?;
         self.core().check_memory(bytes + messages * SLOT_BYTES)?;
-        self.make_room(index, bytes)
+        self.make_room(index, bytes, wait)
     }
 
     /// The same for messages that are to come in whatever their entity says meanwhile: only a store that does not work refuses.
-    pub(crate) fn enter_decided(&self, index: usize, bytes: usize) -> Result<()> {
+    pub(crate) fn enter_decided(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_alive()?;
         let shard = self.shard(index);
-        shard.health().check_send(shard.id())?;
-        match self.make_room(index, bytes) {
+        shard.health().check_send(shard.id(), wait)?;
+        match self.make_room(index, bytes, wait) {
             Err(error) if error.kind() == ErrorKind::Timeout => Err(error),
             // There was room when it was decided.
             _ => Ok(()),
@@ -35,19 +36,19 @@ impl Entity {
     }
 
     /// Refuses messages of so many bytes that could not come in now. Those in memory count towards its limit already.
-    pub(crate) fn check_room(&self, index: usize, bytes: usize, messages: usize) -> Result<()> {
+    pub(crate) fn check_room(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_sends()?;
         if self.core().is_durable() {
-            return self.admit(index, bytes, messages).map(|_| ());
+            return self.admit(index, bytes, messages, wait).map(|_| ());
         }
         let shard = self.shard(index);
-        shard.health().check_send(shard.id())?;
-        self.make_room(index, bytes).map(|_| ())
+        shard.health().check_send(shard.id(), wait)?;
+        self.make_room(index, bytes, wait).map(|_| ())
     }
 
     /// The same for a message that is moved here by the entity that has it, and so is in memory already; whether the
     /// partition takes any is known.
-    pub(super) fn make_room(&self, index: usize, bytes: usize) -> Result<&Cell> {
+    pub(super) fn make_room(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let cell = self.cell_for_append(index);
         if cell.main().next() > NUMBERS_END {
             return Err(self.is_out_of_numbers(index));
@@ -57,9 +58,9 @@ impl Entity {
             let clock = self.core().clock();
             let moment = clock.moment();
             let now = moment.now.max(clock.now());
-            self.tick(Moment { now, ..moment });
+            self.tick(Moment { now, ..moment }, wait);
             // Also when somebody else activates it.
-            cell.wait_activated()?;
+            cell.wait_activated(wait)?;
         }
         if let Some(max) = self.settings().size_bytes_max() {
             let bytes = bytes as u64;
@@ -93,24 +94,28 @@ mod tests {
     fn a_partition_without_numbers_refuses_messages_b108() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("in memory");
         namespace
-            .create_queue("q", QueueSettings::default())
+            .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
             .expect("it is new");
         let sender = namespace.sender("q").expect("it is there");
-        sender.send(&Fields::default(), None).expect("there are numbers");
+        sender
+            .send(&Fields::default(), None, &Wait::FOREVER)
+            .expect("there are numbers");
         let receiver = namespace
             .receiver("q", ReceiverOptions::default())
             .expect("it is there");
         let received = receiver
-            .receive_now(1)
+            .receive_now(1, &Wait::FOREVER)
             .expect("it works")
             .map(|deliveries| deliveries.len());
         assert_eq!(received, Some(1));
         let cell = sender.queue().cell(0).expect("it was used");
         let given_out = NUMBERS_END.0 - cell.main().next().0;
         cell.main().reserve(given_out as usize);
-        sender.queue().make_room(0, 1).expect("the last number");
+        sender.queue().make_room(0, 1, &Wait::FOREVER).expect("the last number");
         cell.main().reserve(1);
-        let refusal = sender.send(&Fields::default(), None).expect_err("there is none");
+        let refusal = sender
+            .send(&Fields::default(), None, &Wait::FOREVER)
+            .expect_err("there is none");
         assert_eq!(refusal.kind(), ErrorKind::QuotaExceeded);
         assert!(refusal.detail().contains("sequence numbers"), "{refusal}");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Telling who waits what became ready: after locks ended and schedules came due, after settlements, after healing.
 
+use oxbus_store::Wait;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::name::SubQueue;
@@ -12,25 +13,25 @@ use crate::shard::{Cell, Ended, Sessions};
 
 impl Entity {
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
-    pub fn tick(&self, moment: Moment) {
+    pub fn tick(&self, moment: Moment, wait: &Wait<'_>) {
         // Who has a handle of it keeps it, but what waited in it comes to nobody any more.
         if self.gone.load(Ordering::Acquire) {
             return;
         }
         if let Some(topic) = self.topic() {
-            topic.tick(moment);
+            topic.tick(moment, wait);
         }
         // Moving a message may look at its destination, and so at this again.
         if !self.forwarding.is_ticking.swap(true, Ordering::SeqCst) {
-            self.tick_sources(moment);
+            self.tick_sources(moment, wait);
             self.forwarding.is_ticking.store(false, Ordering::SeqCst);
         }
-        self.end_reservations(moment);
-        self.tick_cells(moment);
+        self.end_reservations(moment, wait);
+        self.tick_cells(moment, wait);
     }
 
     /// The same without a look at the entities whose messages come here.
-    pub(super) fn tick_cells(&self, moment: Moment) {
+    pub(super) fn tick_cells(&self, moment: Moment, wait: &Wait<'_>) {
         for (index, cell) in self.cells() {
             if !self.shard(index).health().serves() {
                 continue;
@@ -39,38 +40,38 @@ impl Entity {
                 // As if they were sent now (B-235).
                 self.touch(moment.now);
             }
-            self.activate(index, cell, moment.now);
-            let ended = cell.tick(moment, self.rules());
-            self.announce(index, ended);
+            self.activate(index, cell, moment.now, wait);
+            let ended = cell.tick(moment, self.rules(), wait);
+            self.announce(index, ended, wait);
         }
-        self.forward_ready();
+        self.forward_ready(wait);
     }
 
     /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
     /// not overtake.
     #[inline]
-    pub fn announce(&self, index: usize, ended: Ended) {
+    pub fn announce(&self, index: usize, ended: Ended, wait: &Wait<'_>) {
         for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
             if ready > 0 {
-                self.publish(sub_queue, index, ready);
-                self.recall(sub_queue, index);
+                self.publish(sub_queue, index, ready, wait);
+                self.recall(sub_queue, index, wait);
             }
         }
         if ended.sessions > 0 {
-            self.publish_sessions(index, ended.sessions);
+            self.publish_sessions(index, ended.sessions, wait);
         }
     }
 
     /// Tells that so many messages are ready in a cell.
     #[inline]
-    pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize) {
+    pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize, wait: &Wait<'_>) {
         if self.is_forwarding(sub_queue) {
             if self.features.requires_session && sub_queue == SubQueue::Main {
-                self.bury_without_session(index);
+                self.bury_without_session(index, wait);
             }
-            self.forward(sub_queue, index);
+            self.forward(sub_queue, index, wait);
         } else if self.features.requires_session && sub_queue == SubQueue::Main {
-            self.sort_sessions(index);
+            self.sort_sessions(index, wait);
         } else {
             self.receivable(sub_queue).publish(index, ready);
         }
@@ -79,58 +80,58 @@ impl Entity {
     /// Tells that so many sessions may be accepted in a cell. Sorted in by who began before the entity was set to forward, or
     /// by who let a session go since, their messages are moved on.
     #[inline]
-    fn publish_sessions(&self, index: usize, available: usize) {
+    fn publish_sessions(&self, index: usize, available: usize, wait: &Wait<'_>) {
         if self.is_forwarding(SubQueue::Main) {
             self.unsort_sessions(index);
-            self.forward(SubQueue::Main, index);
+            self.forward(SubQueue::Main, index, wait);
         } else {
             self.main.publish(index, available);
         }
     }
 
     #[cold]
-    fn recall(&self, sub_queue: SubQueue, index: usize) {
+    fn recall(&self, sub_queue: SubQueue, index: usize, wait: &Wait<'_>) {
         for cache in self.receivable(sub_queue).caches() {
-            send_back(self, sub_queue, cache.recall_cell(index));
+            send_back(self, sub_queue, cache.recall_cell(index), wait);
         }
     }
 
     /// Takes what stands in the caches of receivers, prefetched or not, back to its cells.
-    pub(super) fn recall_all(&self, sub_queue: SubQueue) {
+    pub(super) fn recall_all(&self, sub_queue: SubQueue, wait: &Wait<'_>) {
         for cache in self.receivable(sub_queue).caches() {
-            send_back(self, sub_queue, cache.recall(usize::MAX));
+            send_back(self, sub_queue, cache.recall(usize::MAX), wait);
         }
     }
 
     /// Tells who waits of everything that is ready: it is not forwarded any more.
-    pub(crate) fn announce_ready(&self) {
+    pub(crate) fn announce_ready(&self, wait: &Wait<'_>) {
         for (index, cell) in self.cells() {
-            self.publish_all(index, cell);
+            self.publish_all(index, cell, wait);
         }
     }
 
     /// Tells that all that a cell has ready is ready.
-    fn publish_all(&self, index: usize, cell: &Cell) {
+    fn publish_all(&self, index: usize, cell: &Cell, wait: &Wait<'_>) {
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             if cell.store(sub_queue).has_ready() {
-                self.publish(sub_queue, index, usize::from(u16::MAX));
+                self.publish(sub_queue, index, usize::from(u16::MAX), wait);
             }
         }
     }
 
     /// Looks at every cell of a partition again: its shard was healed.
-    pub(crate) fn revive(&self, partition: PartitionId) {
+    pub(crate) fn revive(&self, partition: PartitionId, wait: &Wait<'_>) {
         // Locks may have ended there, and schedules come due, at a tick that is over for the other partitions.
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             self.receivable(sub_queue).sweep_again();
         }
         for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
-            self.publish_all(index, cell);
+            self.publish_all(index, cell, wait);
             if cell.sessions().is_some_and(Sessions::has_available) {
                 self.main.publish(index, usize::from(u16::MAX));
             }
         }
-        self.forward_anew();
+        self.forward_anew(wait);
         self.wake_all();
     }
 }

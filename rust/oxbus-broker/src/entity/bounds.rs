@@ -4,14 +4,15 @@
 use oxbus_model::Counter;
 use oxbus_model::name::SubQueue;
 use oxbus_store::NumberedStore;
+use oxbus_store::Wait;
 
 use super::Entity;
 
 impl Entity {
     /// By partition: the counter of the first message there is, and the one that the next message gets. Both are equal where
     /// there is none. The messages of the dead-letter queue keep their numbers, so both streams end at the same ones.
-    pub fn number_bounds(&self, sub_queue: SubQueue) -> Vec<(Counter, Counter)> {
-        self.tick(self.core().clock().moment());
+    pub fn number_bounds(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Vec<(Counter, Counter)> {
+        self.tick(self.core().clock().moment(), wait);
         let of_cell = |index: usize| {
             let Some(cell) = self.cell(index) else {
                 return (Counter::FIRST, Counter::FIRST);

@@ -3,6 +3,7 @@
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, PartitionId};
+use oxbus_store::Wait;
 
 use super::Entity;
 use crate::shard::Cell;
@@ -37,9 +38,9 @@ pub struct QueueCounts {
 
 impl Entity {
     /// Counts the queue by walking its stores.
-    pub fn counts(&self) -> QueueCounts {
+    pub fn counts(&self, wait: &Wait<'_>) -> QueueCounts {
         let core = self.core();
-        self.tick(core.clock().moment());
+        self.tick(core.clock().moment(), wait);
         let mut total = PartitionCounts::default();
         let partitions = (0..usize::from(self.partitions()))
             .map(|index| {
@@ -65,11 +66,11 @@ impl Entity {
 
     /// Active messages, or those of the dead-letter queue, as [`Entity::counts`] counts them, but without a look at each: what
     /// is asked often must not cost more the more messages wait.
-    pub fn count_waiting(&self, sub_queue: SubQueue) -> u64 {
+    pub fn count_waiting(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> u64 {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
-            return self.counts().total.active;
+            return self.counts(wait).total.active;
         }
-        self.tick(self.core().clock().moment());
+        self.tick(self.core().clock().moment(), wait);
         let reached = (0..usize::from(self.partitions())).filter(|index| self.shard(*index).health().serves());
         let of_cell = |cell: &Cell| {
             let all = cell.store(sub_queue).count_left();

@@ -53,8 +53,9 @@ impl Entity {
         partition: PartitionId,
         from: Counter,
         bytes_max: usize,
+        wait: &Wait<'_>,
     ) -> Result<Waiting> {
-        let (_, cell) = self.cell_to_drain(sub_queue, partition)?;
+        let (_, cell) = self.cell_to_drain(sub_queue, partition, wait)?;
         let now = self.now();
         let mut waiting = Waiting {
             messages: Vec::new(),
@@ -105,38 +106,39 @@ impl Entity {
         partition: PartitionId,
         counters: &[Counter],
         outcome: Drained<'_>,
+        wait: &Wait<'_>,
     ) -> Result<usize> {
         if sub_queue == SubQueue::DeadLetter && matches!(outcome, Drained::DeadLetter { .. }) {
             let detail = "a message of the dead-letter queue cannot be dead-lettered; complete or defer it";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
-        let (index, cell) = self.cell_to_drain(sub_queue, partition)?;
+        let (index, cell) = self.cell_to_drain(sub_queue, partition, wait)?;
         let mut settled = 0;
         for counters in counters.chunks(LOOK_MESSAGES * 16) {
-            let held = self.hold_waiting((sub_queue, index, cell), counters);
+            let held = self.hold_waiting((sub_queue, index, cell), counters, wait);
             let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
-            let ended = self.end_all((sub_queue, index, cell), &held, outcome);
+            let ended = self.end_all((sub_queue, index, cell), &held, outcome, wait);
             // What could not be settled is as it was.
-            self.let_go((sub_queue, index, cell), keys.into_iter());
+            self.let_go((sub_queue, index, cell), keys.into_iter(), wait);
             settled += ended?;
         }
         Ok(settled)
     }
 
     /// The cell of a partition whose messages may be taken, index and cell.
-    fn cell_to_drain(&self, sub_queue: SubQueue, partition: PartitionId) -> Result<(usize, &Cell)> {
-        self.check_takes_from(sub_queue)?;
+    fn cell_to_drain(&self, sub_queue: SubQueue, partition: PartitionId, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
+        self.check_takes_from(sub_queue, wait)?;
         let index = usize::from(partition.0);
         if partition.0 >= self.partitions() {
             let detail = format!("no such partition; use 0 to {}: {partition}", self.partitions() - 1);
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         let shard = self.shard(index);
-        shard.health().check_serves(shard.id())?;
+        shard.health().check_serves(shard.id(), wait)?;
         Ok((index, self.cell_for_append(index)))
     }
 
-    fn hold_waiting(&self, at: (SubQueue, usize, &Cell), counters: &[Counter]) -> Vec<Claimed> {
+    fn hold_waiting(&self, at: (SubQueue, usize, &Cell), counters: &[Counter], wait: &Wait<'_>) -> Vec<Claimed> {
         let (sub_queue, _, cell) = at;
         let mut held = Vec::with_capacity(counters.len());
         let mut wanted = counters.iter().copied().peekable();
@@ -151,7 +153,7 @@ impl Entity {
                 wanted.next_if_eq(&message.counter).is_some() && is_waiting(message.phase)
             });
             while wanted.next_if(|counter| *counter <= last).is_some() {}
-            self.take_hold(at, page, &mut held);
+            self.take_hold(at, page, &mut held, wait);
         }
         held
     }
@@ -161,6 +163,7 @@ impl Entity {
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         held: &[Claimed],
         outcome: Drained<'_>,
+        wait: &Wait<'_>,
     ) -> Result<usize> {
         let moment = self.core().clock().moment();
         let count = held.len();
@@ -194,12 +197,12 @@ impl Entity {
             })
         };
         for write in &mut writes {
-            let begun = write.begin(cell, cell.durability(None), &Wait::FOREVER);
+            let begun = write.begin(cell, cell.durability(None), wait);
             tickets.push(begun.map_err(failed)?);
         }
         // One journal: the wait for the last entry is the wait for all.
         for ticket in tickets.into_iter().rev() {
-            ticket.finish(&Wait::FOREVER).map_err(failed)?;
+            ticket.finish(wait).map_err(failed)?;
         }
         let dead_letters = if matches!(outcome, Drained::DeadLetter { .. }) {
             count
@@ -210,7 +213,7 @@ impl Entity {
             dead_letters,
             ..Ended::default()
         };
-        self.announce(index, ended);
+        self.announce(index, ended, wait);
         Ok(count)
     }
 }

@@ -60,17 +60,20 @@ impl Choice {
 
 impl Entity {
     /// Removes messages of a sub-queue that nobody has; how many. Locked, deferred and scheduled ones stay (B-402).
-    pub fn purge(&self, sub_queue: SubQueue, choice: &Choice) -> Result<usize> {
-        self.check_takes_from(sub_queue)?;
+    pub fn purge(&self, sub_queue: SubQueue, choice: &Choice, wait: &Wait<'_>) -> Result<usize> {
+        self.check_takes_from(sub_queue, wait)?;
         let mut removed = 0;
         for (index, cell) in self.cells().filter(|(index, _)| self.shard(*index).health().serves()) {
             let left = choice.limit.map_or(usize::MAX, |limit| limit - removed);
             if left == 0 {
                 break;
             }
-            let chosen = self.choose((sub_queue, index, cell), left, |message| {
-                choice.takes(cell, message, index, false)
-            })?;
+            let chosen = self.choose(
+                (sub_queue, index, cell),
+                left,
+                |message| choice.takes(cell, message, index, false),
+                wait,
+            )?;
             let keys: Vec<LockKey> = chosen.iter().map(|claimed| claimed.key).collect();
             let leaving = Leaving::Completed(&keys);
             let operation = Operation::Remove {
@@ -79,7 +82,7 @@ impl Entity {
                 leaving,
             };
             let mut write = ShardWrite::of(operation, self.core().clock().moment());
-            let done = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+            let done = write.commit(cell, cell.durability(None), wait);
             let done = done.map_err(|error| Error::from(error).after_a_part(removed > 0))?;
             removed += keys.len() - done.lost.len();
         }
@@ -88,8 +91,8 @@ impl Entity {
 
     /// Puts dead-lettered messages back into the entity as new ones, without the reason; how many. One without a session
     /// stays where a session is required: it would come back at once (B-185).
-    pub fn resubmit(self: &Arc<Self>, choice: &Choice) -> Result<usize> {
-        self.check_takes_from(SubQueue::DeadLetter)?;
+    pub fn resubmit(self: &Arc<Self>, choice: &Choice, wait: &Wait<'_>) -> Result<usize> {
+        self.check_takes_from(SubQueue::DeadLetter, wait)?;
         self.check_sends()?;
         let mut sent = 0;
         for (index, cell) in self.cells().filter(|(index, _)| self.shard(*index).health().serves()) {
@@ -97,11 +100,14 @@ impl Entity {
             if left == 0 {
                 break;
             }
-            let chosen = self.choose((SubQueue::DeadLetter, index, cell), left, |message| {
-                choice.takes(cell, message, index, self.requires_session())
-            })?;
+            let chosen = self.choose(
+                (SubQueue::DeadLetter, index, cell),
+                left,
+                |message| choice.takes(cell, message, index, self.requires_session()),
+                wait,
+            )?;
             if !chosen.is_empty() {
-                let done = self.resubmit_all(index, cell, &chosen);
+                let done = self.resubmit_all(index, cell, &chosen, wait);
                 done.map_err(|error| error.after_a_part(sent > 0))?;
                 sent += chosen.len();
             }
@@ -110,34 +116,35 @@ impl Entity {
     }
 
     /// Refuses as a receive of the sub-queue does, and counts as one (B-383).
-    pub(super) fn check_takes_from(&self, sub_queue: SubQueue) -> Result<()> {
+    pub(super) fn check_takes_from(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Result<()> {
         self.check_receivable()?;
         self.check_not_forwarding(sub_queue)?;
         self.check_receives()?;
         self.use_now();
-        self.tick(self.core().clock().moment());
+        self.tick(self.core().clock().moment(), wait);
         Ok(())
     }
 
-    fn resubmit_all(&self, index: usize, cell: &Cell, chosen: &[Claimed]) -> Result<()> {
+    fn resubmit_all(&self, index: usize, cell: &Cell, chosen: &[Claimed], wait: &Wait<'_>) -> Result<()> {
         let moment = Moment {
             now: self.now(),
             ..self.core().clock().moment()
         };
-        let sent = self.send_again(index, cell, chosen, moment);
+        let sent = self.send_again(index, cell, chosen, moment, wait);
         if sent.is_err() {
             self.let_go(
                 (SubQueue::DeadLetter, index, cell),
                 chosen.iter().map(|claimed| claimed.key),
+                wait,
             );
         }
         sent
     }
 
     /// Moves held messages of the dead-letter queue into the entity, all or none.
-    fn send_again(&self, index: usize, cell: &Cell, chosen: &[Claimed], moment: Moment) -> Result<()> {
+    fn send_again(&self, index: usize, cell: &Cell, chosen: &[Claimed], moment: Moment, wait: &Wait<'_>) -> Result<()> {
         // They are counted in its size as they are: no more room is taken.
-        self.admit(index, 0, chosen.len())?;
+        self.admit(index, 0, chosen.len(), wait)?;
         let mut batch = WriteBatch::new(moment);
         let mut identities = Vec::new();
         for claimed in chosen {
@@ -151,7 +158,7 @@ impl Entity {
         // None is dropped as a copy, which would lose it; later copies of it are.
         let admission = cell
             .history()
-            .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms))
+            .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
             .transpose()?;
         let (write, notices) = batch.finish(cell);
         let mut write = write.atomic();
@@ -162,7 +169,7 @@ impl Entity {
             let complete = Settle::Outcome(Outcome::Complete);
             write.push(Operation::settle(cell, SubQueue::DeadLetter, claimed.key, complete));
         }
-        let committed = write.commit(cell, cell.durability(None), &Wait::FOREVER);
+        let committed = write.commit(cell, cell.durability(None), wait);
         committed.map_err(|error| {
             error.or_lost(|_| {
                 let detail = "a message was taken by somebody else meanwhile; make the call again";
@@ -170,7 +177,7 @@ impl Entity {
             })
         })?;
         self.touch(moment.now);
-        notices.announce();
+        notices.announce(wait);
         Ok(())
     }
 
@@ -181,6 +188,7 @@ impl Entity {
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         max: usize,
         wants: impl Fn(&Peeked) -> Result<bool>,
+        wait: &Wait<'_>,
     ) -> Result<Vec<Claimed>> {
         let end = cell.main().next();
         let mut chosen = Vec::new();
@@ -206,12 +214,12 @@ impl Entity {
                     Ok(false) => {}
                     Err(error) => {
                         let keys = chosen.iter().map(|claimed: &Claimed| claimed.key);
-                        self.let_go((sub_queue, index, cell), keys);
+                        self.let_go((sub_queue, index, cell), keys, wait);
                         return Err(error);
                     }
                 }
             }
-            self.take_hold((sub_queue, index, cell), wanted, &mut chosen);
+            self.take_hold((sub_queue, index, cell), wanted, &mut chosen, wait);
             if is_last {
                 break;
             }
@@ -226,6 +234,7 @@ impl Entity {
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         wanted: Vec<Peeked>,
         chosen: &mut Vec<Claimed>,
+        wait: &Wait<'_>,
     ) {
         let hold = Hold::Lock { deadline: Ticks::NEVER };
         let before = chosen.len();
@@ -237,9 +246,9 @@ impl Entity {
             sub_queue,
             &ready,
             hold,
-            now,
-            self.settings().dead_lettering_on_message_expiration,
+            (now, self.settings().dead_lettering_on_message_expiration),
             chosen,
+            wait,
         );
         let key_of = |message: &Peeked| LockKey {
             counter: message.counter,
@@ -267,7 +276,7 @@ impl Entity {
                 chosen.push(claimed);
             }
         }
-        buried += cell.dispose(expired, self.rules());
+        buried += cell.dispose(expired, self.rules(), wait);
         chosen[before..].sort_by_key(|claimed| claimed.key.counter);
         self.announce(
             index,
@@ -275,6 +284,7 @@ impl Entity {
                 dead_letters: buried,
                 ..Ended::default()
             },
+            wait,
         );
     }
 
@@ -283,6 +293,7 @@ impl Entity {
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         keys: impl Iterator<Item = LockKey>,
+        wait: &Wait<'_>,
     ) {
         let ticks = self.core().clock().ticks();
         let mut ready = 0;
@@ -290,7 +301,7 @@ impl Entity {
             ready += usize::from(cell.store(sub_queue).settle(key, Outcome::Release, ticks).is_ok());
         }
         if ready > 0 {
-            self.publish(sub_queue, index, ready);
+            self.publish(sub_queue, index, ready, wait);
         }
     }
 }

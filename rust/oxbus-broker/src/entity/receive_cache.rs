@@ -8,6 +8,7 @@
 //! Holds always: per partition, numbers rise from front to back, except for messages that came back to their
 //! cell while later ones were cached.
 
+use oxbus_store::Wait;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -96,7 +97,7 @@ impl ReceiveCache {
 }
 
 /// Sends unlocked messages back to their places, in sequence order, nothing charged. Returns how many arrived.
-pub(crate) fn send_back(queue: &Entity, sub_queue: SubQueue, mut messages: Vec<Cached>) -> usize {
+pub(crate) fn send_back(queue: &Entity, sub_queue: SubQueue, mut messages: Vec<Cached>, wait: &Wait<'_>) -> usize {
     messages.sort_unstable_by_key(|cached| (cached.index, cached.claimed.key.counter));
     let mut returned = 0;
     for run in messages.chunk_by(|a, b| a.index == b.index) {
@@ -105,7 +106,7 @@ pub(crate) fn send_back(queue: &Entity, sub_queue: SubQueue, mut messages: Vec<C
         let keys: Vec<LockKey> = run.iter().map(|cached| cached.claimed.key).collect();
         let ready = cell.store(sub_queue).release_cached(&keys);
         if ready > 0 {
-            queue.publish(sub_queue, index, ready);
+            queue.publish(sub_queue, index, ready, wait);
         }
         returned += ready;
     }

@@ -3,6 +3,7 @@
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Wait;
 
 use super::Entity;
 use crate::shard::{Ended, SessionInfo, Sessions};
@@ -36,28 +37,28 @@ impl Entity {
 
     /// Tells that a message is ready, behind a fence.
     #[inline]
-    pub(crate) fn publish_after_fence(&self, index: usize) {
+    pub(crate) fn publish_after_fence(&self, index: usize, wait: &Wait<'_>) {
         if self.requires_session() || self.is_forwarding(SubQueue::Main) {
-            self.publish(SubQueue::Main, index, 1);
+            self.publish(SubQueue::Main, index, 1, wait);
         } else {
             self.receivable(SubQueue::Main).publish_after_fence(index, 1);
         }
     }
 
     /// Sorts what became ready in a cell into its sessions, and tells who waits for it.
-    pub(crate) fn sort_sessions(&self, index: usize) {
+    pub(crate) fn sort_sessions(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
-            let ended = cell.sort_sessions(self.now(), self.rules());
-            self.announce(index, ended);
+            let ended = cell.sort_sessions(self.now(), self.rules(), wait);
+            self.announce(index, ended, wait);
         }
     }
 
     /// Dead-letters what became ready in a cell without a session, as sorting does, whether the rest may be moved on or not.
-    pub(super) fn bury_without_session(&self, index: usize) {
+    pub(super) fn bury_without_session(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
-            let ended = cell.sort_sessions(self.now(), self.rules());
+            let ended = cell.sort_sessions(self.now(), self.rules(), wait);
             cell.unsort_sessions();
-            self.announce(index, Ended { sessions: 0, ..ended });
+            self.announce(index, Ended { sessions: 0, ..ended }, wait);
         }
     }
 
@@ -69,12 +70,12 @@ impl Entity {
     }
 
     /// The cells of the partitions that can be reached, with their sessions.
-    pub fn list_sessions(&self) -> Result<Vec<(usize, SessionInfo)>> {
+    pub fn list_sessions(&self, wait: &Wait<'_>) -> Result<Vec<(usize, SessionInfo)>> {
         self.check_alive()?;
         if !self.requires_session() {
             return Err(self.not_sessionful());
         }
-        self.tick(self.core().clock().moment());
+        self.tick(self.core().clock().moment(), wait);
         let reached = self.cells().filter(|(index, _)| self.shard(*index).health().serves());
         let of_cell = |(index, cell): (usize, _)| {
             let sessions = crate::shard::Cell::sessions(cell)

@@ -63,15 +63,23 @@ impl Entity {
         cell: &Cell,
         mut fields: Fields<'_>,
         now: Timestamp,
+        wait: &Wait<'_>,
     ) -> Result<Counter> {
         let counter = cell.take_numbers(1);
         fields.enqueued_number = Some(Self::sequence_number(index, counter));
-        let sent = self.fan_out_one(index, cell, &fields, now);
+        let sent = self.fan_out_one(index, cell, &fields, now, wait);
         cell.give_up_numbers(counter, 1);
         sent.map(|()| counter)
     }
 
-    fn fan_out_one(&self, index: usize, cell: &Cell, fields: &Fields<'_>, now: Timestamp) -> Result<()> {
+    fn fan_out_one(
+        &self,
+        index: usize,
+        cell: &Cell,
+        fields: &Fields<'_>,
+        now: Timestamp,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         let expires_at = self.expires_at(fields.time_to_live_ms, now);
         let record = encode(fields);
         let subject = Subject {
@@ -90,8 +98,8 @@ impl Entity {
             let number = fields.enqueued_number.expect("set above");
             batch.add_to_all(&subscribers, index, &record, expires_at, number)?;
             let (mut write, notices) = batch.finish(cell);
-            write.commit(cell, Durability::Memory, &Wait::FOREVER)?;
-            notices.announce();
+            write.commit(cell, Durability::Memory, wait)?;
+            notices.announce(wait);
             return Ok(());
         }
         for Selected { subscription, .. } in selected {
@@ -101,7 +109,7 @@ impl Entity {
                 expires_at: expires_at.min(entity.expires_at(None, now)),
             };
             entity.cell_for_append(index).main().append_one(message, now);
-            entity.publish_after_fence(index);
+            entity.publish_after_fence(index, wait);
         }
         Ok(())
     }
@@ -135,24 +143,24 @@ impl Entity {
             write.push(Operation::Seen(cell, admitted));
         }
         write.commit(cell, terms.durability, wait)?;
-        notices.announce();
+        notices.announce(wait);
         Ok(active)
     }
 
     /// Sends on what waited for its time, as if it were sent at that time (B-114).
-    pub(super) fn activate_due(&self, index: usize, cell: &Cell, now: Timestamp) {
+    pub(super) fn activate_due(&self, index: usize, cell: &Cell, now: Timestamp, wait: &Wait<'_>) {
         if !cell.has_due(now) {
             return;
         }
         let subscribers = self.subscribers();
         let mut notices = Notices::default();
         cell.each_due(now, |due_at, counter| -> std::result::Result<(), WriteError> {
-            if let Some(one) = activate(&subscribers, (index, cell), due_at, counter)? {
+            if let Some(one) = activate(&subscribers, (index, cell), due_at, counter, wait)? {
                 notices.join(one);
             }
             Ok(())
         });
-        notices.announce();
+        notices.announce(wait);
     }
 }
 
@@ -162,6 +170,7 @@ fn activate<'a>(
     (index, cell): (usize, &'a Cell),
     due_at: Timestamp,
     counter: Counter,
+    wait: &Wait<'_>,
 ) -> std::result::Result<Option<Notices<'a>>, WriteError> {
     let Some((record, lives)) = cell.scheduled(counter)? else {
         return Ok(None);
@@ -177,7 +186,7 @@ fn activate<'a>(
             let (mut write, notices) = batch.finish(cell);
             let message = None;
             write.push(Operation::Activate { cell, counter, message });
-            write.commit(cell, Durability::Os, &Wait::FOREVER).map(|_| notices)
+            write.commit(cell, Durability::Os, wait).map(|_| notices)
         });
     cell.give_up_numbers(number, 1);
     sent.map(Some)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages on their way to the cells of several entities in one shard, and who is told once they are there.
 
+use oxbus_store::Wait;
 use std::collections::HashMap;
 
 use oxbus_model::message::Fields;
@@ -259,11 +260,11 @@ impl<'a> Notices<'a> {
     }
 
     /// Tells who waits: the messages are there.
-    pub(crate) fn announce(self) {
+    pub(crate) fn announce(self, wait: &Wait<'_>) {
         for (entity, index, active, failed) in self.targets {
             for (sub_queue, ready) in [(SubQueue::Main, active), (SubQueue::DeadLetter, failed)] {
                 if ready > 0 {
-                    entity.publish(sub_queue, index, ready);
+                    entity.publish(sub_queue, index, ready, wait);
                 }
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! A change holds for all partitions or for none: the catalog is written before anything else knows of it.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,8 +22,8 @@ use crate::shard::Shard;
 
 impl Namespace {
     /// Creates a queue.
-    pub fn create_queue(&self, name: &str, settings: QueueSettings) -> Result<Arc<Entity>> {
-        self.create(&EntityName::parse(name)?, settings, EntityRole::Queue)
+    pub fn create_queue(&self, name: &str, settings: QueueSettings, wait: &Wait<'_>) -> Result<Arc<Entity>> {
+        self.create(&EntityName::parse(name)?, settings, EntityRole::Queue, wait)
     }
 
     /// Creates an entity of a valid name.
@@ -31,6 +32,7 @@ impl Namespace {
         name: &EntityName,
         mut settings: QueueSettings,
         role: EntityRole,
+        wait: &Wait<'_>,
     ) -> Result<Arc<Entity>> {
         let inner = &self.inner;
         inner.core.check_open()?;
@@ -51,7 +53,7 @@ impl Namespace {
             entity.wake_all();
         }
         // Others may have waited for an entity of that name.
-        created.inspect(|entity| entity.tick(inner.core.clock().moment()))
+        created.inspect(|entity| entity.tick(inner.core.clock().moment(), wait))
     }
 
     /// The same among the entities that there are.
@@ -148,11 +150,15 @@ impl Namespace {
     }
 
     /// Changes the settings of an entity; `change` edits a copy of those that hold.
-    pub fn update(&self, entity: &Arc<Entity>, change: impl FnOnce(&mut QueueSettings)) -> Result<()> {
-        self.update_entry(entity, |settings, _| {
-            change(settings);
-            Ok(())
-        })
+    pub fn update(&self, entity: &Arc<Entity>, change: impl FnOnce(&mut QueueSettings), wait: &Wait<'_>) -> Result<()> {
+        self.update_entry(
+            entity,
+            |settings, _| {
+                change(settings);
+                Ok(())
+            },
+            wait,
+        )
     }
 
     /// Changes the settings of an entity, and what only its kind has; `change` edits copies of those that hold.
@@ -160,9 +166,10 @@ impl Namespace {
         &self,
         entity: &Arc<Entity>,
         change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
+        wait: &Wait<'_>,
     ) -> Result<()> {
         // What happened before goes by the settings that held then.
-        entity.tick(self.inner.core.clock().moment());
+        entity.tick(self.inner.core.clock().moment(), wait);
         // Taken for writing, so that two updates do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
@@ -195,10 +202,10 @@ impl Namespace {
         drop(entities);
         entity.wake_all();
         // What is there already goes, too; what is not forwarded any more can be received.
-        entity.forward_anew();
-        entity.announce_ready();
+        entity.forward_anew(wait);
+        entity.announce_ready(wait);
         // It may take now what it refused.
-        entity.tick(self.inner.core.clock().moment());
+        entity.tick(self.inner.core.clock().moment(), wait);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Entities as the catalog describes them, what a reopened directory gives them, and which of them belong together.
 
+use oxbus_store::Wait;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -75,7 +76,7 @@ impl Inner {
                     queue.restore(index, messages);
                 }
             }
-            queue.restore_reservations();
+            queue.restore_reservations(&Wait::FOREVER);
             queues.insert(queue.name().key().to_owned(), queue);
         }
         subscribe_all(&queues);
@@ -83,8 +84,8 @@ impl Inner {
         link_all(&queues);
         drop(queues);
         for entity in &entities {
-            entity.forward_anew();
-            entity.announce_ready();
+            entity.forward_anew(&Wait::FOREVER);
+            entity.announce_ready(&Wait::FOREVER);
         }
         forget_arrivals(&entities);
         self.shelf.restore()
@@ -97,14 +98,14 @@ impl Inner {
         let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
         let serving: Vec<_> = self.shards.iter().filter(|shard| shard.health().serves()).collect();
         let left = Mutex::new(BTreeMap::new());
-        let take = |shard: &&Arc<Shard>| {
-            let waiting = bulk_load::take_over(stores, shard.id(), entity, self.opened_at);
+        let take = |shard: &&Arc<Shard>, wait: &Wait<'_>| {
+            let waiting = bulk_load::take_over(stores, shard.id(), entity, self.opened_at, wait);
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
             left.insert(shard.id(), waiting);
             Ok(())
         };
         // What cannot be taken over now waits for another open, and keeps this one from nothing.
-        let _ = abreast::for_each(&serving, TAKING_OVER_THREADS, take);
+        let _ = abreast::for_each(&serving, TAKING_OVER_THREADS, &Wait::FOREVER, take);
         let left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
         stores.note_waiting(left.into_values().flatten().collect());
     }
@@ -185,7 +186,7 @@ fn forget_arrivals(entities: &[Arc<Entity>]) {
     };
     for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
         let gone = cell.arrived().into_iter().filter(|origin| !is_there(origin));
-        forget(cell, gone.collect());
+        forget(cell, gone.collect(), &Wait::FOREVER);
     }
 }
 

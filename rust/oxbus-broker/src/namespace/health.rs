@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use oxbus_model::caps::STORE_SUSPECT_MS;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
+use oxbus_store::Wait;
 use oxbus_store::injected::DiskFault;
 
 use super::Namespace;
@@ -76,18 +77,18 @@ impl Namespace {
     }
 
     /// Ends the fault of the files that are no journals; what stopped because of it goes on.
-    pub fn heal_files(&self) -> Result<()> {
+    pub fn heal_files(&self, wait: &Wait<'_>) -> Result<()> {
         self.inner.core.check_open()?;
         if let Some(stores) = self.stores() {
             stores.injection().end();
             self.inner.shelf.tend();
-            self.inner.shelf.go_on();
+            self.inner.shelf.go_on(wait);
         }
         Ok(())
     }
 
     /// Ends the fault of a partition; one whose store failed is written anew.
-    pub fn heal(&self, partition: PartitionId) -> Result<()> {
+    pub fn heal(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let shard = self.shard(partition)?;
         if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
             return Err(cannot_heal(shard, fault));
@@ -100,8 +101,8 @@ impl Namespace {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
         }
-        self.inner.heal(shard)?;
-        self.inner.shelf.go_on();
+        self.inner.heal(shard, wait)?;
+        self.inner.shelf.go_on(wait);
         Ok(())
     }
 

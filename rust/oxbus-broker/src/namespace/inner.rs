@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The queues over their shards: opening, which cell is where, healing and closing.
 
+use oxbus_store::Wait;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
@@ -196,7 +197,7 @@ impl Inner {
             .any(|cell| cell.cell().promised() > cell.cell().main().next())
     }
 
-    pub(super) fn heal(&self, shard: &Arc<Shard>) -> Result<()> {
+    pub(super) fn heal(&self, shard: &Arc<Shard>, wait: &Wait<'_>) -> Result<()> {
         self.forget_seen();
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
@@ -215,7 +216,7 @@ impl Inner {
         }
         let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
         for queue in queues {
-            queue.revive(partition);
+            queue.revive(partition, wait);
         }
         self.shelf.healed();
         Ok(())
@@ -269,7 +270,7 @@ impl Inner {
                     // Faults that a test asked for end with the namespace, and a last try may find the disk well again.
                     store.injection().end();
                     if store.log().has_ended() {
-                        let _ = self.heal(shard);
+                        let _ = self.heal(shard, &Wait::FOREVER);
                     }
                 }
             }
@@ -330,7 +331,7 @@ impl durable::Kept for Inner {
     }
 
     fn try_heal(&self, shard: &Arc<Shard>) -> bool {
-        self.heal(shard).is_ok()
+        self.heal(shard, &Wait::FOREVER).is_ok()
     }
 }
 

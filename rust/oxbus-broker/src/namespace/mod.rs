@@ -12,6 +12,7 @@ mod inner;
 mod topics;
 mod wishes;
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_model::caps::PARTITIONS_MAX;
@@ -162,8 +163,8 @@ impl Namespace {
     }
 
     /// Counts of a queue.
-    pub fn queue_counts(&self, name: &str) -> Result<QueueCounts> {
-        Ok(self.queue(name)?.counts())
+    pub fn queue_counts(&self, name: &str, wait: &Wait<'_>) -> Result<QueueCounts> {
+        Ok(self.queue(name)?.counts(wait))
     }
 
     /// A sender to a queue or a topic.

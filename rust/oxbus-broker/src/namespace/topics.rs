@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics, subscriptions and rules, as management changes them (B-343 … B-360).
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_model::caps::SUBSCRIPTIONS_MAX;
@@ -34,12 +35,19 @@ pub struct SubscriptionOptions {
 
 impl Namespace {
     /// Creates a topic.
-    pub fn create_topic(&self, name: &str, settings: QueueSettings, options: TopicOptions) -> Result<Arc<Entity>> {
+    pub fn create_topic(
+        &self,
+        name: &str,
+        settings: QueueSettings,
+        options: TopicOptions,
+        wait: &Wait<'_>,
+    ) -> Result<Arc<Entity>> {
         let TopicOptions { support_ordering } = options;
         self.create(
             &EntityName::parse(name)?,
             settings,
             EntityRole::Topic { support_ordering },
+            wait,
         )
     }
 
@@ -56,6 +64,7 @@ impl Namespace {
         settings: QueueSettings,
         options: SubscriptionOptions,
         rule: Option<RuleSettings>,
+        wait: &Wait<'_>,
     ) -> Result<Arc<Entity>> {
         let topic = self.topic(topic)?;
         let path = EntityName::subscription(topic.name(), name)?;
@@ -76,7 +85,7 @@ impl Namespace {
         let first = [compile(&rule)?];
         self.check_filters(&topic, &[], &first)?;
         // What was due before is not its own (B-241).
-        topic.tick(self.clock().moment());
+        topic.tick(self.clock().moment(), wait);
         let settings = QueueSettings {
             // A subscription lives with its topic (B-009).
             enable_partitioning: topic.is_partitioned(),
@@ -87,7 +96,7 @@ impl Namespace {
             bury_failed: options.bury_failed,
             rules: vec![rule],
         };
-        self.create(&path, settings, role)
+        self.create(&path, settings, role, wait)
     }
 
     /// The subscription of that name.
@@ -103,19 +112,24 @@ impl Namespace {
     }
 
     /// Adds a rule to a subscription (B-360).
-    pub fn create_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
+    pub fn create_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings, wait: &Wait<'_>) -> Result<()> {
         let added = compile(rule)?;
-        self.update_rules(topic, subscription, |rules| {
-            if position(rules, &rule.name).is_some() {
-                let detail = format!(
-                    "the subscription has a rule of that name; choose another name or update that one: `{}`",
-                    rule.name
-                );
-                return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
-            }
-            rules.push(added);
-            Ok(())
-        })
+        self.update_rules(
+            topic,
+            subscription,
+            |rules| {
+                if position(rules, &rule.name).is_some() {
+                    let detail = format!(
+                        "the subscription has a rule of that name; choose another name or update that one: `{}`",
+                        rule.name
+                    );
+                    return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
+                }
+                rules.push(added);
+                Ok(())
+            },
+            wait,
+        )
     }
 
     /// The rule of that name.
@@ -126,25 +140,35 @@ impl Namespace {
     }
 
     /// Puts another rule in place of the one of its name.
-    pub fn update_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings) -> Result<()> {
+    pub fn update_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings, wait: &Wait<'_>) -> Result<()> {
         compile(rule)?;
-        self.update_rules(topic, subscription, |rules| {
-            let at = position(rules, &rule.name).ok_or_else(|| no_rule((topic, subscription), &rule.name))?;
-            rules[at] = compile(&RuleSettings {
-                created_at_ms: rules[at].settings.created_at_ms,
-                ..rule.clone()
-            })?;
-            Ok(())
-        })
+        self.update_rules(
+            topic,
+            subscription,
+            |rules| {
+                let at = position(rules, &rule.name).ok_or_else(|| no_rule((topic, subscription), &rule.name))?;
+                rules[at] = compile(&RuleSettings {
+                    created_at_ms: rules[at].settings.created_at_ms,
+                    ..rule.clone()
+                })?;
+                Ok(())
+            },
+            wait,
+        )
     }
 
     /// Deletes a rule.
-    pub fn delete_rule(&self, topic: &str, subscription: &str, name: &str) -> Result<()> {
-        self.update_rules(topic, subscription, |rules| {
-            let at = position(rules, name).ok_or_else(|| no_rule((topic, subscription), name))?;
-            rules.remove(at);
-            Ok(())
-        })
+    pub fn delete_rule(&self, topic: &str, subscription: &str, name: &str, wait: &Wait<'_>) -> Result<()> {
+        self.update_rules(
+            topic,
+            subscription,
+            |rules| {
+                let at = position(rules, name).ok_or_else(|| no_rule((topic, subscription), name))?;
+                rules.remove(at);
+                Ok(())
+            },
+            wait,
+        )
     }
 
     /// All rules of a subscription by name.
@@ -160,11 +184,12 @@ impl Namespace {
         topic: &str,
         subscription: &str,
         change: impl FnOnce(&mut Vec<CompiledRule>) -> Result<()>,
+        wait: &Wait<'_>,
     ) -> Result<()> {
         let topic = self.topic(topic)?;
         let entity = self.subscription(topic.name().as_str(), subscription)?;
         // What was due before goes by the rules that held then (B-241).
-        topic.tick(self.clock().moment());
+        topic.tick(self.clock().moment(), wait);
         // Taken for writing, so that two changes do not undo each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;

@@ -2,6 +2,7 @@
 //! Entities made and changed by what management says of them, option by option: the administration client in process and
 //! the one over HTTP say the same.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
@@ -207,16 +208,16 @@ impl Namespace {
     }
 
     /// Creates a queue with these options.
-    pub fn create_queue_with(&self, name: &str, wishes: Vec<Wish>) -> Result<Arc<Entity>> {
+    pub fn create_queue_with(&self, name: &str, wishes: Vec<Wish>, wait: &Wait<'_>) -> Result<Arc<Entity>> {
         let (settings, role) = self.draft(EntityRole::Queue, wishes)?;
-        self.create(&EntityName::parse(name)?, settings, role)
+        self.create(&EntityName::parse(name)?, settings, role, wait)
     }
 
     /// Creates a topic with these options.
-    pub fn create_topic_with(&self, name: &str, wishes: Vec<Wish>) -> Result<Arc<Entity>> {
+    pub fn create_topic_with(&self, name: &str, wishes: Vec<Wish>, wait: &Wait<'_>) -> Result<Arc<Entity>> {
         let support_ordering = true;
         let (settings, role) = self.draft(EntityRole::Topic { support_ordering }, wishes)?;
-        self.create(&EntityName::parse(name)?, settings, role)
+        self.create(&EntityName::parse(name)?, settings, role, wait)
     }
 
     /// Creates a subscription with these options, and one rule.
@@ -226,6 +227,7 @@ impl Namespace {
         name: &str,
         wishes: Vec<Wish>,
         rule: Option<RuleSettings>,
+        wait: &Wait<'_>,
     ) -> Result<Arc<Entity>> {
         let role = EntityRole::Subscription {
             topic: 0,
@@ -234,21 +236,25 @@ impl Namespace {
         };
         let (settings, role) = self.draft(role, wishes)?;
         let bury_failed = matches!(role, EntityRole::Subscription { bury_failed: true, .. });
-        self.create_subscription(topic, name, settings, SubscriptionOptions { bury_failed }, rule)
+        self.create_subscription(topic, name, settings, SubscriptionOptions { bury_failed }, rule, wait)
     }
 
     /// Changes these options of an entity.
-    pub fn update_with(&self, entity: &Arc<Entity>, wishes: Vec<Wish>) -> Result<()> {
+    pub fn update_with(&self, entity: &Arc<Entity>, wishes: Vec<Wish>, wait: &Wait<'_>) -> Result<()> {
         let (plan, now) = (self.plan(), self.clock().now());
-        self.update_entry(entity, |settings, role| {
-            let mut draft = Draft {
-                settings: std::mem::take(settings),
-                role: std::mem::take(role),
-                partitioned: None,
-            };
-            draft.apply_all(wishes, plan, now)?;
-            (*settings, *role) = (draft.settings, draft.role);
-            Ok(())
-        })
+        self.update_entry(
+            entity,
+            |settings, role| {
+                let mut draft = Draft {
+                    settings: std::mem::take(settings),
+                    role: std::mem::take(role),
+                    partitioned: None,
+                };
+                draft.apply_all(wishes, plan, now)?;
+                (*settings, *role) = (draft.settings, draft.role);
+                Ok(())
+            },
+            wait,
+        )
     }
 }

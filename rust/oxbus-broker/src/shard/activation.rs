@@ -14,7 +14,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use oxbus_model::{Counter, Error, ErrorKind, Result, Timestamp};
-use oxbus_store::{Phase, Record, leave};
+use oxbus_store::{Phase, Record, Wait};
 
 use super::{Cell, CellState};
 
@@ -55,10 +55,10 @@ impl Turn {
     }
 
     /// Waits until nobody has it, unless the caller is to leave.
-    fn wait(&self) -> Result<()> {
+    fn wait(&self, wait: &Wait<'_>) -> Result<()> {
         let mut state = self.guard();
         while state.is_taken {
-            if leave::is_due() {
+            if wait.is_over() {
                 let detail = "messages that were due before wait for a store that does not answer; make the call again";
                 return Err(Error::new(ErrorKind::Timeout, detail));
             }
@@ -147,8 +147,8 @@ impl Cell {
 
     /// Waits until all that was due has its numbers: what comes now comes behind it. An error of kind `Timeout` when the store
     /// does not answer and the caller is to leave.
-    pub fn wait_activated(&self) -> Result<()> {
-        self.activation.wait()
+    pub fn wait_activated(&self, wait: &Wait<'_>) -> Result<()> {
+        self.activation.wait(wait)
     }
 
     /// The scheduled messages that are due, out of the schedule: when each was, and which. Until they have their numbers, or

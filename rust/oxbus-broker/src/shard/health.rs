@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
+use oxbus_store::Wait;
 use oxbus_store::injected::DiskFault;
-use oxbus_store::leave;
 
 /// What is wrong with a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,12 +265,12 @@ impl Health {
 
     /// Refuses a send that the fault forbids.
     #[inline]
-    pub fn check_send(&self, partition: PartitionId) -> Result<()> {
+    pub fn check_send(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         match self.meet() {
             None => Ok(()),
             Some(Fault::Stalled) => {
                 let _in_flight = self.enter(partition)?;
-                self.wait_out(partition)?;
+                self.wait_out(partition, wait)?;
                 self.fault()
                     .map_or(Ok(()), |fault| Err(self.refuse_send(fault, partition)))
             }
@@ -280,17 +280,17 @@ impl Health {
 
     /// Waits until a store that hangs answers; an error when the caller leaves, or cannot wait. Nothing has happened then.
     #[cold]
-    fn wait_out(&self, partition: PartitionId) -> Result<()> {
+    fn wait_out(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let mut guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         while self.fault() == Some(Fault::Stalled) {
-            if !leave::is_asked() {
+            if !wait.has_end() {
                 drop(guard);
                 return Err(self.refuse_send(Fault::Silent, partition));
             }
             let waited = self.ended.wait_timeout(guard, ASK_EVERY);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
             // With no guard: who is asked may call Python.
-            if leave::is_due() {
+            if wait.is_over() {
                 let detail = format!(
                     "the store did not answer in time and nothing has happened; make the call again once it is healed, or send without a \
                      key: partition={partition}"
@@ -332,10 +332,10 @@ impl Health {
 
     /// Refuses a settlement, or a fetch by number, that the fault forbids.
     #[inline]
-    pub fn check_serves(&self, partition: PartitionId) -> Result<()> {
+    pub fn check_serves(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let mut met = self.meet();
         if met == Some(Fault::Stalled) {
-            self.wait_out(partition)?;
+            self.wait_out(partition, wait)?;
             met = self.fault();
         }
         match met {

@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use oxbus_model::{Effect, Error, ErrorKind, Identity, Result, Timestamp};
-use oxbus_store::leave;
+use oxbus_store::Wait;
 
 /// Room for so few is not worth giving back.
 const SPARE_MIN: usize = 64;
@@ -100,14 +100,20 @@ impl History {
     /// Tells which messages are new at `now`, and keeps their identities from others. `None` stands for a message without
     /// an identity, which is always new. Of equal ones the first is. An error when the caller leaves the wait for a copy
     /// that is on its way to a store which does not answer.
-    pub fn admit(&self, identities: &[Option<Identity>], now: Timestamp, window_ms: u64) -> Result<Admission<'_>> {
+    pub fn admit(
+        &self,
+        identities: &[Option<Identity>],
+        now: Timestamp,
+        window_ms: u64,
+        wait: &Wait<'_>,
+    ) -> Result<Admission<'_>> {
         let mut guarded = self.guard();
         guarded.forget(now, window_ms);
         while guarded.is_under_way(identities) {
             let waited = self.decided.wait_timeout(guarded, ASK_EVERY);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
             // With no guard: who is asked may call Python.
-            if leave::is_due() {
+            if wait.is_over() {
                 let detail = "the store did not answer in time and nothing was stored: a copy of the message is on its way there; send \
                               it again with the same message id";
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
@@ -239,7 +245,7 @@ mod tests {
 
     fn admit(history: &History, number: u128, now: u64) -> bool {
         let admission = history
-            .admit(&[Some(Identity(number))], Timestamp(now), 100)
+            .admit(&[Some(Identity(number))], Timestamp(now), 100, &Wait::FOREVER)
             .expect("decided");
         admission.keep();
         admission.fresh()[0]
@@ -273,7 +279,9 @@ mod tests {
     fn what_is_not_kept_never_came() {
         let history = History::default();
         let identities = [Some(Identity(1)), None, Some(Identity(1)), None];
-        let admission = history.admit(&identities, Timestamp(0), 100).expect("decided");
+        let admission = history
+            .admit(&identities, Timestamp(0), 100, &Wait::FOREVER)
+            .expect("decided");
         assert_eq!(admission.fresh(), [true, true, false, true]);
         drop(admission);
         assert!(admit(&history, 1, 0));
@@ -283,7 +291,9 @@ mod tests {
     fn a_copy_waits_for_what_is_under_way() {
         for fails in [false, true] {
             let history = History::default();
-            let first = history.admit(&[Some(Identity(1))], Timestamp(0), 100).expect("decided");
+            let first = history
+                .admit(&[Some(Identity(1))], Timestamp(0), 100, &Wait::FOREVER)
+                .expect("decided");
             std::thread::scope(|scope| {
                 let copy = scope.spawn(|| admit(&history, 1, 1));
                 assert!(!copy.is_finished());

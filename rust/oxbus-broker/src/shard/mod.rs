@@ -34,8 +34,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, PartitionId, Result};
-use oxbus_store::OrderedStore;
 use oxbus_store::shard_log::AppendError;
+use oxbus_store::{OrderedStore, Wait};
 
 use crate::memory::Memory;
 pub use cell::{Cell, Ended, Features, Rules};
@@ -164,9 +164,15 @@ impl Shard {
     }
 
     /// Waits until an entry has reached a level.
-    pub(crate) fn wait_until(&self, pending: &Pending, durability: Durability, deed: Deed) -> Result<()> {
+    pub(crate) fn wait_until(
+        &self,
+        pending: &Pending,
+        durability: Durability,
+        deed: Deed,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         pending
-            .wait(durability)
+            .wait(durability, wait)
             .map_err(|error| self.failed(pending, &error, deed))
     }
 
@@ -181,11 +187,11 @@ impl Shard {
     }
 
     /// Waits until all entries so far, whoever wrote them, are as safe as a call asks.
-    pub(crate) fn await_all(&self, durability: Durability, deed: Deed) -> Result<()> {
+    pub(crate) fn await_all(&self, durability: Durability, deed: Deed, wait: &Wait<'_>) -> Result<()> {
         let Some(last) = self.last_pending() else {
             return Ok(());
         };
-        self.wait_until(&last, durability, deed)
+        self.wait_until(&last, durability, deed, wait)
     }
 
     /// The last entry that was appended, to be waited for; `None` without a journal.

@@ -9,6 +9,7 @@
 //! A shard that failed heals by the same walk: its log has ended, so no number is given out meanwhile. What was not
 //! acknowledged is not in the stores, and what was is.
 
+use oxbus_store::Wait;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -137,7 +138,7 @@ impl Shard {
 
 fn sync_all(log: &dyn ShardLog) -> io::Result<()> {
     let last = Lsn(log.next_lsn().0 - 1);
-    log.commit(last, Level::Synced)
+    log.commit(last, Level::Synced, &Wait::FOREVER)
         .map_err(|error| io::Error::other(format!("{error:?}")))
 }
 

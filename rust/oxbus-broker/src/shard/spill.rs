@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result};
 use oxbus_store::extent::Place;
-use oxbus_store::{NeighbourReader, Record, Stored};
+use oxbus_store::{NeighbourReader, Record, Stored, Wait};
 
 use super::journal::{Changed, Event, Events, Pending};
 use super::{Cell, CellState, Deed, Fault, Shard};
@@ -126,9 +126,9 @@ impl Shard {
 
     /// Has messages that a call dead-lettered leave memory before the call ends, so that calls do not fill it: waits for
     /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
-    pub(crate) fn leave_buried_after(&self, last: &Pending) {
+    pub(crate) fn leave_buried_after(&self, last: &Pending, wait: &Wait<'_>) {
         if self.has_buried() {
-            let _ = self.wait_until(last, Durability::Fsync, Deed::Change);
+            let _ = self.wait_until(last, Durability::Fsync, Deed::Change, wait);
             self.leave_buried();
         }
     }

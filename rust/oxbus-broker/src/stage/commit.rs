@@ -30,14 +30,14 @@ pub(super) struct Named {
 
 impl Shelf {
     /// See [`Stages::commit`](super::Stages::commit).
-    pub(super) fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String]) -> Result<bool> {
+    pub(super) fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
         self.check()?;
         check_id("the id of a sink", sink)?;
         check_id("the id of a query", query)?;
         self.sweep();
-        let _turn = self.turn(sink)?;
+        let _turn = self.turn(sink, wait)?;
         let home = self.home_of(sink);
-        home.health().check_send(home.id())?;
+        home.health().check_send(home.id(), wait)?;
         if let Some(known) = home.intent(sink) {
             if batch <= known.batch && known.query != query {
                 return Err(other_query(sink, query, batch, &known));
@@ -47,19 +47,21 @@ impl Shelf {
                 let new: Vec<String> = ids.iter().filter(|id| !of_intent(id)).cloned().collect();
                 self.discard_all(&new);
                 if !known.is_done {
-                    self.publish(sink, false).map_err(|error| decided(batch, &error))?;
+                    self.publish(sink, false, wait)
+                        .map_err(|error| decided(batch, &error))?;
                 }
                 return Ok(false);
             }
             if !known.is_done {
                 // One after the other, so that one intent is all that a sink has.
-                self.publish(sink, true).map_err(|error| decided(known.batch, &error))?;
+                self.publish(sink, true, wait)
+                    .map_err(|error| decided(known.batch, &error))?;
             }
         }
         let named = self.named(ids)?;
         let piece_bytes = self.piece_bytes.load(Ordering::Relaxed);
-        self.verify(&named)?;
-        let targets = self.check_targets(&named, piece_bytes)?;
+        self.verify(&named, wait)?;
+        let targets = self.check_targets(&named, piece_bytes, wait)?;
         let intent = Intent {
             query: query.to_owned(),
             batch,
@@ -70,33 +72,33 @@ impl Shelf {
             targets,
         };
         self.hold(sink, &intent)?;
-        if let Err(error) = self.decide(sink, intent.clone()) {
+        if let Err(error) = self.decide(sink, intent.clone(), wait) {
             self.let_go(sink, (!error.is_definite()).then(|| usize::from(home.id().0)));
             return Err(error.into());
         }
         self.table().undone.insert(sink.to_owned(), None);
         self.note_undone();
-        self.publish_verified(sink, &named)
+        self.publish_verified(sink, &named, wait)
             .map_err(|error| decided(batch, &error))?;
         Ok(true)
     }
 
     /// Decides a batch: once this returns it is committed, whatever happens. After an error that is definite it is not.
-    pub(super) fn decide(&self, sink: &str, intent: Intent) -> std::result::Result<(), WriteError> {
+    pub(super) fn decide(&self, sink: &str, intent: Intent, wait: &Wait<'_>) -> std::result::Result<(), WriteError> {
         let home = self.home_of(sink);
         let room = Room::Adds;
         let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
-        let ticket = home.begin(&mut write, home.durability(None), &Wait::FOREVER)?;
-        ticket.finish(&Wait::FOREVER).map(drop)
+        let ticket = home.begin(&mut write, home.durability(None), wait)?;
+        ticket.finish(wait).map(drop)
     }
 
     /// Changes what is known of a committed batch. Not waited for: what is lost is found out again.
-    pub(super) fn amend(&self, sink: &str, intent: Intent) {
+    pub(super) fn amend(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let room = Room::Frees;
         let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
         let _ = self
             .home_of(sink)
-            .begin(&mut write, Durability::Memory, &Wait::FOREVER)
+            .begin(&mut write, Durability::Memory, wait)
             .map(Ticket::leave);
     }
 
@@ -133,7 +135,7 @@ impl Shelf {
     }
 
     /// Where the rows go; an error when they cannot go there now.
-    pub(super) fn check_targets(&self, named: &[Named], piece_bytes: u64) -> Result<Vec<Target>> {
+    pub(super) fn check_targets(&self, named: &[Named], piece_bytes: u64, wait: &Wait<'_>) -> Result<Vec<Target>> {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
@@ -153,7 +155,7 @@ impl Shelf {
         for ((entity, index), runs) in all {
             let bytes = runs.iter().map(|run| run.bytes).sum();
             let rows: u64 = runs.iter().map(|run| run.rows).sum();
-            entities[&entity].check_room(index.into(), bytes, rows as usize)?;
+            entities[&entity].check_room(index.into(), bytes, rows as usize, wait)?;
             let pieces = pieces_of(runs.iter().map(|run| run.bytes), piece_bytes).len() as u32;
             targets.push(Target { entity, index, pieces });
         }

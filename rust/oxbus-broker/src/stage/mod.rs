@@ -18,6 +18,7 @@ mod staging;
 #[cfg(test)]
 mod tests;
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_model::{Result, Timestamp};
@@ -83,15 +84,15 @@ impl Stages {
 
     /// Publishes the rows of the stages as batch `batch` of `sink`, all of them and once. True when this call committed the
     /// batch; false when that happened before, and the stages named now are discarded.
-    pub fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String]) -> Result<bool> {
-        self.shelf.commit(sink, query, batch, ids)
+    pub fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
+        self.shelf.commit(sink, query, batch, ids, wait)
     }
 
     /// Discards the stages that no commit has named. What was committed stays so: an abort may follow a commit whose answer got
     /// lost.
-    pub fn abort(&self, sink: &str, query: &str, batch: u64, ids: &[String]) -> Result<()> {
+    pub fn abort(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         let _ = (query, batch);
-        self.shelf.abort(sink, ids)
+        self.shelf.abort(sink, ids, wait)
     }
 
     /// All stages, oldest first.
@@ -101,7 +102,7 @@ impl Stages {
 
     /// Removes a stage that no commit has named, or one that cannot be read: its rows are given up then, and a commit that waits
     /// for it goes on without them. False when there is no such stage.
-    pub fn discard(&self, id: &str) -> Result<bool> {
-        self.shelf.discard(id)
+    pub fn discard(&self, id: &str, wait: &Wait<'_>) -> Result<bool> {
+        self.shelf.discard(id, wait)
     }
 }

@@ -4,10 +4,10 @@
 //! The rows of one partition are attached under a name that says the batch, in one entry with it, so doing it again changes
 //! nothing. Stages are removed when all rows are safe from a loss of power: until then they may be needed again.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use oxbus_model::caps::{ATTACHED_BYTES_MAX, PUBLISHING_THREADS, STORE_SUSPECT_MS};
 use oxbus_model::options::Durability;
@@ -18,7 +18,7 @@ use super::content::unreadable;
 use super::shelf::{Shelf, Syncing};
 use crate::abreast;
 use crate::client::{attach_committed, is_attached};
-use crate::clock::Alarm;
+use crate::clock::within;
 use crate::entity::Entity;
 use crate::shard::journal::{Intent, Target};
 use crate::shard::{Deed, Shard};
@@ -50,16 +50,16 @@ pub(super) fn name_of(sink: &str, query: &str, batch: u64, piece: usize) -> Stri
 impl Shelf {
     /// Publishes what a sink has committed. The caller has its turn. What is attached and not synced yet is waited for, or left
     /// for later.
-    pub(super) fn publish(&self, sink: &str, waits: bool) -> Result<()> {
-        self.publish_from(sink, waits, None)
+    pub(super) fn publish(&self, sink: &str, waits: bool, wait: &Wait<'_>) -> Result<()> {
+        self.publish_from(sink, waits, None, wait)
     }
 
     /// The same for stages that were read just now and found whole.
-    pub(super) fn publish_verified(&self, sink: &str, named: &[Named]) -> Result<()> {
-        self.publish_from(sink, false, Some(named))
+    pub(super) fn publish_verified(&self, sink: &str, named: &[Named], wait: &Wait<'_>) -> Result<()> {
+        self.publish_from(sink, false, Some(named), wait)
     }
 
-    fn publish_from(&self, sink: &str, waits: bool, verified: Option<&[Named]>) -> Result<()> {
+    fn publish_from(&self, sink: &str, waits: bool, verified: Option<&[Named]>, wait: &Wait<'_>) -> Result<()> {
         let home = self.home_of(sink);
         let Some(intent) = home.intent(sink).filter(|intent| !intent.is_done) else {
             self.table().undone.remove(sink);
@@ -69,7 +69,7 @@ impl Shelf {
         let pending = if let Some(pending) = attached {
             pending
         } else {
-            self.attach_all(sink, &intent, verified)?;
+            self.attach_all(sink, &intent, verified, wait)?;
             let pending = self.pending_of(&intent);
             self.table().undone.insert(sink.to_owned(), Some(pending.clone()));
             pending
@@ -81,7 +81,7 @@ impl Shelf {
             }
             let synced = pending
                 .iter()
-                .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, Deed::Send));
+                .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, Deed::Send, wait));
             if let Err(error) = synced {
                 // Whether it is there is found out again once the store works.
                 self.table().undone.insert(sink.to_owned(), None);
@@ -90,12 +90,12 @@ impl Shelf {
         } else if !pending.iter().all(|(_, pending)| pending.is_synced()) {
             return Ok(());
         }
-        self.finish(sink, intent);
+        self.finish(sink, intent, wait);
         Ok(())
     }
 
     /// Notes that a batch is published and removes its stages.
-    fn finish(&self, sink: &str, intent: Intent) {
+    fn finish(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let done = Intent {
             is_done: true,
             // Remembered from now on: it may have waited for long, and who asked for it may not know that it is there.
@@ -103,7 +103,7 @@ impl Shelf {
             targets: Vec::new(),
             ..intent
         };
-        self.amend(sink, done.clone());
+        self.amend(sink, done.clone(), wait);
         self.table().undone.remove(sink);
         self.note_undone();
         self.remove_all(&done.stages);
@@ -123,7 +123,7 @@ impl Shelf {
 
     /// Attaches what is not attached yet, several partitions beside each other. One that does not work keeps the others from
     /// nothing; the first error is that of the call.
-    fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[Named]>) -> Result<()> {
+    fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[Named]>, wait: &Wait<'_>) -> Result<()> {
         let name = |piece| name_of(sink, &intent.query, intent.batch, piece);
         let mut left: Vec<(Arc<Entity>, &Target)> = Vec::new();
         for target in &intent.targets {
@@ -144,19 +144,20 @@ impl Shelf {
             named
         } else {
             found = self.named_by(intent)?;
-            self.verify(&found)?;
+            self.verify(&found, wait)?;
             &found
         };
         let bytes = named.iter().map(|stage| stage.content.sums().1).sum();
-        let attach =
-            |(queue, target): &(Arc<Entity>, &Target)| self.attach(queue, target, named, intent.piece_bytes, &name);
-        abreast::for_each(&left, self.threads_for(bytes), attach)
+        let attach = |(queue, target): &(Arc<Entity>, &Target), wait: &Wait<'_>| {
+            self.attach((queue, target), named, intent.piece_bytes, &name, wait)
+        };
+        abreast::for_each(&left, self.threads_for(bytes), wait, attach)
     }
 
     /// Reads all of the stages; an error names the first that is not whole.
-    pub(super) fn verify(&self, named: &[Named]) -> Result<()> {
-        let read = |stage: &Named| stage.content.verify(&stage.id, self.disk());
-        abreast::for_each(named, self.threads_for(0), read)
+    pub(super) fn verify(&self, named: &[Named], wait: &Wait<'_>) -> Result<()> {
+        let read = |stage: &Named, _: &Wait<'_>| stage.content.verify(&stage.id, self.disk());
+        abreast::for_each(named, self.threads_for(0), wait, read)
     }
 
     /// On how many threads to work that have rows of so many bytes in memory together: no more than those of an entry.
@@ -167,11 +168,11 @@ impl Shelf {
 
     pub(super) fn attach(
         &self,
-        queue: &Arc<Entity>,
-        target: &Target,
+        (queue, target): (&Arc<Entity>, &Target),
         named: &[Named],
         piece_bytes: u64,
         name: &(dyn Fn(usize) -> String + Sync),
+        wait: &Wait<'_>,
     ) -> Result<()> {
         // Each run of the target: its stage, its position in that, its bytes.
         let mut runs = Vec::new();
@@ -192,7 +193,7 @@ impl Shelf {
                 let named = &named[stage[0].0];
                 named.content.load(&named.id, self.disk(), &positions, &mut rows)?;
             }
-            attach_committed(queue, target.index.into(), &name, rows)?;
+            attach_committed(queue, target.index.into(), &name, rows, wait)?;
         }
         Ok(())
     }
@@ -217,21 +218,22 @@ impl Shelf {
         for sink in undone {
             if let Some(_turn) = self.try_turn(&sink) {
                 // What cannot be done now is tried again.
-                let _ = self.publish(&sink, false);
+                let _ = self.publish(&sink, false, &Wait::FOREVER);
             }
         }
     }
 
     /// The same for who asks for it: waits a while for whoever is at it, who may have tried before it could be done.
-    pub(crate) fn go_on(&self) {
-        let patience = Alarm::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
+    pub(crate) fn go_on(&self, wait: &Wait<'_>) {
         let undone: Vec<String> = self.table().undone.keys().cloned().collect();
-        for sink in undone {
-            if let Some(_turn) = self.turn_within(&sink, &patience) {
-                // What cannot be done now is tried again.
-                let _ = self.publish(&sink, false);
+        within(STORE_SUSPECT_MS, wait, |wait| {
+            for sink in undone {
+                if let Ok(_turn) = self.turn(&sink, wait) {
+                    // What cannot be done now is tried again.
+                    let _ = self.publish(&sink, false, wait);
+                }
             }
-        }
+        });
     }
 
     /// Goes on after a partition was healed: what its journal was asked for before is asked for anew.
@@ -246,7 +248,7 @@ impl Shelf {
         for sink in undone {
             if let Some(_turn) = self.try_turn(&sink) {
                 // What cannot be done now is done by the next open.
-                let _ = self.publish(&sink, true);
+                let _ = self.publish(&sink, true, &Wait::FOREVER);
             }
         }
     }
@@ -258,8 +260,8 @@ impl Shelf {
     }
 
     /// Publishes a batch without a stage that cannot be read.
-    pub(super) fn give_up(&self, sink: &str, id: &str) -> Result<bool> {
-        let _turn = self.turn(sink)?;
+    pub(super) fn give_up(&self, sink: &str, id: &str, wait: &Wait<'_>) -> Result<bool> {
+        let _turn = self.turn(sink, wait)?;
         let home = self.home_of(sink);
         let Some(mut intent) = home.intent(sink).filter(|intent| !intent.is_done) else {
             return Ok(false);
@@ -294,10 +296,10 @@ impl Shelf {
             target.pieces = pieces_of(runs, intent.piece_bytes).len().max(1) as u32;
             true
         });
-        self.amend(sink, intent);
+        self.amend(sink, intent, wait);
         self.remove_all(&[id.to_owned()]);
         self.table().undone.insert(sink.to_owned(), None);
-        let _ = self.publish(sink, false);
+        let _ = self.publish(sink, false, wait);
         Ok(true)
     }
 }

@@ -15,13 +15,13 @@ use std::time::Duration;
 use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_MS};
 use oxbus_model::hash::partition_of;
 use oxbus_model::{Effect, Error, ErrorKind, Result, Timestamp};
+use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
-use oxbus_store::leave;
 
 use super::content::Content;
 use super::{StageInfo, StageState};
-use crate::clock::{Alarm, random_bytes};
+use crate::clock::random_bytes;
 use crate::namespace::Core;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Intent, Pending};
@@ -192,7 +192,7 @@ impl Shelf {
     }
 
     /// Waits for the turn of a sink.
-    pub(super) fn turn(&self, sink: &str) -> Result<Turn<'_>> {
+    pub(super) fn turn(&self, sink: &str, wait: &Wait<'_>) -> Result<Turn<'_>> {
         loop {
             if let Some(turn) = self.try_turn(sink) {
                 return Ok(turn);
@@ -201,24 +201,12 @@ impl Shelf {
             let waited = self.turn_over.wait_timeout(table, ASK_EVERY);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
             // With no guard: who is asked may call Python.
-            if leave::is_due() {
+            if wait.is_over() {
                 let detail = format!(
                     "another commit of the sink did not end in time and nothing has happened; make the call again: sink=`{sink}`"
                 );
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
-        }
-    }
-
-    /// The same, unless it takes too long.
-    pub(super) fn turn_within(&self, sink: &str, patience: &Alarm) -> Option<Turn<'_>> {
-        loop {
-            let turn = self.try_turn(sink);
-            if turn.is_some() || patience.is_over() {
-                return turn;
-            }
-            let table = self.table();
-            drop(self.turn_over.wait_timeout(table, ASK_EVERY));
         }
     }
 
@@ -300,22 +288,22 @@ impl Shelf {
     }
 
     /// See [`Stages::abort`](super::Stages::abort).
-    pub(super) fn abort(&self, sink: &str, ids: &[String]) -> Result<()> {
+    pub(super) fn abort(&self, sink: &str, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         self.check()?;
-        let _turn = self.turn(sink)?;
+        let _turn = self.turn(sink, wait)?;
         self.discard_all(ids);
         Ok(())
     }
 
     /// See [`Stages::discard`](super::Stages::discard).
-    pub(super) fn discard(&self, id: &str) -> Result<bool> {
+    pub(super) fn discard(&self, id: &str, wait: &Wait<'_>) -> Result<bool> {
         self.check()?;
         let waits_for = |(sink, intent): &(String, Intent)| {
             let is_named = !intent.is_done && intent.stages.iter().any(|stage| stage == id);
             is_named.then(|| sink.clone())
         };
         if let Some(sink) = self.intents().iter().find_map(waits_for) {
-            return self.give_up(&sink, id);
+            return self.give_up(&sink, id, wait);
         }
         let is_known = {
             let table = self.table();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What no public call brings about: a batch in several pieces, and a commit whose stages are damaged before it is published.
 
+use oxbus_store::Wait;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,7 +45,9 @@ fn open_at(disk: &FaultDisk, now: Timestamp) -> Namespace {
 /// A namespace with a queue in one partition.
 fn create(disk: &FaultDisk) -> Namespace {
     let namespace = open(disk);
-    namespace.create_queue("q", QueueSettings::default()).expect("created");
+    namespace
+        .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
+        .expect("created");
     namespace
 }
 
@@ -66,7 +69,7 @@ fn stage(stages: &Stages, id: &str, numbers: std::ops::Range<u8>, bytes: usize) 
 /// What the queue holds, in order.
 fn numbers(namespace: &Namespace) -> Vec<u8> {
     let receiver = namespace.receiver("q", ReceiverOptions::default()).expect("there");
-    let found = receiver.browse(1000, None).expect("read");
+    let found = receiver.browse(1000, None, &Wait::FOREVER).expect("read");
     let number = |record: &[u8]| Fields::decode(record).expect("whole").body.bytes()[0];
     found
         .iter()
@@ -86,10 +89,10 @@ fn decide(stages: &Stages, batch: u64, ids: &[&str], piece_bytes: u64) {
         is_done: false,
         piece_bytes,
         stages: ids,
-        targets: shelf.check_targets(&named, piece_bytes).expect("room"),
+        targets: shelf.check_targets(&named, piece_bytes, &Wait::FOREVER).expect("room"),
     };
     shelf.hold(SINK, &intent).expect("ready");
-    shelf.decide(SINK, intent).expect("decided");
+    shelf.decide(SINK, intent, &Wait::FOREVER).expect("decided");
 }
 
 fn damage(disk: &FaultDisk, which: impl Fn(&[u8]) -> bool) {
@@ -140,7 +143,11 @@ fn a_batch_in_several_pieces_is_published_once() {
         stage(&stages, "two", 10..20, LARGE);
         namespace
     };
-    let commit = |namespace: &Namespace| namespace.stages().commit(SINK, "query", 0, &ids.map(str::to_owned));
+    let commit = |namespace: &Namespace| {
+        namespace
+            .stages()
+            .commit(SINK, "query", 0, &ids.map(str::to_owned), &Wait::FOREVER)
+    };
     let disk = FaultDisk::new();
     let namespace = prepare(&disk);
     let before = disk.calls();
@@ -174,12 +181,18 @@ fn a_damaged_stage_is_named_and_nothing_is_published() {
     stage(&stages, "broken", 2..4, 1_000);
     damage(&disk, is_of("broken"));
     let ids = ["whole", "broken"].map(str::to_owned);
-    let error = stages.commit(SINK, "query", 0, &ids).expect_err("damaged");
+    let error = stages
+        .commit(SINK, "query", 0, &ids, &Wait::FOREVER)
+        .expect_err("damaged");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.detail().contains("`broken`"), "{error}");
     assert!(numbers(&namespace).is_empty());
-    assert!(stages.discard("broken").expect("discarded"));
-    assert!(stages.commit(SINK, "query", 0, &ids[..1]).expect("committed"));
+    assert!(stages.discard("broken", &Wait::FOREVER).expect("discarded"));
+    assert!(
+        stages
+            .commit(SINK, "query", 0, &ids[..1], &Wait::FOREVER)
+            .expect("committed")
+    );
     assert_eq!(numbers(&namespace), [0, 1]);
 }
 
@@ -205,10 +218,10 @@ fn a_stage_that_lost_its_end_is_shown_and_expires() {
     );
     let error = namespace
         .stages()
-        .commit(SINK, "query", 0, &["torn".to_owned()])
+        .commit(SINK, "query", 0, &["torn".to_owned()], &Wait::FOREVER)
         .expect_err("damaged");
     assert!(error.detail().contains("`torn`"), "{error}");
-    assert!(namespace.stages().discard("torn").expect("discarded"));
+    assert!(namespace.stages().discard("torn", &Wait::FOREVER).expect("discarded"));
     assert!(left.bytes(&path).is_none());
 }
 
@@ -234,14 +247,16 @@ fn a_decided_batch_waits_for_a_damaged_stage_until_that_is_given_up() {
         let stages = namespace.stages();
         assert!(numbers(&namespace).is_empty());
         for batch in [0, 1] {
-            let error = stages.commit(SINK, "query", batch, &[]).expect_err("it waits");
+            let error = stages
+                .commit(SINK, "query", batch, &[], &Wait::FOREVER)
+                .expect_err("it waits");
             assert!(error.detail().contains("`broken`"), "{error}");
         }
-        let error = stages.discard("whole").expect_err("it is needed");
+        let error = stages.discard("whole", &Wait::FOREVER).expect_err("it is needed");
         assert_eq!(error.kind(), ErrorKind::InvalidOperation);
-        assert!(stages.discard("broken").expect("given up"));
+        assert!(stages.discard("broken", &Wait::FOREVER).expect("given up"));
         assert_eq!(numbers(&namespace), [0, 1]);
-        assert!(!stages.commit(SINK, "query", 0, &[]).expect("committed"));
+        assert!(!stages.commit(SINK, "query", 0, &[], &Wait::FOREVER).expect("committed"));
         assert_eq!(stages.list(), []);
         assert!(
             left.paths()
@@ -259,7 +274,7 @@ fn a_batch_is_published_once_also_when_partitions_forget_loads_meanwhile() {
         enable_partitioning: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("q", settings).expect("created");
+    namespace.create_queue("q", settings, &Wait::FOREVER).expect("created");
     let stages = namespace.stages();
     stage(&stages, "one", 0..4, 10);
     decide(&stages, 0, &["one"], 1 << 20);
@@ -268,9 +283,13 @@ fn a_batch_is_published_once_also_when_partitions_forget_loads_meanwhile() {
     let queue = namespace.queue("q").expect("there");
     let named = stages.shelf.named_by(&intent).expect("there");
     let name = |piece| name_of(SINK, "query", 0, piece);
-    let attached = stages
-        .shelf
-        .attach(&queue, &intent.targets[0], &named, intent.piece_bytes, &name);
+    let attached = stages.shelf.attach(
+        (&queue, &intent.targets[0]),
+        &named,
+        intent.piece_bytes,
+        &name,
+        &Wait::FOREVER,
+    );
     attached.expect("attached");
     let left = disk.after_kill();
     drop((stages, queue, namespace));
@@ -279,5 +298,10 @@ fn a_batch_is_published_once_also_when_partitions_forget_loads_meanwhile() {
     let mut found = numbers(&namespace);
     found.sort_unstable();
     assert_eq!(found, [0, 1, 2, 3]);
-    assert!(!namespace.stages().commit(SINK, "query", 0, &[]).expect("committed"));
+    assert!(
+        !namespace
+            .stages()
+            .commit(SINK, "query", 0, &[], &Wait::FOREVER)
+            .expect("committed")
+    );
 }

@@ -24,7 +24,10 @@ pub(super) fn append(shard: &Shard, room: Room, entry: &[u8], wait: &Wait<'_>) -
     let Some(journal) = shard.journal() else {
         return Ok(None);
     };
-    journal.order_for(room, entry.len())?.append(room, entry).map(Some)
+    journal
+        .order_for(room, entry.len(), wait)?
+        .append(room, entry, wait)
+        .map(Some)
 }
 
 impl Shard {
@@ -187,7 +190,7 @@ impl<'a> Ticket<'_, 'a> {
         write.encode_states(&mut others);
         let bytes = write.arriving_bytes() + others.len() + MARK_BYTES * write.cells.len();
         let room = write.room();
-        let order = journal.order_for(room, bytes);
+        let order = journal.order_for(room, bytes, wait);
         let order = order.map_err(|error| shard.refuse(&error, Deed::Send))?;
         let mut entry = Vec::with_capacity(bytes);
         let ahead = if write.exact_numbers {
@@ -211,7 +214,7 @@ impl<'a> Ticket<'_, 'a> {
             // No subscription wants the messages (B-344).
             return Ok(());
         }
-        let appended = order.append(room, &entry);
+        let appended = order.append(room, &entry, wait);
         let pending = appended.map_err(|error| shard.refuse(&error, Deed::Send))?;
         for (cell, (end, next)) in write.cells.iter().zip(marks) {
             cell.high_water.note(end, next, pending.lsn);

@@ -53,16 +53,16 @@ impl Cell {
         sub_queue: SubQueue,
         max: usize,
         hold: Hold,
-        now: Timestamp,
-        bury_expired: bool,
+        (now, bury_expired): (Timestamp, bool),
         out: &mut Vec<Claimed>,
+        wait: &Wait<'_>,
     ) -> (usize, usize) {
         let mut expired = Vec::new();
         let taken = match sub_queue {
             SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
             SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
         };
-        (taken, self.end_expired(sub_queue, expired, bury_expired))
+        (taken, self.end_expired(sub_queue, expired, bury_expired, wait))
     }
 
     /// Takes those of the given messages that are ready. Returns how many were dead-lettered because their time is over.
@@ -71,43 +71,62 @@ impl Cell {
         sub_queue: SubQueue,
         counters: &[Counter],
         hold: Hold,
-        now: Timestamp,
-        bury_expired: bool,
+        (now, bury_expired): (Timestamp, bool),
         out: &mut Vec<Claimed>,
+        wait: &Wait<'_>,
     ) -> usize {
         let mut expired = Vec::new();
         self.store(sub_queue)
             .claim_these(counters, hold, now, out, &mut expired);
-        self.end_expired(sub_queue, expired, bury_expired)
+        self.end_expired(sub_queue, expired, bury_expired, wait)
     }
 
     /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
     /// while they wait. Returns how many were dead-lettered.
-    pub fn end_deferred(&self, sub_queue: SubQueue, counters: &[Counter], now: Timestamp, bury_expired: bool) -> usize {
+    pub fn end_deferred(
+        &self,
+        sub_queue: SubQueue,
+        counters: &[Counter],
+        now: Timestamp,
+        bury_expired: bool,
+        wait: &Wait<'_>,
+    ) -> usize {
         let mut expired = Vec::new();
         self.store(sub_queue).take_expired(counters, now, &mut expired);
         if expired.is_empty() {
             return 0;
         }
-        let buried = self.end_expired(sub_queue, expired, bury_expired);
+        let buried = self.end_expired(sub_queue, expired, bury_expired, wait);
         // Waited for: nobody looks by himself after a crash. A failure takes the shard out of service.
-        let _ = self.shard.await_all(Durability::Os, Deed::Change);
+        let _ = self.shard.await_all(Durability::Os, Deed::Change, wait);
         buried
     }
 
     /// Drops messages whose time is over, or dead-letters them. Returns how many were dead-lettered.
     #[inline]
-    pub(super) fn end_expired(&self, sub_queue: SubQueue, expired: Vec<Removed>, bury_expired: bool) -> usize {
+    pub(super) fn end_expired(
+        &self,
+        sub_queue: SubQueue,
+        expired: Vec<Removed>,
+        bury_expired: bool,
+        wait: &Wait<'_>,
+    ) -> usize {
         if expired.is_empty() {
             return 0;
         }
-        self.end_all_expired(sub_queue, expired, bury_expired)
+        self.end_all_expired(sub_queue, expired, bury_expired, wait)
     }
 
     #[cold]
-    fn end_all_expired(&self, sub_queue: SubQueue, expired: Vec<Removed>, bury_expired: bool) -> usize {
+    fn end_all_expired(
+        &self,
+        sub_queue: SubQueue,
+        expired: Vec<Removed>,
+        bury_expired: bool,
+        wait: &Wait<'_>,
+    ) -> usize {
         if bury_expired {
-            return self.dead_letter_removed(expired, DeadLetterReason::Expired, &Wait::FOREVER);
+            return self.dead_letter_removed(expired, DeadLetterReason::Expired, wait);
         }
         let gone = expired.iter().map(|message| message.counter).collect();
         let leaving = Leaving::Gone(gone);
@@ -119,43 +138,43 @@ impl Cell {
                 sub_queue,
                 leaving,
             },
-            &Wait::FOREVER,
+            wait,
         );
         0
     }
 
     /// Ends the locks that are over and activates what is due.
-    pub fn tick(&self, moment: Moment, rules: Rules) -> Ended {
+    pub fn tick(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> Ended {
         let Moment { now, ticks } = moment;
         let mut ended = Ended::default();
         if self.main.next_expiry() <= ticks {
             let mut exhausted = Vec::new();
             ended.main += self.main.expire(ticks, rules.max_delivery_count, &mut exhausted);
             let reason = DeadLetterReason::DeliveriesExhausted;
-            ended.dead_letters += self.dead_letter_removed(exhausted, reason, &Wait::FOREVER);
+            ended.dead_letters += self.dead_letter_removed(exhausted, reason, wait);
         }
         if self.dead_letters.next_expiry() <= ticks {
             ended.dead_letters += self.dead_letters.expire(ticks, u32::MAX, &mut Vec::new());
         }
         if self.has_due(now) && !self.fans_out {
-            ended.main += self.activate_due(now);
+            ended.main += self.activate_due(now, wait);
         }
-        ended.and(self.end_lapsed(moment, rules))
+        ended.and(self.end_lapsed(moment, rules, wait))
     }
 
     /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
     /// the time to live counts from there, however late somebody looks. Returns how many are active.
-    fn activate_due(&self, now: Timestamp) -> usize {
+    fn activate_due(&self, now: Timestamp, wait: &Wait<'_>) -> usize {
         let mut activated = 0;
         self.each_due(now, |due_at, counter| -> Result<(), WriteError> {
-            activated += self.activate(due_at, counter)?;
+            activated += self.activate(due_at, counter, wait)?;
             Ok(())
         });
         activated
     }
 
     /// Activates one message; how many are ready by that: none when it was cancelled.
-    fn activate(&self, due: Timestamp, counter: Counter) -> Result<usize, WriteError> {
+    fn activate(&self, due: Timestamp, counter: Counter, wait: &Wait<'_>) -> Result<usize, WriteError> {
         let Some((record, lives)) = self.scheduled(counter)? else {
             return Ok(0);
         };
@@ -168,13 +187,20 @@ impl Cell {
         let mut write = ShardWrite::into_cells([self], at_due);
         let cell = self;
         write.push(Operation::Activate { cell, counter, message });
-        let ticket = self.shard.begin(&mut write, Durability::Os, &Wait::FOREVER)?;
-        Ok(ticket.finish(&Wait::FOREVER)?.ready)
+        let ticket = self.shard.begin(&mut write, Durability::Os, wait)?;
+        Ok(ticket.finish(wait)?.ready)
     }
 
     /// Ends the locks of a reservation that is over: each is charged a delivery, and a message that has none left is
     /// dead-lettered.
-    pub fn lapse(&self, sub_queue: SubQueue, held: &[Reserved], max_delivery_count: u32, ticks: Ticks) -> Ended {
+    pub fn lapse(
+        &self,
+        sub_queue: SubQueue,
+        held: &[Reserved],
+        max_delivery_count: u32,
+        ticks: Ticks,
+        wait: &Wait<'_>,
+    ) -> Ended {
         let mut ready = Vec::with_capacity(held.len());
         let mut exhausted = Vec::new();
         for reserved in held {
@@ -190,10 +216,10 @@ impl Cell {
         }
         if !ready.is_empty() {
             // Not waited for: if it is lost, the reservation is live again and lapses again.
-            let _ = self.note(self.charged(sub_queue, &ready), &Wait::FOREVER);
+            let _ = self.note(self.charged(sub_queue, &ready), wait);
         }
         let reason = DeadLetterReason::DeliveriesExhausted;
-        let buried = self.dead_letter_removed(exhausted, reason, &Wait::FOREVER);
+        let buried = self.dead_letter_removed(exhausted, reason, wait);
         Ended::of(sub_queue, ready.len()).and(Ended::of(SubQueue::DeadLetter, buried))
     }
 
@@ -205,6 +231,7 @@ impl Cell {
         held: &mut Vec<Reserved>,
         max_delivery_count: u32,
         ticks: Ticks,
+        wait: &Wait<'_>,
     ) -> (Ended, Option<Operation<'_>>) {
         let mut exhausted = Vec::new();
         let store = self.store(sub_queue);
@@ -221,7 +248,7 @@ impl Cell {
             reserved.delivery_count = reserved.delivery_count.saturating_add(1);
         }
         let reason = DeadLetterReason::DeliveriesExhausted;
-        let buried = self.dead_letter_removed(exhausted, reason, &Wait::FOREVER);
+        let buried = self.dead_letter_removed(exhausted, reason, wait);
         (Ended::of(SubQueue::DeadLetter, buried), charged)
     }
 

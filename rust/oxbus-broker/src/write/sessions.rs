@@ -23,12 +23,12 @@ impl Cell {
     }
 
     /// Sorts what became ready into its sessions and tells their holders.
-    pub fn sort_sessions(&self, now: Timestamp, rules: Rules) -> Ended {
+    pub fn sort_sessions(&self, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> Ended {
         let Some(sessions) = &self.sessions else {
             return Ended::default();
         };
         let _intake = sessions.intake();
-        self.sort_in(sessions, now, rules)
+        self.sort_in(sessions, now, rules, wait)
     }
 
     /// Puts what is ready in all sessions back into the store's own order: it is not received by session any more.
@@ -40,7 +40,7 @@ impl Cell {
     }
 
     /// The same for who has `intake`.
-    fn sort_in(&self, sessions: &Sessions, now: Timestamp, rules: Rules) -> Ended {
+    fn sort_in(&self, sessions: &Sessions, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> Ended {
         let mut ended = Ended::default();
         let mut claims = Vec::new();
         loop {
@@ -48,9 +48,9 @@ impl Cell {
                 SubQueue::Main,
                 SORT_RUN,
                 Hold::Cache,
-                now,
-                rules.bury_expired,
+                (now, rules.bury_expired),
                 &mut claims,
+                wait,
             );
             ended.dead_letters += buried;
             if taken == 0 {
@@ -80,7 +80,7 @@ impl Cell {
                 holder.doorbell().ring_all();
             }
             let reason = DeadLetterReason::SessionIdNull;
-            ended.dead_letters += self.dead_letter_removed(self.take_out(without), reason, &Wait::FOREVER);
+            ended.dead_letters += self.dead_letter_removed(self.take_out(without), reason, wait);
         }
     }
 
@@ -107,11 +107,11 @@ impl Cell {
     }
 
     /// Drops messages whose time is over, or buries them. Returns how many were buried.
-    pub(crate) fn dispose(&self, expired: Vec<Claimed>, rules: Rules) -> usize {
+    pub(crate) fn dispose(&self, expired: Vec<Claimed>, rules: Rules, wait: &Wait<'_>) -> usize {
         if expired.is_empty() {
             return 0;
         }
-        self.end_expired(SubQueue::Main, self.take_out(expired), rules.bury_expired)
+        self.end_expired(SubQueue::Main, self.take_out(expired), rules.bury_expired, wait)
     }
 
     /// Locks the session that waits longest.
@@ -121,6 +121,7 @@ impl Cell {
         deadline: Ticks,
         now: Timestamp,
         rules: Rules,
+        wait: &Wait<'_>,
     ) -> (Option<Arc<Accepted>>, Ended) {
         let Some(sessions) = &self.sessions else {
             return (None, Ended::default());
@@ -131,7 +132,7 @@ impl Cell {
         sessions.note_deadline(&index);
         drop(index);
         let ended = Ended {
-            dead_letters: self.dispose(expired, rules),
+            dead_letters: self.dispose(expired, rules, wait),
             ..Ended::default()
         };
         (accepted, ended)
@@ -144,6 +145,7 @@ impl Cell {
         take: Take,
         rules: Rules,
         out: &mut Vec<Claimed>,
+        wait: &Wait<'_>,
     ) -> Result<Ended, SessionLost> {
         let sessions = self.sessions.as_ref().ok_or(SessionLost)?;
         let Moment { now, ticks } = take.moment;
@@ -168,13 +170,20 @@ impl Cell {
         }
         drop(index);
         Ok(Ended {
-            dead_letters: self.dispose(expired, rules),
+            dead_letters: self.dispose(expired, rules, wait),
             ..Ended::default()
         })
     }
 
     /// Takes a session from its holder. Its messages go back. What is closed after its lock has lapsed has lapsed.
-    pub fn end_session(&self, accepted: &Arc<Accepted>, end: SessionEnd, moment: Moment, rules: Rules) -> Ended {
+    pub fn end_session(
+        &self,
+        accepted: &Arc<Accepted>,
+        end: SessionEnd,
+        moment: Moment,
+        rules: Rules,
+        wait: &Wait<'_>,
+    ) -> Ended {
         let Some(sessions) = &self.sessions else {
             return Ended::default();
         };
@@ -187,19 +196,19 @@ impl Cell {
         drop(index);
         accepted.doorbell().ring_all();
         keys.map_or_else(Ended::default, |keys| {
-            self.put_back(sessions, accepted, end, keys, moment, rules)
+            self.put_back(sessions, accepted, (end, keys), moment, rules, wait)
         })
     }
 
     /// Notes the end of a unit of work in a session. What its holder had goes back if he left meanwhile.
-    pub fn leave_unit(&self, accepted: &Arc<Accepted>, moment: Moment, rules: Rules) -> Ended {
+    pub fn leave_unit(&self, accepted: &Arc<Accepted>, moment: Moment, rules: Rules, wait: &Wait<'_>) -> Ended {
         let Some(sessions) = &self.sessions else {
             return Ended::default();
         };
         let _intake = sessions.intake();
         let left = sessions.index().leave_unit(accepted);
         left.map_or_else(Ended::default, |(end, keys)| {
-            self.put_back(sessions, accepted, end, keys, moment, rules)
+            self.put_back(sessions, accepted, (end, keys), moment, rules, wait)
         })
     }
 
@@ -208,10 +217,10 @@ impl Cell {
         &self,
         sessions: &Sessions,
         accepted: &Accepted,
-        end: SessionEnd,
-        keys: Vec<LockKey>,
+        (end, keys): (SessionEnd, Vec<LockKey>),
         moment: Moment,
         rules: Rules,
+        wait: &Wait<'_>,
     ) -> Ended {
         let mut ended = Ended::default();
         for key in keys {
@@ -223,18 +232,18 @@ impl Cell {
                 SessionEnd::Closed => Outcome::Release,
             };
             // Not waited for: if it is lost, the delivery counts as one that ended with the process.
-            if let Ok(one) = self.settle_unawaited(SubQueue::Main, key, outcome, moment, &Wait::FOREVER) {
+            if let Ok(one) = self.settle_unawaited(SubQueue::Main, key, outcome, moment, wait) {
                 ended.dead_letters += one.dead_letters;
             }
         }
-        let sorted = self.sort_in(sessions, moment.now, rules);
+        let sorted = self.sort_in(sessions, moment.now, rules, wait);
         ended.dead_letters += sorted.dead_letters;
         ended.sessions = sorted.sessions + usize::from(sessions.index().ended(accepted));
         ended
     }
 
     /// Ends the sessions whose locks are over.
-    pub(super) fn end_lapsed(&self, moment: Moment, rules: Rules) -> Ended {
+    pub(super) fn end_lapsed(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> Ended {
         let mut ended = Ended::default();
         let Some(sessions) = &self.sessions else { return ended };
         if sessions.next_deadline() > moment.ticks {
@@ -242,7 +251,7 @@ impl Cell {
         }
         let lapsed = sessions.index().lapsed(moment.ticks);
         for accepted in lapsed {
-            let one = self.end_session(&accepted, SessionEnd::Lapsed, moment, rules);
+            let one = self.end_session(&accepted, SessionEnd::Lapsed, moment, rules, wait);
             ended.dead_letters += one.dead_letters;
             ended.sessions += one.sessions;
         }

@@ -134,11 +134,11 @@ impl<'w, 'a> Ticket<'w, 'a> {
     fn await_entry(&self, pending: &Pending, wait: &Wait<'_>) -> Result<(), WriteError> {
         let waited = self
             .await_numbers(pending, wait)
-            .and_then(|()| pending.wait(self.level));
+            .and_then(|()| pending.wait(self.level, wait));
         let Err(error) = waited else {
             if self.done.ended.dead_letters > 0 {
                 // Calls must not fill the memory: what they dead-letter leaves it before they end.
-                self.shard.leave_buried_after(pending);
+                self.shard.leave_buried_after(pending, wait);
             }
             return Ok(());
         };
@@ -168,7 +168,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
             return Ok(());
         }
         let mut cells = self.write.cells.iter();
-        cells.try_for_each(|cell| pending.wait_for(cell.high_water.covered_at(), Durability::Fsync))
+        cells.try_for_each(|cell| pending.wait_for(cell.high_water.covered_at(), Durability::Fsync, wait))
     }
 
     /// Lets the rest take effect: the journal has the write.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settings and counts of entities as dicts.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_broker::entity::{Entity, PartitionCounts};
@@ -122,7 +123,7 @@ pub(super) fn topic<'py>(py: Python<'py>, topic: &Entity) -> PyResult<Bound<'py,
     }
     dict.set_item("support_ordering", topic.supports_ordering())?;
     dict.set_item("filtering_messages_before_publishing", false)?;
-    dict.set_item("size_in_bytes", topic.counts().total.size_bytes)?;
+    dict.set_item("size_in_bytes", topic.counts(&Wait::FOREVER).total.size_bytes)?;
     Ok(dict)
 }
 
@@ -160,7 +161,12 @@ fn name_parts(dict: &Bound<'_, PyDict>, subscription: &Entity) -> PyResult<()> {
 pub(super) fn topic_runtime<'py>(py: Python<'py>, topic: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
     let dict = runtime(py, topic)?;
     let subscriptions = topic.subscriptions();
-    let theirs: u64 = py.detach(|| subscriptions.iter().map(|it| it.counts().total.size_bytes).sum());
+    let theirs: u64 = py.detach(|| {
+        subscriptions
+            .iter()
+            .map(|it| it.counts(&Wait::FOREVER).total.size_bytes)
+            .sum()
+    });
     let own: u64 = dict.get_item("size_in_bytes")?.map_or(Ok(0), |it| it.extract())?;
     dict.set_item("size_in_bytes", own + theirs)?;
     dict.set_item("subscription_count", subscriptions.len())?;
@@ -179,7 +185,7 @@ pub(super) fn subscription_runtime<'py>(py: Python<'py>, subscription: &Arc<Enti
 
 /// The dict of an entity's counts.
 pub(super) fn runtime<'py>(py: Python<'py>, queue: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
-    let counts = py.detach(|| queue.counts());
+    let counts = py.detach(|| queue.counts(&Wait::FOREVER));
     let (created, updated, accessed) = queue.times();
     let dict = PyDict::new(py);
     dict.set_item("name", queue.name().as_str())?;

@@ -8,6 +8,7 @@ mod topics;
 mod wishes;
 
 use oxbus_model::EntityKind;
+use oxbus_store::Wait;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -28,8 +29,8 @@ impl Namespace {
     ) -> PyResult<Bound<'py, PyDict>> {
         let wishes = wishes::read(options, &QUEUE)?;
         let namespace = self.namespace.get()?;
-        let created = blocking::run(py, namespace.stores().is_some(), || {
-            namespace.create_queue_with(name, wishes)
+        let created = blocking::run(py, namespace.stores().is_some(), |wait| {
+            namespace.create_queue_with(name, wishes, wait)
         })?;
         describe::queue(py, &*created.or_raise()?)
     }
@@ -41,13 +42,13 @@ impl Namespace {
     fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = wishes::read(options, &QUEUE)?;
         let namespace = self.namespace.get()?;
-        let update = || namespace.update_with(&namespace.queue(name)?, wishes);
+        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.queue(name)?, wishes, wait);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.delete(&namespace.queue(name)?))?.or_raise()
+        waiting::outside(py, |_| namespace.delete(&namespace.queue(name)?))?.or_raise()
     }
 
     fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -3,6 +3,7 @@
 
 use oxbus_model::Timestamp;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
+use oxbus_store::Wait;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -136,7 +137,7 @@ impl Namespace {
     ) -> PyResult<Bound<'py, PyDict>> {
         let namespace = self.namespace.get()?;
         let rule = read(rule, namespace.clock().now())?;
-        let create = || namespace.create_rule(topic, subscription, &rule);
+        let create = |wait: &Wait<'_>| namespace.create_rule(topic, subscription, &rule, wait);
         blocking::run(py, namespace.stores().is_some(), create)?.or_raise()?;
         describe(py, &rule)
     }
@@ -154,13 +155,13 @@ impl Namespace {
     fn _update_rule(&self, py: Python<'_>, topic: &str, subscription: &str, rule: &Bound<'_, PyDict>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
         let rule = read(rule, namespace.clock().now())?;
-        let update = || namespace.update_rule(topic, subscription, &rule);
+        let update = |wait: &Wait<'_>| namespace.update_rule(topic, subscription, &rule, wait);
         blocking::run(py, namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_rule(&self, py: Python<'_>, topic: &str, subscription: &str, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        let delete = || namespace.delete_rule(topic, subscription, name);
+        let delete = |wait: &Wait<'_>| namespace.delete_rule(topic, subscription, name, wait);
         blocking::run(py, namespace.stores().is_some(), delete)?.or_raise()
     }
 

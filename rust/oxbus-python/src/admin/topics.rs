@@ -3,6 +3,7 @@
 
 use oxbus_model::EntityKind;
 use oxbus_model::tier::Tier;
+use oxbus_store::Wait;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -22,8 +23,8 @@ impl Namespace {
     ) -> PyResult<Bound<'py, PyDict>> {
         let wishes = wishes::read(options, &TOPIC)?;
         let namespace = self.namespace.get()?;
-        let created = blocking::run(py, namespace.stores().is_some(), || {
-            namespace.create_topic_with(name, wishes)
+        let created = blocking::run(py, namespace.stores().is_some(), |wait| {
+            namespace.create_topic_with(name, wishes, wait)
         })?;
         describe::topic(py, &*created.or_raise()?)
     }
@@ -35,13 +36,13 @@ impl Namespace {
     fn _update_topic(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = wishes::read(options, &TOPIC)?;
         let namespace = self.namespace.get()?;
-        let update = || namespace.update_with(&namespace.topic(name)?, wishes);
+        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.topic(name)?, wishes, wait);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.delete(&namespace.topic(name)?))?.or_raise()
+        waiting::outside(py, |_| namespace.delete(&namespace.topic(name)?))?.or_raise()
     }
 
     fn _list_topics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
@@ -66,8 +67,8 @@ impl Namespace {
         let namespace = self.namespace.get()?;
         let now = namespace.clock().now();
         let rule = rule.map(|rule| rules::read(rule, now)).transpose()?;
-        let created = blocking::run(py, namespace.stores().is_some(), || {
-            namespace.create_subscription_with(topic, name, wishes, rule)
+        let created = blocking::run(py, namespace.stores().is_some(), |wait| {
+            namespace.create_subscription_with(topic, name, wishes, rule, wait)
         })?;
         describe::subscription(py, &*created.or_raise()?)
     }
@@ -79,13 +80,13 @@ impl Namespace {
     fn _update_subscription(&self, topic: &str, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let wishes = wishes::read(options, &SUBSCRIPTION)?;
         let namespace = self.namespace.get()?;
-        let update = || namespace.update_with(&namespace.subscription(topic, name)?, wishes);
+        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.subscription(topic, name)?, wishes, wait);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_subscription(&self, py: Python<'_>, topic: &str, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, || namespace.delete(&namespace.subscription(topic, name)?))?.or_raise()
+        waiting::outside(py, |_| namespace.delete(&namespace.subscription(topic, name)?))?.or_raise()
     }
 
     fn _list_subscriptions<'py>(&self, py: Python<'py>, topic: &str) -> PyResult<Bound<'py, PyList>> {

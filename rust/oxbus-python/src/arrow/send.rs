@@ -40,8 +40,8 @@ pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<Columns>> {
 pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let py = data.py();
     let chunks = read(data)?;
-    let sent = waiting::outside(py, || {
-        encode(Outgoing::new(sender, ids::first_of)?, &chunks).map(Outgoing::send)
+    let sent = waiting::outside(py, |wait| {
+        encode(Outgoing::new(sender, ids::first_of)?, &chunks).map(|rows| rows.send(wait))
     });
     sent?
         .or_raise()?
@@ -75,7 +75,7 @@ fn encode<'a>(mut outgoing: Outgoing<&'a Sender>, chunks: &[Columns]) -> Result<
 /// Puts the rows of an Arrow object aside under an id; how many.
 pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let chunks = read(data)?;
-    let staged = waiting::outside(data.py(), || {
+    let staged = waiting::outside(data.py(), |_| {
         let mut putting = Putting::new(stages.begin(entity, id)?, ids::first_of);
         for chunk in &chunks {
             putting.push(chunk)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links begin and end (B-416, B-420 … B-426).
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_amqp::codec::{Map, Value};
@@ -66,7 +67,7 @@ impl Connection {
                 }
                 let (context, place) = (self.context.clone(), opening.place.clone());
                 self.jobs
-                    .start(move || Done::Opened(link, open(&context, &place, &attach)));
+                    .start(move |wait| Done::Opened(link, open(&context, &place, &attach, wait)));
             }
             Kind::Requests {
                 node: Node::Management(place),
@@ -81,7 +82,7 @@ impl Connection {
                 }
                 let (context, place) = (self.context.clone(), place.clone());
                 self.asked.insert(link, attach);
-                self.jobs.start(move || {
+                self.jobs.start(move |_| {
                     let found = context.namespace().entity(&place.path);
                     Done::Opened(link, found.map(|_| Opened::Management).map_err(|it| fault::of(&it)))
                 });
@@ -237,9 +238,9 @@ impl Connection {
                 } = *receives;
                 self.shared.closed(&link.name, &receiver);
                 let coordinator = Arc::clone(&self.coordinator);
-                self.jobs.start(move || {
+                self.jobs.start(move |wait| {
                     // What the client said before it went holds.
-                    settle_all(&receiver, (&coordinator, id.session()), settles);
+                    settle_all(&receiver, (&coordinator, id.session()), settles, wait);
                     if receiver.mode() == ReceiveMode::PeekLock && !unsent.is_empty() {
                         let keys: Vec<SettleKey> = unsent
                             .iter()
@@ -248,7 +249,7 @@ impl Connection {
                                 key: it.claimed.key,
                             })
                             .collect();
-                        receiver.release(&keys);
+                        receiver.release(&keys, wait);
                     }
                     // Closed by the last call that has it: one may be under way.
                     drop(receiver);
@@ -258,14 +259,14 @@ impl Connection {
             Kind::Sends(sends) if !sends.queued.is_empty() => self.store_all(id, sends.sender, sends.queued),
             Kind::Opening(opening) => {
                 // A session that waits is dropped with its place, maybe after a look that is under way.
-                self.jobs.start(move || {
+                self.jobs.start(move |_| {
                     drop(opening);
                     Done::Nothing
                 });
             }
             Kind::Coordinator => {
                 let coordinator = Arc::clone(&self.coordinator);
-                self.jobs.start(move || {
+                self.jobs.start(move |_| {
                     coordinator.closed(id);
                     Done::Nothing
                 });
@@ -277,7 +278,7 @@ impl Connection {
 }
 
 /// Opens what a link stands on.
-fn open(context: &Context, place: &Place, attach: &Attach) -> Result<Opened, Fault> {
+fn open(context: &Context, place: &Place, attach: &Attach, wait: &Wait<'_>) -> Result<Opened, Fault> {
     let namespace = context.namespace();
     let of_broker = |error: oxbus_model::Error| fault::of(&error);
     if attach.role == Role::Sender {
@@ -311,7 +312,7 @@ fn open(context: &Context, place: &Place, attach: &Attach) -> Result<Opened, Fau
     if is_next {
         return Ok(Opened::Acceptor(Box::new(acceptor)));
     }
-    match acceptor.accept_now().map_err(of_broker)? {
+    match acceptor.accept_now(wait).map_err(of_broker)? {
         Some(receiver) => Ok(Opened::Receiver(Box::new(receiver))),
         None => Ok(Opened::Acceptor(Box::new(acceptor))),
     }

@@ -339,7 +339,7 @@ impl Connection {
     async fn end(mut self) {
         self.remove_all();
         let coordinator = Arc::clone(&self.coordinator);
-        self.jobs.start(move || {
+        self.jobs.start(move |_| {
             coordinator.close();
             Done::Nothing
         });

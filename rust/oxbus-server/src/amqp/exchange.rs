@@ -51,7 +51,7 @@ impl Connection {
         self.queued_bytes += bytes;
         let (context, shared) = (self.context.clone(), Arc::clone(&self.shared));
         let coordinator = Arc::clone(&self.coordinator);
-        self.jobs.start(move || {
+        self.jobs.start(move |wait| {
             let (reply, standard) = match Sections::scan(&message) {
                 Ok(sections) => {
                     let standard = Call::standard(&message, &sections);
@@ -67,7 +67,7 @@ impl Connection {
                     let reply = if call.place.is_none() {
                         cbs::answer(&call)
                     } else {
-                        management::answer(&call)
+                        management::answer(&call, wait)
                     };
                     (reply, standard)
                 }
@@ -153,7 +153,8 @@ impl Connection {
         let bytes = incoming.message.len();
         self.queued_bytes += bytes;
         let coordinator = Arc::clone(&self.coordinator);
-        self.jobs
-            .start(move || Done::Coordinated(id, coordinator.request(incoming.link, &incoming.message), bytes));
+        self.jobs.start(move |wait| {
+            Done::Coordinated(id, coordinator.request(incoming.link, &incoming.message, wait), bytes)
+        });
     }
 }

@@ -12,6 +12,7 @@ use oxbus_broker::client::{Acceptor, WakeTicket};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
 use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
+use oxbus_store::Wait;
 use tokio::task::JoinSet;
 
 use super::call::Reply;
@@ -72,7 +73,7 @@ pub(super) struct Answered {
     pub(super) standard: oxbus_amqp::message::Properties,
 }
 
-type Work = Box<dyn FnOnce() -> Done + Send>;
+type Work = Box<dyn FnOnce(&Wait<'_>) -> Done + Send>;
 
 /// Calls under way.
 pub(super) struct Jobs {
@@ -93,9 +94,9 @@ impl Jobs {
     }
 
     /// Does `work` now, or has a thread do it.
-    pub(super) fn start(&mut self, work: impl FnOnce() -> Done + Send + 'static) {
+    pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> Done + Send + 'static) {
         if !self.may_wait {
-            self.done.push_back(work());
+            self.done.push_back(work(&Wait::FOREVER));
         } else if self.running.len() < AMQP_JOBS_MAX {
             self.running.spawn_blocking(|| leaving_dead_stores(work));
         } else {
@@ -160,7 +161,7 @@ mod tests {
             let (gate, opened) = sync_channel::<()>(0);
             gates.push(gate);
             let running = Arc::clone(&running);
-            jobs.start(move || {
+            jobs.start(move |_| {
                 running.fetch_add(1, Ordering::SeqCst);
                 // An error says that the gate is gone, which opens it.
                 let _ = opened.recv();

@@ -68,10 +68,10 @@ impl Connection {
         let max = wanted.min(AMQP_LOOK_MESSAGES);
         let receiver = Arc::clone(&receives.receiver);
         let callback = self.bell.callback(id);
-        self.jobs.start(move || {
+        self.jobs.start(move |wait| {
             let look = || -> Result<Look> {
                 let take = || -> Result<Option<Taken>> {
-                    let found = receiver.receive_now(max)?;
+                    let found = receiver.receive_now(max, wait)?;
                     Ok(found.map(|found| Taken::new(&receiver, found)))
                 };
                 let mut taken = take()?;
@@ -145,8 +145,8 @@ impl Connection {
         if is_locked && matches!(refused, Some(SendRefused::NoCredit | SendRefused::Gone)) {
             let keys: Vec<SettleKey> = receives.unsent.drain(..).map(|it| key(&it)).collect();
             let receiver = Arc::clone(&receives.receiver);
-            self.jobs.start(move || {
-                receiver.release(&keys);
+            self.jobs.start(move |wait| {
+                receiver.release(&keys, wait);
                 Done::Nothing
             });
         }

@@ -9,6 +9,7 @@ use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_broker::Sender;
 use oxbus_broker::client::{Keyless, Partitioner};
+use oxbus_store::Wait;
 
 use super::sends;
 use super::transactions::Coordinator;
@@ -24,14 +25,18 @@ struct Run<'a> {
 }
 
 /// Stores messages; what became of those that somebody waits for.
-pub(super) fn store(sender: &Sender, coordinator: &Coordinator, queued: Vec<Incoming>) -> Answers {
+pub(super) fn store(sender: &Sender, coordinator: &Coordinator, queued: Vec<Incoming>, wait: &Wait<'_>) -> Answers {
     let mut answers = Answers::with_capacity(queued.len());
     let mut run = Run::default();
     for incoming in queued {
         if incoming.message_format == MESSAGE_FORMAT_BATCH || incoming.state.is_some() {
             // A batch is its own store, and comes behind what came before it.
-            run.flush(sender, coordinator, &mut answers);
-            answer(&mut answers, sends::store(sender, coordinator, &incoming), incoming.id);
+            run.flush(sender, coordinator, &mut answers, wait);
+            answer(
+                &mut answers,
+                sends::store(sender, coordinator, &incoming, wait),
+                incoming.id,
+            );
             continue;
         }
         match run.push(sender, coordinator, &incoming) {
@@ -39,7 +44,7 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, queued: Vec<Inco
             Err(error) => answer(&mut answers, fault::of(&error).into(), incoming.id),
         }
     }
-    run.flush(sender, coordinator, &mut answers);
+    run.flush(sender, coordinator, &mut answers, wait);
     answers
 }
 
@@ -60,16 +65,16 @@ impl<'a> Run<'a> {
         partitioner.push(message, None)
     }
 
-    fn flush(&mut self, sender: &Sender, coordinator: &Coordinator, answers: &mut Answers) {
+    fn flush(&mut self, sender: &Sender, coordinator: &Coordinator, answers: &mut Answers, wait: &Wait<'_>) {
         let Some(partitioner) = self.partitioner.take() else {
             return;
         };
-        let stored = partitioner.send();
+        let stored = partitioner.send(wait);
         let mut refused = stored.refused.iter().peekable();
         for (position, incoming) in self.messages.drain(..).enumerate() {
             let state = match (refused.next_if(|it| it.position == position), &stored.reason) {
                 (None, _) | (_, None) => DeliveryState::Accepted,
-                (Some(it), _) if it.is_definite => sends::store(sender, coordinator, &incoming),
+                (Some(it), _) if it.is_definite => sends::store(sender, coordinator, &incoming, wait),
                 // Nobody knows whether it is stored.
                 (Some(_), Some(error)) => fault::of(error).into(),
             };

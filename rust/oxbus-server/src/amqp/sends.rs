@@ -3,6 +3,7 @@
 //!
 //! Each is answered when it is as durable as its entity wants it, and not before. Those of one link are stored in their order.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_amqp::engine::{Incoming, IncomingId, LinkId};
@@ -39,13 +40,13 @@ impl Connection {
     /// Stores messages of a link, which may be gone by then.
     pub(super) fn store_all(&mut self, id: LinkId, sender: Arc<Sender>, queued: Vec<Incoming>) {
         let coordinator = Arc::clone(&self.coordinator);
-        self.jobs.start(move || {
+        self.jobs.start(move |wait| {
             let bytes = queued.iter().map(|it| it.message.len()).sum();
             let answers = if sender.queue().may_wait() {
-                runs::store(&sender, &coordinator, queued)
+                runs::store(&sender, &coordinator, queued, wait)
             } else {
                 let answer = |it: Incoming| {
-                    let state = store(&sender, &coordinator, &it);
+                    let state = store(&sender, &coordinator, &it, wait);
                     it.id.map(|id| (id, state))
                 };
                 queued.into_iter().filter_map(answer).collect()
@@ -73,7 +74,7 @@ impl Connection {
 }
 
 /// Stores one message, or one batch; the outcome for the client.
-pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incoming) -> DeliveryState {
+pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incoming, wait: &Wait<'_>) -> DeliveryState {
     if let Some(DeliveryState::Transactional { transaction_id, .. }) = &incoming.state {
         let transaction = match coordinator.transaction(transaction_id, incoming.link.session()) {
             Ok(transaction) => transaction,
@@ -89,10 +90,10 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
         };
     }
     let sent = if incoming.message_format == MESSAGE_FORMAT_BATCH {
-        batch(incoming, coordinator.new_id()).and_then(|batch| sender.send_batch(batch, None).map(drop))
+        batch(incoming, coordinator.new_id()).and_then(|batch| sender.send_batch(batch, None, wait).map(drop))
     } else {
         message::read_new(&incoming.message, coordinator.new_id(), |fields| {
-            sender.send(fields, None).map(drop)
+            sender.send(fields, None, wait).map(drop)
         })
     };
     match sent {

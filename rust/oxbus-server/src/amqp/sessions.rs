@@ -88,14 +88,14 @@ impl Connection {
         }
         let acceptor = Arc::clone(&waiting.acceptor);
         let callback = self.bell.callback(id);
-        self.jobs.start(move || {
+        self.jobs.start(move |wait| {
             let look = || -> Result<Box<SessionLook>> {
-                let mut receiver = acceptor.accept_now()?;
+                let mut receiver = acceptor.accept_now(wait)?;
                 let mut ticket = None;
                 if receiver.is_none() {
                     // Registered first, looked again second: what arrived in between is found here or rings.
                     ticket = Some(acceptor.register(callback));
-                    receiver = acceptor.accept_now()?;
+                    receiver = acceptor.accept_now(wait)?;
                 }
                 Ok(Box::new(SessionLook { receiver, ticket }))
             };

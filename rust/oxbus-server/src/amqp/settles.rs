@@ -3,6 +3,7 @@
 //!
 //! The delivery tag is the lock token, which finds its own message: there is no table of deliveries here.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_amqp::codec::{Map, Value as AmqpValue};
@@ -53,7 +54,7 @@ impl Connection {
         let receiver = Arc::clone(&receives.receiver);
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs
-            .start(move || Done::Settled(id, settle_all(&receiver, (&coordinator, id.session()), settles)));
+            .start(move |wait| Done::Settled(id, settle_all(&receiver, (&coordinator, id.session()), settles, wait)));
         true
     }
 
@@ -80,6 +81,7 @@ pub(super) fn settle_all(
     receiver: &Receiver,
     coordinator: (&Coordinator, SessionId),
     settles: Vec<Settle>,
+    wait: &Wait<'_>,
 ) -> Vec<(DeliveryId, DeliveryState)> {
     let mut answers = Vec::with_capacity(settles.len());
     let mut completed: Vec<(Option<DeliveryId>, SettleKey)> = Vec::new();
@@ -98,11 +100,11 @@ pub(super) fn settle_all(
             completed.push((answered, at));
             continue;
         }
-        complete(receiver, &mut completed, &mut answers);
-        let outcome = settle_one(receiver, coordinator, at, state);
+        complete(receiver, &mut completed, &mut answers, wait);
+        let outcome = settle_one(receiver, coordinator, at, state, wait);
         answers.extend(answered.map(|id| (id, outcome)));
     }
-    complete(receiver, &mut completed, &mut answers);
+    complete(receiver, &mut completed, &mut answers, wait);
     answers
 }
 
@@ -115,12 +117,13 @@ fn complete(
     receiver: &Receiver,
     completed: &mut Vec<(Option<DeliveryId>, SettleKey)>,
     answers: &mut Vec<(DeliveryId, DeliveryState)>,
+    wait: &Wait<'_>,
 ) {
     if completed.is_empty() {
         return;
     }
     let keys: Vec<SettleKey> = completed.iter().map(|(_, at)| *at).collect();
-    let settled = receiver.complete_many(&keys);
+    let settled = receiver.complete_many(&keys, wait);
     for (position, (answered, at)) in completed.drain(..).enumerate() {
         let Some(id) = answered else { continue };
         let is_in = |positions: &[usize]| positions.binary_search(&position).is_ok();
@@ -139,11 +142,12 @@ fn settle_one(
     (coordinator, session): (&Coordinator, SessionId),
     at: SettleKey,
     state: DeliveryState,
+    wait: &Wait<'_>,
 ) -> DeliveryState {
     match state {
         DeliveryState::Released => {
             // Never used: nothing is charged.
-            receiver.release(&[at]);
+            receiver.release(&[at], wait);
             DeliveryState::Released
         }
         DeliveryState::Transactional {
@@ -155,7 +159,9 @@ fn settle_one(
                 Err(fault) => return fault.into(),
             };
             let asked = outcome.as_deref().cloned().unwrap_or(DeliveryState::Accepted);
-            let settled = with_settlement(&asked, |settlement| transaction.settle(receiver, &[at], settlement));
+            let settled = with_settlement(&asked, |settlement| {
+                transaction.settle(receiver, &[at], settlement, wait)
+            });
             match settled {
                 Ok(()) => DeliveryState::Transactional {
                     transaction_id,
@@ -164,7 +170,7 @@ fn settle_one(
                 Err(error) => fault::of(&error).into(),
             }
         }
-        asked => match with_settlement(&asked, |settlement| receiver.settle(at, settlement)) {
+        asked => match with_settlement(&asked, |settlement| receiver.settle(at, settlement, wait)) {
             Ok(()) => echo(asked),
             Err(error) => fault::of(&error).into(),
         },

@@ -6,6 +6,7 @@
 //! Clients that want several entities in a transaction put all their links into the session of the coordinator link, so one
 //! that is used first over a link of that session may touch several entities (B-324).
 
+use oxbus_store::Wait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -59,14 +60,14 @@ impl Coordinator {
     }
 
     /// Answers a message on a coordinator link. May wait for a store.
-    pub(super) fn request(&self, control: LinkId, message: &Bytes) -> DeliveryState {
+    pub(super) fn request(&self, control: LinkId, message: &Bytes, wait: &Wait<'_>) -> DeliveryState {
         let request = match read(message) {
             Ok(request) => request,
             Err(fault) => return fault.into(),
         };
         let done = match request {
             TransactionRequest::Declare(_) => self.declare(control),
-            TransactionRequest::Discharge(discharge) => self.discharge(&discharge.txn_id, discharge.fail),
+            TransactionRequest::Discharge(discharge) => self.discharge(&discharge.txn_id, discharge.fail, wait),
         };
         done.unwrap_or_else(|error| fault::of(&error).into())
     }
@@ -92,12 +93,12 @@ impl Coordinator {
         Ok(DeliveryState::Declared { transaction_id })
     }
 
-    fn discharge(&self, id: &Bytes, fail: bool) -> Result<DeliveryState> {
+    fn discharge(&self, id: &Bytes, fail: bool, wait: &Wait<'_>) -> Result<DeliveryState> {
         let declared = self.open().by_id.remove(id).ok_or_else(unknown)?;
         if fail {
             declared.transaction.rollback()?;
         } else {
-            declared.transaction.commit()?;
+            declared.transaction.commit(wait)?;
         }
         Ok(DeliveryState::Accepted)
     }

@@ -22,12 +22,12 @@ pub(super) async fn describe(
     State(plane): State<Plane>,
     Parameters(question): Parameters<Question>,
 ) -> Result<Json<Value>, Refusal> {
-    let described = on_thread(move || {
+    let described = on_thread(move |wait| {
         let (path, sub_queue) = EntityName::split_sub_queue(&question.entity);
         let queue = plane.namespace().entity(path)?;
         let settings = queue.settings();
-        let bounds = queue.number_bounds(sub_queue);
-        let messages = queue.count_waiting(sub_queue);
+        let bounds = queue.number_bounds(sub_queue, wait);
+        let messages = queue.count_waiting(sub_queue, wait);
         let (created_at, _, _) = queue.times();
         Ok(json!({
             "kind": queue.kind().name(),

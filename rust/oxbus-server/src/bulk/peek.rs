@@ -11,6 +11,7 @@ use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, PEEK_MESSAGES_MAX};
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
+use oxbus_store::Wait;
 use serde::Deserialize;
 
 use super::parameters::Parameters;
@@ -37,7 +38,7 @@ pub(super) async fn peek(
     State(plane): State<Plane>,
     Parameters(question): Parameters<Question>,
 ) -> std::result::Result<Response, Refusal> {
-    let shown = on_thread(move || {
+    let shown = on_thread(move |_| {
         in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
         let (path, _) = EntityName::split_sub_queue(&question.entity);
         let is_partitioned = plane.namespace().entity(path)?.is_partitioned();
@@ -72,7 +73,7 @@ fn look(receiver: &Receiver, question: &Question) -> Result<(Vec<Browsed>, Optio
         if from.partition().0 != question.partition {
             return Ok((found, None));
         }
-        let browsed = receiver.browse(PEEK_MESSAGES_MAX, Some(from))?;
+        let browsed = receiver.browse(PEEK_MESSAGES_MAX, Some(from), &Wait::FOREVER)?;
         if browsed.is_empty() {
             return Ok((found, None));
         }

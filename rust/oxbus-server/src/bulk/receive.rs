@@ -104,13 +104,13 @@ pub(super) async fn receive(
     in_range("max_wait_time_ms", wish.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
     let receiver = {
         let plane = plane.clone();
-        let receiver = on_thread(move || entity::receiver(plane.namespace(), &wish.entity, mode, None));
+        let receiver = on_thread(move |_| entity::receiver(plane.namespace(), &wish.entity, mode, None));
         Arc::new(receiver.await?)
     };
     let deadline = Instant::now() + Duration::from_millis(wish.max_wait_time_ms);
     let taken = wait(&receiver, wish.max_message_count, deadline, plane.stopped()).await?;
     let parcel = Parcel::new(taken.unwrap_or_else(|| Taken::new(&receiver, Deliveries::new())));
-    let (parcel, first) = on_thread(|| parcel.pack()).await?;
+    let (parcel, first) = on_thread(|_| parcel.pack()).await?;
     Ok(response(Body::from_stream(stream(parcel, first))))
 }
 
@@ -125,7 +125,7 @@ fn stream(parcel: Parcel, first: Vec<Bytes>) -> impl Stream<Item = Result<Bytes>
                 parcel.taken.keep();
                 return Ok(None);
             }
-            let (same, next) = on_thread(|| parcel.pack()).await?;
+            let (same, next) = on_thread(|_| parcel.pack()).await?;
             (parcel, ready) = (same, next.into());
         }
     })

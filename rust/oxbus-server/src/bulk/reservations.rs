@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `/reservations`: what a consumer has under a number, until it completes that number.
 
+use oxbus_store::Wait;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -45,9 +46,9 @@ type Answer = std::result::Result<Json<Value>, Refusal>;
 async fn on<T: Send + 'static>(
     plane: Plane,
     entity: String,
-    work: impl FnOnce(&Reservations) -> Result<T> + Send + 'static,
+    work: impl FnOnce(&Reservations, &Wait<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    on_thread(move || work(&plane.namespace().reservations(&entity)?)).await
+    on_thread(move |wait| work(&plane.namespace().reservations(&entity)?, wait)).await
 }
 
 #[derive(Deserialize)]
@@ -67,7 +68,10 @@ async fn acquire(State(plane): State<Plane>, Command(command): Command<Acquire>)
             return Err(Error::new(ErrorKind::InvalidArgument, detail).into());
         }
     };
-    let acquired = on(plane, command.entity, move |it| it.acquire(&command.consumer, start)).await?;
+    let acquired = on(plane, command.entity, move |it, wait| {
+        it.acquire(&command.consumer, start, wait)
+    })
+    .await?;
     Ok(Json(json!({ "epoch": acquired.epoch, "done": acquired.done })))
 }
 
@@ -102,12 +106,18 @@ async fn reserve(State(plane): State<Plane>, Command(command): Command<Reserve>)
         let is_ending = *plane.stopped().borrow();
         let plane = plane.clone();
         // Piece by piece: a client that left is noticed in between, and so is the end of the server.
-        let (same, plan) = on_thread(move || {
+        let (same, plan) = on_thread(move |wait| {
             let reservations = plane.namespace().reservations(&command.entity)?;
             let number = (command.epoch, command.n);
             let stopped = plane.stopped();
-            let waited =
-                reservations.reserve_until(&command.consumer, number, &wish, alarm, SLICE, || *stopped.borrow())?;
+            let waited = reservations.reserve_until(
+                &command.consumer,
+                number,
+                &wish,
+                (alarm, SLICE),
+                || *stopped.borrow(),
+                wait,
+            )?;
             let plan = match waited {
                 Waited::Found(plan) => Some(plan),
                 Waited::Nothing => Some(reservations.empty_plan(command.epoch, command.n)),
@@ -137,8 +147,8 @@ struct Numbered {
 
 async fn plan(State(plane): State<Plane>, Command(command): Command<Numbered>) -> Answer {
     let lock = Duration::from_millis(command.lock_ms);
-    let plan = on(plane, command.entity, move |it| {
-        it.plan(&command.consumer, command.epoch, command.n, lock)
+    let plan = on(plane, command.entity, move |it, wait| {
+        it.plan(&command.consumer, command.epoch, command.n, lock, wait)
     });
     Ok(Json(shown(&plan.await?)))
 }
@@ -186,10 +196,10 @@ async fn read(
     Parameters(question): Parameters<Read>,
 ) -> std::result::Result<Response, Refusal> {
     let Read { entity, id, epoch, .. } = question;
-    let page_of = on(plane, entity, move |it| {
+    let page_of = on(plane, entity, move |it, wait| {
         in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
         let bytes = question.max_bytes as usize;
-        let found = it.read(&id, epoch, question.partition, question.lo, question.hi, bytes)?;
+        let found = it.read((&id, epoch), question.partition, question.lo, question.hi, bytes, wait)?;
         let size = found.messages.iter().map(|message| message.claimed.record.len()).sum();
         let bytes = if question.include_body { size } else { 0 };
         let mut builder =
@@ -213,16 +223,16 @@ struct Renew {
 
 async fn renew(State(plane): State<Plane>, Command(command): Command<Renew>) -> Answer {
     let lock = Duration::from_millis(command.lock_ms);
-    let until = on(plane, command.entity, move |it| {
-        it.renew(&command.consumer, command.epoch, lock)
+    let until = on(plane, command.entity, move |it, wait| {
+        it.renew(&command.consumer, command.epoch, lock, wait)
     })
     .await?;
     Ok(Json(json!({ "expires_at_ms": until.0 })))
 }
 
 async fn complete(State(plane): State<Plane>, Command(command): Command<Numbered>) -> Answer {
-    let completed = on(plane, command.entity, move |it| {
-        it.complete_up_to(&command.consumer, command.epoch, command.n)
+    let completed = on(plane, command.entity, move |it, wait| {
+        it.complete_up_to(&command.consumer, command.epoch, command.n, wait)
     });
     let completed = completed.await?;
     Ok(Json(
@@ -241,12 +251,13 @@ struct Settle {
 }
 
 async fn settle(State(plane): State<Plane>, Command(command): Command<Settle>) -> Answer {
-    let settled = on(plane, command.entity, move |it| {
+    let settled = on(plane, command.entity, move |it, wait| {
         it.settle(
             &command.id,
             command.epoch,
             &command.sequence_numbers,
             command.how.settlement()?,
+            wait,
         )
     });
     Ok(Json(json!({ "settled": settled.await? })))
@@ -259,7 +270,7 @@ struct List {
 }
 
 async fn list(State(plane): State<Plane>, Parameters(question): Parameters<List>) -> Answer {
-    let infos = on(plane, question.entity, |it| Ok(it.list())).await?;
+    let infos = on(plane, question.entity, |it, wait| Ok(it.list(wait))).await?;
     let infos: Vec<Value> = infos.iter().map(info).collect();
     Ok(Json(json!({ "reservations": infos })))
 }
@@ -287,6 +298,9 @@ struct Cancel {
 }
 
 async fn cancel(State(plane): State<Plane>, Command(command): Command<Cancel>) -> Answer {
-    let cancelled = on(plane, command.entity, move |it| it.cancel(&command.consumer)).await?;
+    let cancelled = on(plane, command.entity, move |it, wait| {
+        it.cancel(&command.consumer, wait)
+    })
+    .await?;
     Ok(Json(json!({ "cancelled": cancelled })))
 }

@@ -59,7 +59,7 @@ pub(super) async fn send(
     let mut held = HeldBytes::new(&plane);
     let incoming = {
         let plane = plane.clone();
-        on_thread(move || {
+        on_thread(move |_| {
             let sender = plane.namespace().sender(&target.entity)?;
             Ok(Incoming {
                 outgoing: Outgoing::new(sender, plane.new_id())?,
@@ -76,9 +76,9 @@ pub(super) async fn send(
             return Err(error.into());
         }
     };
-    let sent = on_thread(move || {
+    let sent = on_thread(move |wait| {
         incoming.decoder.finish()?;
-        Ok(incoming.outgoing.send())
+        Ok(incoming.outgoing.send(wait))
     });
     match sent.await?.outcome() {
         Ok(stored) => Ok(Json(json!({ "stored": stored }))),
@@ -127,7 +127,7 @@ pub(super) async fn take<T: Send + 'static>(
     let mut piece = body.next().await?;
     while let Some(some) = piece {
         admit(some.len())?;
-        let working = tokio::spawn(on_thread(move || push(into, some)));
+        let working = tokio::spawn(on_thread(move |_| push(into, some)));
         let next = body.next().await;
         into = working.await.map_err(|_| {
             let detail = "the server failed within the call; look at its error output";

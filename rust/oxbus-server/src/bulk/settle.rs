@@ -66,7 +66,7 @@ pub(super) async fn settle(
     State(plane): State<Plane>,
     Command(command): Command<Settle>,
 ) -> std::result::Result<Json<Value>, Refusal> {
-    let lost = on_thread(move || {
+    let lost = on_thread(move |wait| {
         let tokens = from_hex(&command.lock_tokens)
             .filter(|tokens| tokens.len() % 16 == 0)
             .ok_or_else(|| {
@@ -88,7 +88,7 @@ pub(super) async fn settle(
                 None => lost.push(position),
             }
         }
-        let lost_keys = receiver.settle_many(&keys, command.how.settlement()?)?;
+        let lost_keys = receiver.settle_many(&keys, command.how.settlement()?, wait)?;
         lost.extend(lost_keys.into_iter().map(|position| positions[position]));
         lost.sort_unstable();
         Ok(lost)

@@ -60,7 +60,7 @@ impl Incoming {
 
 async fn stage(State(plane): State<Plane>, Parameters(target): Parameters<Target>, body: Body) -> Answer {
     let pause = plane.limits().body_pause();
-    let begun = on_thread(move || {
+    let begun = on_thread(move |_| {
         let staging = plane.namespace().stages().begin(&target.entity, &target.id)?;
         Ok(Incoming {
             putting: Putting::new(staging, plane.new_id()),
@@ -76,7 +76,7 @@ async fn stage(State(plane): State<Plane>, Parameters(target): Parameters<Target
             return Err(error.into());
         }
     };
-    let finished = on_thread(move || {
+    let finished = on_thread(move |_| {
         incoming.decoder.finish()?;
         incoming.putting.finish()
     });
@@ -93,24 +93,24 @@ struct Decision {
 }
 
 async fn commit(State(plane): State<Plane>, Command(it): Command<Decision>) -> Answer {
-    let committed = on_thread(move || {
+    let committed = on_thread(move |wait| {
         let stages = plane.namespace().stages();
-        stages.commit(&it.sink, &it.query, it.batch, &it.ids)
+        stages.commit(&it.sink, &it.query, it.batch, &it.ids, wait)
     });
     Ok(Json(json!({ "committed": committed.await? })))
 }
 
 async fn abort(State(plane): State<Plane>, Command(it): Command<Decision>) -> Answer {
-    let aborted = on_thread(move || {
+    let aborted = on_thread(move |wait| {
         let stages = plane.namespace().stages();
-        stages.abort(&it.sink, &it.query, it.batch, &it.ids)
+        stages.abort(&it.sink, &it.query, it.batch, &it.ids, wait)
     });
     aborted.await?;
     Ok(Json(json!({})))
 }
 
 async fn list(State(plane): State<Plane>) -> Answer {
-    let stages = on_thread(move || Ok(plane.namespace().stages().list())).await?;
+    let stages = on_thread(move |_| Ok(plane.namespace().stages().list())).await?;
     let stages: Vec<Value> = stages.iter().map(shown).collect();
     Ok(Json(json!({ "stages": stages })))
 }
@@ -143,6 +143,6 @@ struct One {
 }
 
 async fn discard(State(plane): State<Plane>, Command(one): Command<One>) -> Answer {
-    let discarded = on_thread(move || plane.namespace().stages().discard(&one.id)).await?;
+    let discarded = on_thread(move |wait| plane.namespace().stages().discard(&one.id, wait)).await?;
     Ok(Json(json!({ "discarded": discarded })))
 }

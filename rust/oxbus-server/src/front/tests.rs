@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections as clients make them, and as attackers do. Time is moved by the tests, which wait for nothing.
 
+use oxbus_store::Wait;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -127,7 +128,7 @@ async fn a_slow_body_ends() {
     bench
         .context
         .namespace()
-        .create_queue_with("q", Vec::new())
+        .create_queue_with("q", Vec::new(), &Wait::FOREVER)
         .expect("a queue");
     let (mut client, serving) = bench.connect();
     let token = token();

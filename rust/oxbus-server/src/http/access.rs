@@ -34,7 +34,7 @@ pub(super) async fn authorize(
     let (token, path) = (token.to_owned(), path.to_owned());
     let context = context.clone();
     // On a thread: the rules of an entity may have to be read from the catalog.
-    let checked = on_thread(move || {
+    let checked = on_thread(move |_| {
         let now = context.now();
         Ok(context.authority().authorize(&token, &path, now).and_then(|claims| {
             claims.check(right, &path, now)?;

@@ -123,7 +123,7 @@ impl Collector for Shown {
 /// All numbers.
 pub(super) async fn metrics(context: &Context) -> Result<Answer, Refusal> {
     let context = context.clone();
-    let text = on_thread(move || {
+    let text = on_thread(move |wait| {
         let found = context.namespace().list_entities()?;
         let entities = found
             .iter()
@@ -131,7 +131,7 @@ pub(super) async fn metrics(context: &Context) -> Result<Answer, Refusal> {
                 (
                     entity.name().as_str().to_owned(),
                     entity.kind().name(),
-                    entity.counts().total,
+                    entity.counts(wait).total,
                 )
             })
             .collect();

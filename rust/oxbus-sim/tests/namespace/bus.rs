@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The broker and the model of it, and how one is compared with the other.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -115,7 +116,9 @@ impl Bus {
             enable_partitioning: true,
             ..QueueSettings::default()
         };
-        namespace.create_queue(WRITTEN, settings).expect("valid");
+        namespace
+            .create_queue(WRITTEN, settings, &Wait::FOREVER)
+            .expect("valid");
         Self {
             works: [begin(&namespace, 0), begin(&namespace, 1)],
             world: World::new(START.0, partitions),
@@ -150,7 +153,9 @@ impl Bus {
     fn write_out(&self) {
         let sender = self.namespace.sender(WRITTEN).expect("it was made first");
         for _ in 0..self.partitions {
-            sender.send(&Fields::default(), None).expect("it has room");
+            sender
+                .send(&Fields::default(), None, &Wait::FOREVER)
+                .expect("it has room");
         }
     }
 
@@ -203,7 +208,7 @@ impl Bus {
         let browser = self.receiver(at);
         let mut shown: Vec<Browsed> = Vec::new();
         loop {
-            let page = browser.browse(250, None).expect("it is open");
+            let page = browser.browse(250, None, &Wait::FOREVER).expect("it is open");
             if page.is_empty() {
                 return shown;
             }
@@ -250,8 +255,8 @@ impl Bus {
     fn compare_counts(&self, entity: usize) {
         let it = &self.world.entities[entity];
         let queue = self.namespace.entity(&it.name).expect("it exists");
-        let total = queue.counts().total;
-        let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| queue.count_waiting(it));
+        let total = queue.counts(&Wait::FOREVER).total;
+        let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| queue.count_waiting(it, &Wait::FOREVER));
         assert_eq!(
             waiting,
             [total.active, total.dead_letter],
@@ -286,7 +291,7 @@ impl Bus {
             it.name
         );
         if it.settings.requires_session {
-            let listed = queue.list_sessions().expect("it has sessions");
+            let listed = queue.list_sessions(&Wait::FOREVER).expect("it has sessions");
             let listed: std::collections::BTreeSet<String> =
                 listed.into_iter().map(|(_, info)| info.id.to_string()).collect();
             let (must, may) = self.world.listed(entity);

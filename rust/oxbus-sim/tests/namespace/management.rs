@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Entities and rules: create, change, delete, purge, resubmit.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_broker::entity::{Choice, Entity};
@@ -77,18 +78,23 @@ impl Bus {
             acts: false,
         })];
         let result = match kind {
-            Kind::Queue => self.namespace.create_queue(path, settings.clone()).map(drop),
+            Kind::Queue => self
+                .namespace
+                .create_queue(path, settings.clone(), &Wait::FOREVER)
+                .map(drop),
             Kind::Topic => {
                 let options = TopicOptions { support_ordering: true };
-                self.namespace.create_topic(path, settings.clone(), options).map(drop)
+                self.namespace
+                    .create_topic(path, settings.clone(), options, &Wait::FOREVER)
+                    .map(drop)
             }
             Kind::Subscription(_) => {
                 let (topic, name) = parts(path);
                 let options = SubscriptionOptions { bury_failed: true };
                 let rule = rule.map(as_sent);
-                let created = self
-                    .namespace
-                    .create_subscription(topic, name, settings.clone(), options, rule);
+                let created =
+                    self.namespace
+                        .create_subscription(topic, name, settings.clone(), options, rule, &Wait::FOREVER);
                 created.map(drop)
             }
         };
@@ -129,7 +135,9 @@ impl Bus {
         let refusals = self.world.update_refusals(entity, &next);
         let wanted = next.clone();
         let found = self.found(&path, kind);
-        let result = self.namespace.update(&found, |settings| *settings = wanted);
+        let result = self
+            .namespace
+            .update(&found, |settings| *settings = wanted, &Wait::FOREVER);
         if judged("update", &refusals, result).is_some() {
             self.world.updated(entity, next);
         }
@@ -174,7 +182,7 @@ impl Bus {
         }
         let sent = as_sent(&rule);
         if self.change_rules(entity, &refusals, |bus, topic, name| {
-            bus.namespace.create_rule(topic, name, &sent)
+            bus.namespace.create_rule(topic, name, &sent, &Wait::FOREVER)
         }) {
             self.world.entities[entity].rules.push(rule);
         }
@@ -190,7 +198,7 @@ impl Bus {
         };
         let wanted = name.unwrap_or_else(|| "nobody".to_owned());
         if self.change_rules(entity, &refusals, |bus, topic, name| {
-            bus.namespace.delete_rule(topic, name, &wanted)
+            bus.namespace.delete_rule(topic, name, &wanted, &Wait::FOREVER)
         }) {
             self.world.entities[entity].rules.retain(|rule| rule.name != wanted);
         }
@@ -207,7 +215,7 @@ impl Bus {
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
         let refusals = self.world.purge_refusals(entity, sub_queue);
-        let Some(removed) = judged("purge", &refusals, queue.purge(sub_queue, &choice)) else {
+        let Some(removed) = judged("purge", &refusals, queue.purge(sub_queue, &choice, &Wait::FOREVER)) else {
             return;
         };
         let left = self.numbers((entity, sub_queue));
@@ -224,7 +232,7 @@ impl Bus {
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
         let refusals = self.world.resubmit_refusals(entity);
-        let Some(sent) = judged("resubmit", &refusals, queue.resubmit(&choice)) else {
+        let Some(sent) = judged("resubmit", &refusals, queue.resubmit(&choice, &Wait::FOREVER)) else {
             return;
         };
         let left = self.numbers((entity, SubQueue::DeadLetter));

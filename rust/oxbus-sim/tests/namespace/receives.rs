@@ -9,6 +9,7 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_sim::model::Refusals;
 use oxbus_sim::model::delivery::{Delivered, StreamAt};
 use oxbus_sim::model::message::Place;
+use oxbus_store::Wait;
 
 use super::bus::{Bus, Held, Slot, delivered, judged, sequence_numbers};
 use super::step::text;
@@ -35,7 +36,7 @@ impl Bus {
 
     pub(crate) fn close_slot(&mut self, slot: usize) {
         let Some(old) = self.slots[slot].take() else { return };
-        old.receiver.close();
+        old.receiver.close(&Wait::FOREVER);
         match &old.session {
             Some((session, id)) if self.world.has_session(old.at.0, session, *id) => {
                 self.world.session_ended(old.at.0, session, false);
@@ -73,7 +74,7 @@ impl Bus {
         let acceptor = self
             .namespace
             .acceptor(&path, wanted, options(SubQueue::Main, deletes, 0), "sim".to_owned());
-        let result = acceptor.and_then(|acceptor| acceptor.accept_now());
+        let result = acceptor.and_then(|acceptor| acceptor.accept_now(&Wait::FOREVER));
         let Some(accepted) = judged("accept", &refusals, result) else {
             return;
         };
@@ -124,7 +125,7 @@ impl Bus {
         if let Some((session, id)) = &session {
             refusals.extend(self.world.session_refusals(at.0, session, *id));
         }
-        let result = receiver.receive_now(max);
+        let result = receiver.receive_now(max, &Wait::FOREVER);
         let Some(deliveries) = judged("receive", &refusals, result) else {
             return false;
         };
@@ -199,7 +200,7 @@ impl Bus {
         if let Some((session, id)) = &session {
             refusals.extend(self.world.session_refusals(at.0, session, *id));
         }
-        let result = receiver.receive_deferred(&sequence_numbers(&numbers));
+        let result = receiver.receive_deferred(&sequence_numbers(&numbers), &Wait::FOREVER);
         let Some(deliveries) = judged("fetch", &refusals, result) else {
             if refusals.iter().all(|kind| *kind == ErrorKind::MessageNotFound) {
                 let session = session.as_ref().map(|(session, _)| session.as_str());
@@ -226,7 +227,7 @@ impl Bus {
         };
         let (at, session) = (*at, session.clone());
         let refusals = self.world.session_refusals(at.0, &session, *id);
-        if let Some(until) = judged("renew session", &refusals, receiver.renew_session()) {
+        if let Some(until) = judged("renew session", &refusals, receiver.renew_session(&Wait::FOREVER)) {
             assert_eq!(
                 until.0,
                 self.world.session_renewed(at.0, &session),
@@ -240,7 +241,7 @@ impl Bus {
             return;
         };
         let receiver = &self.slots[slot].as_ref().expect("just found").receiver;
-        if let Some(state) = judged("state", &refusals, receiver.session_state()) {
+        if let Some(state) = judged("state", &refusals, receiver.session_state(&Wait::FOREVER)) {
             let expected = &self.world.entities[entity].sessions[&session].state;
             assert_eq!(
                 state.as_deref(),
@@ -256,7 +257,7 @@ impl Bus {
         };
         let receiver = &self.slots[slot].as_ref().expect("just found").receiver;
         let state = state.map(|byte| vec![byte; usize::from(byte)]);
-        let result = receiver.set_session_state(state.as_deref());
+        let result = receiver.set_session_state(state.as_deref(), &Wait::FOREVER);
         if judged("set state", &refusals, result).is_some() {
             self.world.state_set(entity, &session, state);
         }

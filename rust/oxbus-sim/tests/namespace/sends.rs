@@ -5,6 +5,7 @@ use oxbus_broker::client::Batch;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
 use oxbus_model::{ErrorKind, Result, Timestamp};
 use oxbus_sim::model::message::{Content, Place};
+use oxbus_store::Wait;
 
 use super::bus::{Bus, judged, sequence_numbers};
 use super::step::{Draft, Id, Load, text};
@@ -85,10 +86,10 @@ impl Bus {
         let path = self.world.entities[entity].name.clone();
         let result = self.namespace.sender(&path).and_then(|sender| {
             if contents.len() == 1 {
-                let sent = with_fields(&contents[0], due, |fields| sender.send(fields, None));
+                let sent = with_fields(&contents[0], due, |fields| sender.send(fields, None, &Wait::FOREVER));
                 return sent.map(|number| vec![number]);
             }
-            sender.send_batch(batch(&contents, due)?, None)
+            sender.send_batch(batch(&contents, due)?, None, &Wait::FOREVER)
         });
         if let Some(numbers) = judged("send", &refusals, result) {
             let numbers: Vec<u64> = numbers.into_iter().map(|number| number.0).collect();
@@ -119,7 +120,7 @@ impl Bus {
             refusals.push(ErrorKind::InvalidOperation);
         }
         let sender = self.namespace.sender(&path);
-        let result = sender.and_then(|sender| sender.cancel_scheduled(&sequence_numbers(&numbers)));
+        let result = sender.and_then(|sender| sender.cancel_scheduled(&sequence_numbers(&numbers), &Wait::FOREVER));
         if judged("cancel", &refusals, result).is_some() {
             self.world.cancelled(entity, &numbers);
         }

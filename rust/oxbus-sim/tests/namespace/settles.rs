@@ -5,6 +5,7 @@ use oxbus_broker::client::Settlement;
 use oxbus_model::{Error, ErrorKind};
 use oxbus_sim::model::Refusals;
 use oxbus_sim::model::delivery::Verb;
+use oxbus_store::Wait;
 
 use super::bus::{Bus, Held, judged};
 
@@ -64,7 +65,7 @@ impl Bus {
         };
         refusals.extend(self.world.settle_refusals(held.at, held.number, held.hold, Some(verb)));
         let slot = self.slots[slot].as_ref().expect("just found");
-        let result = slot.receiver.settle(held.key, settlement(verb));
+        let result = slot.receiver.settle(held.key, settlement(verb), &Wait::FOREVER);
         if judged("settle", &refusals, result).is_some() {
             self.world.settled(held.at, held.number, verb);
         }
@@ -105,7 +106,7 @@ impl Bus {
         let keys: Vec<_> = all.iter().map(|held| held.key).collect();
         let result = receiver
             .receiver
-            .settle_many(&keys, settlement(verb))
+            .settle_many(&keys, settlement(verb), &Wait::FOREVER)
             .map_err(Error::from);
         let Some(lost) = judged("settle many", &refusals, result) else {
             return;
@@ -132,7 +133,7 @@ impl Bus {
             // Its session is what is renewed (B-156).
             refusals.push(ErrorKind::InvalidOperation);
         }
-        if let Some(until) = judged("renew", &refusals, slot.receiver.renew(held.key)) {
+        if let Some(until) = judged("renew", &refusals, slot.receiver.renew(held.key, &Wait::FOREVER)) {
             assert_eq!(until.0, self.world.renewed(held.at, held.number), "the new end (B-154)");
         }
     }

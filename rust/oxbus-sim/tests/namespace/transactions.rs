@@ -4,6 +4,7 @@
 use oxbus_model::ErrorKind;
 use oxbus_sim::model::delivery::Verb;
 use oxbus_sim::model::transaction::Settle;
+use oxbus_store::Wait;
 
 use super::bus::{Bus, Slot, begin, judged};
 use super::sends::batch;
@@ -67,7 +68,9 @@ impl Bus {
         let keys: Vec<_> = all.iter().map(|it| it.key).collect();
         let open = &mut self.works[work];
         refusals.extend(self.world.transactional_settle_refusals(&open.work, &settles));
-        let result = open.transaction.settle(&slot.receiver, &keys, settlement(verb));
+        let result = open
+            .transaction
+            .settle(&slot.receiver, &keys, settlement(verb), &Wait::FOREVER);
         if judged("settle in a transaction", &refusals, result).is_some() {
             for settle in settles {
                 self.world.settled_in(&mut open.work, settle);
@@ -88,7 +91,9 @@ impl Bus {
         let open = &mut self.works[work];
         let refusals = self.world.transactional_state_refusals(&open.work, at.0, session, *id);
         let state = state.map(|byte| vec![byte; usize::from(byte)]);
-        let result = open.transaction.set_session_state(receiver, state.as_deref());
+        let result = open
+            .transaction
+            .set_session_state(receiver, state.as_deref(), &Wait::FOREVER);
         if judged("set state in a transaction", &refusals, result).is_some() {
             self.world.state_set_in(&mut open.work, (at.0, session, *id), state);
         }
@@ -97,7 +102,7 @@ impl Bus {
     pub(crate) fn commit(&mut self, work: usize) {
         let open = std::mem::replace(&mut self.works[work], begin(&self.namespace, work));
         let refusals = self.world.commit_refusals(&open.work);
-        let result = open.transaction.commit();
+        let result = open.transaction.commit(&Wait::FOREVER);
         if judged("commit", &refusals, result).is_some() {
             let numbers = open
                 .numbers

@@ -6,6 +6,7 @@
 //!
 //! A log that nobody else holds any more is forgotten. The threads end with the flusher.
 
+use crate::Wait;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -115,7 +116,7 @@ impl FileLog {
         }
         let last = Lsn(self.next_lsn().0 - 1);
         if last > self.reached(Level::Synced) {
-            let _ = self.commit(last, Level::Synced);
+            let _ = self.commit(last, Level::Synced, &Wait::FOREVER);
         }
         let _ = self.prepare();
     }

@@ -27,6 +27,7 @@ mod standby;
 #[cfg(test)]
 mod tests;
 
+use crate::Wait;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -315,7 +316,7 @@ impl FileLog {
     pub fn close(&self) -> Result<(), AppendError> {
         let last = Lsn(self.commits.next().0 - 1);
         let had_ended = self.has_ended();
-        let synced = self.commits.commit(last, Level::Synced);
+        let synced = self.commits.commit(last, Level::Synced, &Wait::FOREVER);
         self.commits.end(Failure::Closed);
         // Another log may go on in the place of one that failed.
         if synced.is_ok() && !had_ended {
@@ -348,20 +349,21 @@ impl ShardLog for FileLog {
         room: Room,
         level: Level,
         done: Option<Done>,
+        wait: &Wait<'_>,
     ) -> Result<Option<Place>, AppendError> {
-        self.commits.append(expected, entry, room, level, done)
+        self.commits.append(expected, entry, room, level, done, wait)
     }
 
     fn has_room(&self, bytes: usize, room: Room) -> bool {
         self.commits.has_room(bytes, room)
     }
 
-    fn make_room(&self, bytes: usize, room: Room) -> Result<(), AppendError> {
-        self.commits.make_room(bytes, room)
+    fn make_room(&self, bytes: usize, room: Room, wait: &Wait<'_>) -> Result<(), AppendError> {
+        self.commits.make_room(bytes, room, wait)
     }
 
-    fn commit(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
-        self.commits.commit(lsn, level)
+    fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError> {
+        self.commits.commit(lsn, level, wait)
     }
 
     fn commit_soon(&self) {
@@ -394,7 +396,7 @@ impl ShardLog for FileLog {
             ));
         }
         // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
-        self.commit(at, Level::Synced)
+        self.commit(at, Level::Synced, &Wait::FOREVER)
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
         let covers = Covers {
             id: self.id,

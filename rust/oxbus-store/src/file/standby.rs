@@ -3,7 +3,7 @@
 //!
 //! Usually whoever waits does the work (`group_commit`). Who is inside the system then comes back when the system lets it. So
 //! once a call of the disk has not come back for a while, a log is **suspect**, and callers hand the work to a standby thread
-//! and wait beside it: that wait ends when they leave (`leave`). A caller that leaves ends the log, so that its entry is
+//! and wait beside it: that wait ends when they leave (`Wait`). A caller that leaves ends the log, so that its entry is
 //! decided like that of a failed write: nothing of it happens, unless the process ends before the log is begun anew.
 //!
 //! Holds always
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::group_commit::{GroupCommit, Role, guard};
-use crate::leave;
+use crate::Wait;
 use crate::shard_log::{AppendError, Failure, Level, Lsn};
 
 /// Between two questions whether to leave.
@@ -81,12 +81,12 @@ impl GroupCommit {
     }
 
     /// Waits until the standby has brought an entry to a level. Who leaves ends the log.
-    pub(super) fn commit_aside(self: &Arc<Self>, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+    pub(super) fn commit_aside(self: &Arc<Self>, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError> {
         loop {
             if let Some(result) = self.outcome(lsn, level) {
                 return result;
             }
-            if leave::is_due() {
+            if wait.is_over() {
                 self.end(Failure::Silent);
                 continue;
             }
@@ -96,8 +96,8 @@ impl GroupCommit {
     }
 
     /// One step of a wait for room: asks for it and sleeps for a moment.
-    pub(super) fn wait_for_room(self: &Arc<Self>, spare_bytes: u64) -> Result<(), AppendError> {
-        if leave::is_due() {
+    pub(super) fn wait_for_room(self: &Arc<Self>, spare_bytes: u64, wait: &Wait<'_>) -> Result<(), AppendError> {
+        if wait.is_over() {
             return Err(AppendError::Late);
         }
         self.ask(Some(Level::Written), spare_bytes);

@@ -9,6 +9,7 @@
 //!
 //! In all of them a salvage shows at least what an open shows, and first.
 
+use oxbus_store::Wait;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -109,11 +110,11 @@ fn written() -> &'static [FaultDisk] {
             let (log, _) = open(&disk, 1 + owner * 77_777).expect("a new disk");
             for number in 1..=ENTRIES / 3 {
                 let lsn = log.next_lsn();
-                log.append(lsn, &entry(lsn), Room::Adds, Level::Written, None)
+                log.append(lsn, &entry(lsn), Room::Adds, Level::Written, None, &Wait::FOREVER)
                     .expect("taken");
                 match number % 4 {
-                    0 => log.commit(lsn, Level::Synced).expect("synced"),
-                    1 | 3 => log.commit(lsn, Level::Written).expect("written"),
+                    0 => log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced"),
+                    1 | 3 => log.commit(lsn, Level::Written, &Wait::FOREVER).expect("written"),
                     _ => {}
                 }
             }
@@ -262,8 +263,15 @@ fn damaged(mut input: Input<'_>) {
     let Ok((log, shown)) = opened else { return };
     as_written(&shown);
     // It goes on, and the next owner finds what was added.
-    log.append(log.next_lsn(), b"added", Room::Adds, Level::Synced, None)
-        .expect("taken");
+    log.append(
+        log.next_lsn(),
+        b"added",
+        Room::Adds,
+        Level::Synced,
+        None,
+        &Wait::FOREVER,
+    )
+    .expect("taken");
     log.close().expect("closed");
     let added = (Lsn(log.next_lsn().0 - 1), b"added".to_vec());
     drop(log);

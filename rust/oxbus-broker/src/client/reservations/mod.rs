@@ -61,18 +61,18 @@ impl Reservations {
     }
 
     /// Makes the caller the one who speaks for a consumer. `start` counts when it was never here.
-    pub fn acquire(&self, consumer: &str, start: Start) -> Result<Acquired> {
+    pub fn acquire(&self, consumer: &str, start: Start, wait: &Wait<'_>) -> Result<Acquired> {
         self.check_reserves()?;
         check_consumer(consumer)?;
-        self.queue().acquire(self.sub_queue(), consumer, start)
+        self.queue().acquire(self.sub_queue(), consumer, start, wait)
     }
 
     /// Reserves messages under the number behind the last one, or returns what that number has. Waits for a first message as
     /// long as the wish says; a plan without messages stores nothing, and the number stays free.
-    pub fn reserve(&self, consumer: &str, epoch: u64, n: u64, wish: &Wish) -> Result<Plan> {
+    pub fn reserve(&self, consumer: &str, epoch: u64, n: u64, wish: &Wish, wait: &Wait<'_>) -> Result<Plan> {
         let alarm = Alarm::after(Some(wish.wait));
         loop {
-            match self.reserve_until(consumer, (epoch, n), wish, alarm, ONE_PIECE, || false)? {
+            match self.reserve_until(consumer, (epoch, n), wish, (alarm, ONE_PIECE), || false, wait)? {
                 Waited::Found(plan) => return Ok(plan),
                 Waited::Nothing => return Ok(self.empty_plan(epoch, n)),
                 Waited::Slice => {}
@@ -87,9 +87,9 @@ impl Reservations {
         consumer: &str,
         (epoch, n): (u64, u64),
         wish: &Wish,
-        alarm: Alarm,
-        slice: Duration,
+        (alarm, slice): (Alarm, Duration),
         cancelled: impl Fn() -> bool,
+        wait: &Wait<'_>,
     ) -> Result<Waited<Plan>> {
         check_number(n)?;
         self.check_wish(wish)?;
@@ -101,7 +101,9 @@ impl Reservations {
         let receivable = self.queue().receivable(self.sub_queue());
         let look = || {
             self.check_reserves()?;
-            let found = self.queue().reserve(self.sub_queue(), consumer, (epoch, n), wish)?;
+            let found = self
+                .queue()
+                .reserve(self.sub_queue(), consumer, (epoch, n), wish, wait)?;
             // Others may want what it left; it may have been woken for a message that is not for it.
             if receivable.doorbell.waiters() > 0 && self.queue().has_ready(self.sub_queue()) {
                 receivable.doorbell.ring(1);
@@ -125,32 +127,44 @@ impl Reservations {
     }
 
     /// What a number has. It may have less than before, never more.
-    pub fn plan(&self, consumer: &str, epoch: u64, n: u64, lock: Duration) -> Result<Plan> {
+    pub fn plan(&self, consumer: &str, epoch: u64, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<Plan> {
         self.check_reserves()?;
         check_number(n)?;
         check_lock(lock)?;
-        self.queue().plan(self.sub_queue(), consumer, (epoch, n), lock)
+        self.queue().plan(self.sub_queue(), consumer, (epoch, n), lock, wait)
     }
 
     /// Moves the end of all that a consumer has to `lock` from now.
-    pub fn renew(&self, consumer: &str, epoch: u64, lock: Duration) -> Result<Timestamp> {
+    pub fn renew(&self, consumer: &str, epoch: u64, lock: Duration, wait: &Wait<'_>) -> Result<Timestamp> {
         self.check_alive()?;
         check_lock(lock)?;
-        self.queue().renew_reservations(self.sub_queue(), consumer, epoch, lock)
+        self.queue()
+            .renew_reservations(self.sub_queue(), consumer, epoch, lock, wait)
     }
 
     /// Completes all that a consumer has up to a number. Doing it again does nothing.
-    pub fn complete_up_to(&self, consumer: &str, epoch: u64, n: u64) -> Result<Completed> {
+    pub fn complete_up_to(&self, consumer: &str, epoch: u64, n: u64, wait: &Wait<'_>) -> Result<Completed> {
         self.check_alive()?;
         in_range("n", n, 0, RESERVATION_NUMBER_MAX, "")?;
-        self.queue().complete_up_to(self.sub_queue(), consumer, (epoch, n))
+        self.queue()
+            .complete_up_to(self.sub_queue(), consumer, (epoch, n), wait)
     }
 
     /// Settles single messages of a reservation, which are not its any more; how many. Those that are not its are left out.
-    pub fn settle(&self, id: &str, epoch: u64, sequence_numbers: &[u64], how: Settlement<'_>) -> Result<u64> {
+    pub fn settle(
+        &self,
+        id: &str,
+        epoch: u64,
+        sequence_numbers: &[u64],
+        how: Settlement<'_>,
+        wait: &Wait<'_>,
+    ) -> Result<u64> {
         self.check_alive()?;
-        self.queue()
-            .settle_reserved(self.sub_queue(), (id, epoch), sequence_numbers, |held| {
+        self.queue().settle_reserved(
+            self.sub_queue(),
+            (id, epoch),
+            sequence_numbers,
+            |held| {
                 let keys: Vec<SettleKey> = held
                     .iter()
                     .map(|(index, reserved)| SettleKey {
@@ -159,26 +173,28 @@ impl Reservations {
                     })
                     .collect();
                 // Messages of a partition that refused stay with the reservation; the error is raised once the rest is noted.
-                let (left, refused) = match self.receiver.settle_many(&keys, how) {
+                let (left, refused) = match self.receiver.settle_many(&keys, how, wait) {
                     Ok(lost) => (lost, None),
                     Err(Unsettled { error, positions, .. }) => (positions, Some(error)),
                 };
                 if matches!(how, Settlement::Abandon(_)) {
-                    self.note_abandoned(held, &left)?;
+                    self.note_abandoned(held, &left, wait)?;
                 }
                 Ok((left, refused))
-            })
+            },
+            wait,
+        )
     }
 
     /// All reservations, by consumer and number.
-    pub fn list(&self) -> Vec<ReservationInfo> {
-        self.queue().list_reservations(self.sub_queue())
+    pub fn list(&self, wait: &Wait<'_>) -> Vec<ReservationInfo> {
+        self.queue().list_reservations(self.sub_queue(), wait)
     }
 
     /// Gives back all that a consumer has, nothing charged; how many messages. Its epoch and what it completed stay.
-    pub fn cancel(&self, consumer: &str) -> Result<u64> {
+    pub fn cancel(&self, consumer: &str, wait: &Wait<'_>) -> Result<u64> {
         self.check_alive()?;
-        self.queue().cancel_reservations(self.sub_queue(), consumer)
+        self.queue().cancel_reservations(self.sub_queue(), consumer, wait)
     }
 
     /// By partition, the counter that the next message gets.
@@ -188,7 +204,7 @@ impl Reservations {
     }
 
     /// Writes that abandoned messages are charged: no hand-out says so.
-    fn note_abandoned(&self, held: &HeldIn, lost: &[usize]) -> Result<()> {
+    fn note_abandoned(&self, held: &HeldIn, lost: &[usize], wait: &Wait<'_>) -> Result<()> {
         let moment = self.queue().core().clock().moment();
         let settled = held
             .iter()
@@ -203,9 +219,9 @@ impl Reservations {
         let mut writes: Vec<_> = runs.collect();
         let begun = writes
             .iter_mut()
-            .map(|(cell, write)| write.begin(cell, cell.durability(None), &Wait::FOREVER));
+            .map(|(cell, write)| write.begin(cell, cell.durability(None), wait));
         let tickets = begun.collect::<std::result::Result<Vec<_>, _>>()?;
-        for done in finish_all(tickets, &Wait::FOREVER) {
+        for done in finish_all(tickets, wait) {
             done?;
         }
         Ok(())

@@ -4,6 +4,7 @@
 use oxbus_model::caps::RESERVATION_READ_BYTES_MAX;
 use oxbus_model::options::in_range;
 use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_store::Wait;
 use oxbus_store::{Claimed, Peeked};
 
 use super::Reservations;
@@ -23,20 +24,28 @@ pub struct ReadPage {
 impl Reservations {
     /// Reads messages of one partition, from one sequence number to another, up to so many bytes but at least one message.
     /// What was settled is left out. The reservation lasts at least as long from now on as it was made for.
-    pub fn read(&self, id: &str, epoch: u64, partition: u16, from: u64, to: u64, bytes_max: usize) -> Result<ReadPage> {
+    pub fn read(
+        &self,
+        (id, epoch): (&str, u64),
+        partition: u16,
+        from: u64,
+        to: u64,
+        bytes_max: usize,
+        wait: &Wait<'_>,
+    ) -> Result<ReadPage> {
         self.check_reserves()?;
         in_range("max_bytes", bytes_max as u64, 1, u64::MAX, "bytes")?;
         let index = usize::from(partition);
         let mut next = Some(self.counter_of(partition, from)?);
         let to = self.counter_of(partition, to)?;
         let shard = self.queue().shard(index);
-        shard.health().check_serves(shard.id())?;
+        shard.health().check_serves(shard.id(), wait)?;
         let mut left = bytes_max.min(RESERVATION_READ_BYTES_MAX);
         let mut messages = Deliveries::new();
         while let Some(from) = next {
-            let (held, until) = self
-                .queue()
-                .look_at_reservation(self.sub_queue(), (id, epoch), index, (from, to))?;
+            let (held, until) =
+                self.queue()
+                    .look_at_reservation(self.sub_queue(), (id, epoch), index, (from, to), wait)?;
             let Some(cell) = self.queue().cell(index).filter(|_| !held.is_empty()) else {
                 next = None;
                 break;

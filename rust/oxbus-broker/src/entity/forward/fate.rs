@@ -5,6 +5,7 @@
 //! Its key decides the cell, by the rules of the destination, and where those know none by those of the source (B-086).
 //! Without one it goes to the cell beside its own, or to the next that takes it.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_model::caps::HOPS_MAX;
@@ -42,6 +43,7 @@ impl Entity {
         record: &Stored,
         destination: Option<&Arc<Self>>,
         on_the_way: impl Fn(usize) -> Option<usize>,
+        wait: &Wait<'_>,
     ) -> Fate {
         // One that cannot be read is told of by the shard's health.
         let unreadable = Fate::Stays(Obstacle::Refused("unreadable"));
@@ -62,7 +64,7 @@ impl Entity {
                 let detail = format!("The auto forwarding destination entity doesn't exist: `{path}`.");
                 Err(("MessagingEntityNotFoundException", detail))
             })
-            .and_then(|destination| self.cell_of_message(source, counter, &fields, destination, on_the_way));
+            .and_then(|destination| self.cell_of_message(source, counter, &fields, destination, on_the_way, wait));
         match cell {
             Ok(to) => {
                 fields.hops = Some(fields.hops.unwrap_or(0) + 1);
@@ -88,6 +90,7 @@ impl Entity {
         fields: &Fields<'_>,
         destination: &Self,
         on_the_way: impl Fn(usize) -> Option<usize>,
+        wait: &Wait<'_>,
     ) -> std::result::Result<usize, std::result::Result<Obstacle, Refused>> {
         if fields.hops.unwrap_or(0) >= HOPS_MAX {
             let detail = format!("The message was forwarded {HOPS_MAX} times, which is the most.");
@@ -118,12 +121,12 @@ impl Entity {
         let mut is_down = false;
         for to in (0..=others).map(|step| (first + step) % partitions) {
             let shard = destination.shard(to);
-            let takes = shard.health().check_send(shard.id()).is_ok();
+            let takes = shard.health().check_send(shard.id(), wait).is_ok();
             let Some(before) = on_the_way(to).filter(|_| takes) else {
                 is_down = true;
                 continue;
             };
-            match destination.make_room(to, before + bytes) {
+            match destination.make_room(to, before + bytes, wait) {
                 Ok(_) => return Ok(to),
                 Err(error) if is_passing(&error) => is_down = true,
                 Err(error) => full = Some(error),

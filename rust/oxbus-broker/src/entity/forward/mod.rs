@@ -11,6 +11,7 @@ mod fate;
 mod moving;
 mod turn;
 
+use oxbus_store::Wait;
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -75,9 +76,9 @@ impl Entity {
     }
 
     /// Looks at the entities whose messages may come here, the farthest first.
-    pub(super) fn tick_sources(&self, moment: Moment) {
+    pub(super) fn tick_sources(&self, moment: Moment, wait: &Wait<'_>) {
         for source in self.all_sources().iter().rev() {
-            source.tick_cells(moment);
+            source.tick_cells(moment, wait);
         }
     }
 

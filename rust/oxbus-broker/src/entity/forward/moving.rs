@@ -78,6 +78,7 @@ impl Entity {
         (destination, to): (&Arc<Self>, usize),
         run: &[Moving],
         moment: Moment,
+        wait: &Wait<'_>,
     ) -> bool {
         let target = destination.cell_for_append(to);
         let is_here = self.shard(source.index).id() == destination.shard(to).id();
@@ -86,7 +87,7 @@ impl Entity {
         let coming: Vec<&Moving> = run.iter().filter(is_coming).collect();
         let subscribers = destination.subscribers();
         let records: Vec<&Record> = coming.iter().map(|moving| &moving.record).collect();
-        let Ok(arriving) = destination.arriving(&subscribers, (target, to), &records, moment) else {
+        let Ok(arriving) = destination.arriving(&subscribers, (target, to), &records, moment, wait) else {
             return false;
         };
         let Arriving {
@@ -110,21 +111,21 @@ impl Entity {
             write.push(arrived(target, false, origins.clone()));
         }
         if is_here || !coming.is_empty() {
-            let done = write.commit(home, target.durability(None), &Wait::FOREVER);
+            let done = write.commit(home, target.durability(None), wait);
             if done.is_err() {
                 if !is_here {
-                    forget(target, origins);
+                    forget(target, origins, wait);
                 }
                 return false;
             }
         }
         numbers.waiting.clear();
         drop(numbers);
-        if !is_here && source.remove(run, moment) {
-            forget(target, run.iter().map(origin).collect());
+        if !is_here && source.remove(run, moment, wait) {
+            forget(target, run.iter().map(origin).collect(), wait);
         }
         destination.touch(moment.now);
-        notices.announce();
+        notices.announce(wait);
         true
     }
 
@@ -135,13 +136,14 @@ impl Entity {
         (cell, index): (&'a Cell, usize),
         records: &[&Record],
         moment: Moment,
+        wait: &Wait<'_>,
     ) -> Result<Arriving<'a>> {
         let fields = records.iter().map(|record| Fields::decode(record));
         let fields: Vec<Fields<'_>> = fields.collect::<Result<_>>()?;
         let identities: Vec<_> = fields.iter().map(|it| self.identity_of(it)).collect::<Result<_>>()?;
         let history = cell.history();
         let admission = history
-            .map(|it| it.admit(&identities, moment.now, self.settings().duplicate_window_ms))
+            .map(|it| it.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
             .transpose()?;
         let mut batch = WriteBatch::new(moment);
         let mut numbers = Numbers {
@@ -181,14 +183,14 @@ pub(crate) fn arrived(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> Opera
 }
 
 /// Forgets where messages came from: they have left there, or did not come.
-pub(crate) fn forget(cell: &Cell, origins: Vec<Origin>) {
+pub(crate) fn forget(cell: &Cell, origins: Vec<Origin>, wait: &Wait<'_>) {
     // Not waited for: until it is written, an origin is known for which there is nothing.
-    let _ = cell.note(arrived(cell, true, origins), &Wait::FOREVER);
+    let _ = cell.note(arrived(cell, true, origins), wait);
 }
 
 impl Source<'_> {
     /// Removes messages that are stored at their destination; true once that is written.
-    fn remove(&self, run: &[Moving], moment: Moment) -> bool {
+    fn remove(&self, run: &[Moving], moment: Moment, wait: &Wait<'_>) -> bool {
         let keys: Vec<_> = run.iter().map(|moving| moving.key).collect();
         let remove = Operation::Remove {
             cell: self.cell,
@@ -196,13 +198,19 @@ impl Source<'_> {
             leaving: Leaving::Completed(&keys),
         };
         let mut write = ShardWrite::of(remove, moment);
-        write
-            .commit(self.cell, self.cell.durability(None), &Wait::FOREVER)
-            .is_ok()
+        write.commit(self.cell, self.cell.durability(None), wait).is_ok()
     }
 
     /// Moves a message that will not be taken to the dead-letter queue of its entity.
-    pub(super) fn bury(&self, key: LockKey, record: &Stored, reason: &str, description: &str, moment: Moment) -> bool {
+    pub(super) fn bury(
+        &self,
+        key: LockKey,
+        record: &Stored,
+        reason: &str,
+        description: &str,
+        moment: Moment,
+        wait: &Wait<'_>,
+    ) -> bool {
         let marked = self
             .cell
             .load(record)
@@ -214,7 +222,7 @@ impl Source<'_> {
         let settle = Operation::settle(self.cell, SubQueue::Main, key, Settle::DeadLetter(record));
         let mut write = ShardWrite::of(settle, moment);
         // Not waited for: until it is on disk the next open forwards the message again.
-        let begun = write.begin(self.cell, Durability::Memory, &Wait::FOREVER);
+        let begun = write.begin(self.cell, Durability::Memory, wait);
         begun.map(Ticket::leave).is_ok()
     }
 }

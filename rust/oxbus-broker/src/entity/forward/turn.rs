@@ -8,6 +8,7 @@
 //! A destination that forwards in turn is served under the call that brought the message. Such a nested call never waits for
 //! a turn, because it holds one: entities may forward to each other.
 
+use oxbus_store::Wait;
 use std::cell::Cell as Flag;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
@@ -133,24 +134,24 @@ impl Forwarding {
 
 impl Entity {
     /// Moves what is ready in a cell to the destination.
-    pub(in crate::entity) fn forward(&self, sub_queue: SubQueue, index: usize) {
+    pub(in crate::entity) fn forward(&self, sub_queue: SubQueue, index: usize, wait: &Wait<'_>) {
         self.forwarding.ask(sub_queue, index);
-        self.move_asked(BUDGET);
+        self.move_asked(BUDGET, wait);
     }
 
     /// Tries again to move what stayed.
-    pub(crate) fn forward_ready(&self) {
-        self.forward_all(BUDGET);
+    pub(crate) fn forward_ready(&self, wait: &Wait<'_>) {
+        self.forward_all(BUDGET, wait);
     }
 
     /// The settings, the destination or a partition changed: moves everything that is there, or puts it back to be received.
-    pub(crate) fn forward_anew(&self) {
+    pub(crate) fn forward_anew(&self, wait: &Wait<'_>) {
         let ticks = self.core().clock().ticks();
         // Waited for: once the settings are changed, no message goes by the old ones.
         let turn = InTurn::begin();
         let mut aside = self.forwarding.wait_for_turn();
         for sub_queue in SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it)) {
-            self.recall_all(sub_queue);
+            self.recall_all(sub_queue, wait);
         }
         if self.is_forwarding(SubQueue::Main) {
             for (index, _) in self.cells() {
@@ -173,10 +174,10 @@ impl Entity {
             self.cells()
                 .map(move |(_, cell)| cell.store(it).counts().ready as usize)
         });
-        self.forward_all(counted.sum::<usize>().max(BUDGET));
+        self.forward_all(counted.sum::<usize>().max(BUDGET), wait);
     }
 
-    fn forward_all(&self, budget: usize) {
+    fn forward_all(&self, budget: usize, wait: &Wait<'_>) {
         for sub_queue in SUB_QUEUES {
             if !self.is_forwarding(sub_queue) {
                 continue;
@@ -195,17 +196,17 @@ impl Entity {
             }
         }
         if self.forwarding.is_asked() {
-            self.move_asked(budget);
+            self.move_asked(budget, wait);
         }
     }
 
-    fn move_asked(&self, budget: usize) {
+    fn move_asked(&self, budget: usize, wait: &Wait<'_>) {
         loop {
             let Some(mut aside) = self.forwarding.take_turn() else {
                 return;
             };
             let turn = InTurn::begin();
-            self.move_all(&mut aside, budget);
+            self.move_all(&mut aside, budget, wait);
             drop(turn);
             drop(aside);
             fence(Ordering::SeqCst);
@@ -217,14 +218,14 @@ impl Entity {
     }
 
     /// Moves all that is asked for, unless somebody waits to go on.
-    fn move_all(&self, aside: &mut Aside, budget: usize) {
+    fn move_all(&self, aside: &mut Aside, budget: usize, wait: &Wait<'_>) {
         let mut moved = 0;
         while let Some(place) = self.forwarding.next_asked() {
             let (sub_queue, index) = place;
             let Some(cell) = self.cell(index) else { continue };
-            self.retry(aside, place, cell);
+            self.retry(aside, place, cell, wait);
             loop {
-                let run = self.forward_run(aside, place, cell);
+                let run = self.forward_run(aside, place, cell, wait);
                 self.forwarding.note_kept(aside, place);
                 if run == 0 {
                     break;
@@ -242,7 +243,7 @@ impl Entity {
     }
 
     /// Puts back what may be moved now.
-    fn retry(&self, aside: &mut Aside, place: (SubQueue, usize), cell: &Cell) {
+    fn retry(&self, aside: &mut Aside, place: (SubQueue, usize), cell: &Cell, wait: &Wait<'_>) {
         if !aside.has(place) {
             return;
         }
@@ -260,9 +261,14 @@ impl Entity {
                     cell.store(sub_queue).peek(first.key.counter, 1, &mut found);
                     found.first().is_none_or(|message| {
                         let source = Source { sub_queue, index, cell };
-                        let fate = self.fate(source, first.key.counter, &message.record, destination.as_ref(), |_| {
-                            Some(0)
-                        });
+                        let fate = self.fate(
+                            source,
+                            first.key.counter,
+                            &message.record,
+                            destination.as_ref(),
+                            |_| Some(0),
+                            wait,
+                        );
                         !matches!(fate, Fate::Stays(again) if again == obstacle)
                     })
                 }
@@ -280,7 +286,7 @@ impl Entity {
     }
 
     /// Moves a run of messages, or puts them aside; how many there were.
-    fn forward_run(&self, aside: &mut Aside, place: (SubQueue, usize), cell: &Cell) -> usize {
+    fn forward_run(&self, aside: &mut Aside, place: (SubQueue, usize), cell: &Cell, wait: &Wait<'_>) -> usize {
         let (sub_queue, index) = place;
         // One that may not be received from keeps its messages. A setting may have changed on the way.
         if !self.is_forwarding(sub_queue) || self.check_receives().is_err() || !self.shard(index).health().serves() {
@@ -296,9 +302,9 @@ impl Entity {
             sub_queue,
             RUN,
             Hold::Cache,
-            moment.now,
-            self.settings().dead_lettering_on_message_expiration,
+            (moment.now, self.settings().dead_lettering_on_message_expiration),
             &mut claims,
+            wait,
         );
         let mut ended = Ended {
             dead_letters: buried,
@@ -313,7 +319,7 @@ impl Entity {
                 let bytes = run.map_or(0, |(_, run)| run.iter().map(|moving| moving.record.len()).sum());
                 (!aside.waits_for(place, to)).then_some(bytes)
             };
-            match self.fate(source, key.counter, &record, destination.as_ref(), on_the_way) {
+            match self.fate(source, key.counter, &record, destination.as_ref(), on_the_way, wait) {
                 Fate::Goes(to, record) => {
                     let moving = Moving { key, record };
                     match runs.iter_mut().find(|(its, _)| *its == to) {
@@ -327,7 +333,8 @@ impl Entity {
                 }
                 Fate::Buried(reason, description) => {
                     let locked = lock(cell, sub_queue, key);
-                    let is_done = locked.is_some_and(|key| source.bury(key, &record, reason, &description, moment));
+                    let is_done =
+                        locked.is_some_and(|key| source.bury(key, &record, reason, &description, moment, wait));
                     ended.dead_letters += usize::from(is_done);
                 }
             }
@@ -340,7 +347,7 @@ impl Entity {
             });
             let done = destination
                 .as_ref()
-                .is_some_and(|it| self.move_run(source, (it, to), &run, moment));
+                .is_some_and(|it| self.move_run(source, (it, to), &run, moment, wait));
             if !done {
                 // It may be on its way to that cell still: it goes there or nowhere.
                 for moving in run {
@@ -349,7 +356,7 @@ impl Entity {
                 }
             }
         }
-        self.announce(index, ended);
+        self.announce(index, ended, wait);
         count
     }
 

@@ -38,9 +38,10 @@ impl Entity {
         fields: &Fields<'_>,
         len: usize,
         now: Timestamp,
+        wait: &Wait<'_>,
     ) -> Result<Counter> {
         if self.is_topic() {
-            let counter = self.send_to_subscriptions(index, cell, *fields, now)?;
+            let counter = self.send_to_subscriptions(index, cell, *fields, now, wait)?;
             self.touch(now);
             return Ok(counter);
         }
@@ -48,7 +49,7 @@ impl Entity {
         let record = encode_sized(len, fields).into();
         let counter = cell.main().append_one(NewMessage { record, expires_at }, now);
         self.touch(now);
-        self.publish_after_fence(index);
+        self.publish_after_fence(index, wait);
         Ok(counter)
     }
 
@@ -121,7 +122,7 @@ impl Entity {
         let committed = write.commit(cell, durability, wait)?;
         self.touch(now);
         if committed.ready > 0 {
-            self.publish(SubQueue::Main, index, committed.ready);
+            self.publish(SubQueue::Main, index, committed.ready, wait);
         } else {
             // A schedule changes when the sleepers must look again.
             self.receivable(SubQueue::Main).doorbell.ring_all();

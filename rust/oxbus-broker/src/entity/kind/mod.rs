@@ -7,6 +7,7 @@ mod arriving;
 mod subscription;
 mod topic;
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -123,9 +124,9 @@ impl Entity {
     }
 
     /// Sends on what was due in a cell, unless the cell itself makes it active.
-    pub(super) fn activate(&self, index: usize, cell: &Cell, now: Timestamp) {
+    pub(super) fn activate(&self, index: usize, cell: &Cell, now: Timestamp, wait: &Wait<'_>) {
         if self.kind.fans_out() {
-            self.activate_due(index, cell, now);
+            self.activate_due(index, cell, now, wait);
         }
     }
 

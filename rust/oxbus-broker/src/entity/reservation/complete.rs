@@ -34,24 +34,30 @@ struct AllCompleting<'a> {
 impl Entity {
     /// Completes the reservations up to a number. One that was never made here counts as done, too: a checkpoint may know
     /// more than a broker that lost its files.
-    pub(crate) fn complete_up_to(&self, sub_queue: SubQueue, name: &str, (epoch, n): (u64, u64)) -> Result<Completed> {
+    pub(crate) fn complete_up_to(
+        &self,
+        sub_queue: SubQueue,
+        name: &str,
+        (epoch, n): (u64, u64),
+        wait: &Wait<'_>,
+    ) -> Result<Completed> {
         let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn()?;
-        self.tick(self.core().clock().moment());
+        let turn = consumer.take_turn(wait)?;
+        self.tick(self.core().clock().moment(), wait);
         if consumer.has_lapsed(n) {
             // What stands in a cache is nobody's yet.
-            self.recall_all(sub_queue);
+            self.recall_all(sub_queue, wait);
         }
         let completing = {
             let mut state = consumer.state();
             state.check_epoch(name, epoch)?;
             if n > state.done {
-                self.take_reservations(&consumer, &mut state, n)?
+                self.take_reservations(&consumer, &mut state, n, wait)?
             } else {
                 AllCompleting::default()
             }
         };
-        let completed = self.complete_all(sub_queue, &completing)?;
+        let completed = self.complete_all(sub_queue, &completing, wait)?;
         {
             let mut state = consumer.state();
             if n > state.done {
@@ -60,13 +66,19 @@ impl Entity {
                 state.change();
             }
         }
-        self.keep(&consumer, Room::Frees)?;
+        self.keep(&consumer, Room::Frees, wait)?;
         drop(turn);
         Ok(completed)
     }
 
     /// Takes the locks of the reservations up to a number.
-    fn take_reservations(&self, consumer: &Consumer, state: &mut State, n: u64) -> Result<AllCompleting<'_>> {
+    fn take_reservations(
+        &self,
+        consumer: &Consumer,
+        state: &mut State,
+        n: u64,
+        wait: &Wait<'_>,
+    ) -> Result<AllCompleting<'_>> {
         let concerned = || {
             state
                 .reservations
@@ -75,7 +87,7 @@ impl Entity {
         };
         for index in concerned().map(|part| part.index).chain([consumer.home]) {
             let shard = self.shard(index);
-            shard.health().check_serves(shard.id())?;
+            shard.health().check_serves(shard.id(), wait)?;
         }
         let mut all = AllCompleting::default();
         for (_, reservation) in state.reservations.range_mut(..=n) {
@@ -90,7 +102,7 @@ impl Entity {
             for part in &mut reservation.parts {
                 if is_lapsed {
                     // It was handled, so that its time was over meanwhile does not matter.
-                    self.lock_part(consumer.sub_queue, part, Timestamp(0));
+                    self.lock_part(consumer.sub_queue, part, Timestamp(0), wait);
                 }
                 let held = std::mem::take(&mut part.held);
                 if let Some(cell) = self.cell(part.index) {
@@ -106,7 +118,7 @@ impl Entity {
     }
 
     /// Completes all of them, side by side; the first error is that of the call.
-    fn complete_all(&self, sub_queue: SubQueue, all: &AllCompleting<'_>) -> Result<Completed> {
+    fn complete_all(&self, sub_queue: SubQueue, all: &AllCompleting<'_>, wait: &Wait<'_>) -> Result<Completed> {
         let moment = self.core().clock().moment();
         let mut completed = Completed::default();
         let mut failed = None;
@@ -118,7 +130,7 @@ impl Entity {
         let mut writes: Vec<ShardWrite<'_>> = removals.map(|it| ShardWrite::of(it, moment)).collect();
         let mut tickets = Vec::with_capacity(writes.len());
         for (part, write) in all.parts.iter().zip(&mut writes) {
-            match write.begin(part.cell, part.cell.durability(None), &Wait::FOREVER) {
+            match write.begin(part.cell, part.cell.durability(None), wait) {
                 Ok(ticket) => {
                     let gone = (part.keys.len() - ticket.done().lost.len()) as u64;
                     completed.completed += gone;
@@ -128,12 +140,12 @@ impl Entity {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        for done in finish_all(tickets, &Wait::FOREVER) {
+        for done in finish_all(tickets, wait) {
             done?;
         }
         for cell in &all.before {
             let shard = &cell.shard;
-            shard.await_all(shard.durability(None), Deed::Change)?;
+            shard.await_all(shard.durability(None), Deed::Change, wait)?;
         }
         failed.map_or(Ok(completed), |error| Err(error.into()))
     }

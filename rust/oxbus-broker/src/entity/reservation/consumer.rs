@@ -6,6 +6,7 @@
 //! - what a reservation has never grows: its runs only lose numbers, and only those can be locked for it again;
 //! - `held` is locked while the reservation is live, and empty otherwise.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -234,8 +235,8 @@ impl Consumer {
         }
     }
 
-    pub(super) fn take_turn(&self) -> Result<Taken<'_>> {
-        self.turn.take()
+    pub(super) fn take_turn(&self, wait: &Wait<'_>) -> Result<Taken<'_>> {
+        self.turn.take(wait)
     }
 
     /// What it has. Held for a step on it, the journal's append included; never for a wait or a wake-up.

@@ -82,15 +82,15 @@ impl Entity {
     }
 
     /// Makes the caller the one who speaks for a consumer.
-    pub(crate) fn acquire(&self, sub_queue: SubQueue, name: &str, start: Start) -> Result<Acquired> {
+    pub(crate) fn acquire(&self, sub_queue: SubQueue, name: &str, start: Start, wait: &Wait<'_>) -> Result<Acquired> {
         let home = partition_of(name.as_bytes(), self.partitions().into()) as usize;
-        self.shard(home).health().check_serves(self.shard(home).id())?;
+        self.shard(home).health().check_serves(self.shard(home).id(), wait)?;
         let consumer = {
             let mut known = self.consumers.known();
             let made = || Arc::new(Consumer::new(sub_queue, name.into(), home));
             Arc::clone(known.entry((sub_queue, name.into())).or_insert_with(made))
         };
-        let turn = consumer.take_turn()?;
+        let turn = consumer.take_turn(wait)?;
         let acquired = {
             let mut state = consumer.state();
             if state.epoch == 0 {
@@ -106,13 +106,13 @@ impl Entity {
                 done: state.done,
             }
         };
-        self.keep(&consumer, Room::Adds)?;
+        self.keep(&consumer, Room::Adds, wait)?;
         drop(turn);
         Ok(acquired)
     }
 
     /// Brings what a consumer has into the journal and waits for that, if it is not there. Call it in the consumer's turn.
-    fn keep(&self, consumer: &Consumer, room: Room) -> Result<()> {
+    fn keep(&self, consumer: &Consumer, room: Room, wait: &Wait<'_>) -> Result<()> {
         let cell = self.cell_for_append(consumer.home);
         let mut write;
         let (ticket, changes) = {
@@ -124,11 +124,11 @@ impl Entity {
             write =
                 record.map(|record| ShardWrite::of(consumer.keep(cell, record, room), self.core().clock().moment()));
             let write = write.as_mut();
-            let begun = write.map(|write| write.begin(cell, cell.durability(None), &Wait::FOREVER));
+            let begun = write.map(|write| write.begin(cell, cell.durability(None), wait));
             (begun.transpose()?, state.changes)
         };
         if let Some(ticket) = ticket {
-            ticket.finish(&Wait::FOREVER)?;
+            ticket.finish(wait)?;
         }
         consumer.state().kept = changes;
         Ok(())
@@ -136,7 +136,7 @@ impl Entity {
 
     /// Ends the reservations whose time is over: their messages are charged a delivery and are anybody's. What they had is
     /// kept.
-    pub(super) fn end_reservations(&self, moment: Moment) {
+    pub(super) fn end_reservations(&self, moment: Moment, wait: &Wait<'_>) {
         if self.consumers.earliest() > moment.ticks {
             return;
         }
@@ -147,7 +147,7 @@ impl Entity {
             for reservation in state.reservations.values_mut() {
                 match reservation.phase {
                     Phase::Live { deadline } if deadline <= moment.ticks => {
-                        ended.extend(self.lapse(consumer.sub_queue, reservation, moment.ticks));
+                        ended.extend(self.lapse(consumer.sub_queue, reservation, moment.ticks, wait));
                     }
                     Phase::Live { deadline } => self.consumers.note_deadline(deadline),
                     Phase::Lapsed | Phase::Completed => {}
@@ -155,27 +155,27 @@ impl Entity {
             }
             if !ended.is_empty() {
                 state.change();
-                self.tell(&consumer, &state);
+                self.tell(&consumer, &state, wait);
             }
             drop(state);
             for (index, ended) in ended {
-                self.announce(index, ended);
+                self.announce(index, ended, wait);
             }
         }
     }
 
     /// Brings what a consumer has into the journal without a wait: what is lost happens again.
-    fn tell(&self, consumer: &Consumer, state: &State) {
+    fn tell(&self, consumer: &Consumer, state: &State, wait: &Wait<'_>) {
         let Some(cell) = self.cell(consumer.home).filter(|cell| cell.keeps_consumers()) else {
             return;
         };
         // Its changes stay unkept: whoever answers a call next waits for them.
-        let _ = cell.note(consumer.keep(cell, state.to_record(), Room::Frees), &Wait::FOREVER);
+        let _ = cell.note(consumer.keep(cell, state.to_record(), Room::Frees), wait);
     }
 
     /// Makes the consumers of recovered records, and takes hold of the messages of their live reservations before anybody
     /// else can. The time of a reservation begins anew.
-    pub(crate) fn restore_reservations(&self) {
+    pub(crate) fn restore_reservations(&self, wait: &Wait<'_>) {
         let moment = self.core().clock().moment();
         for (home, cell) in self.cells() {
             for ((sub_queue, name), record) in cell.consumers() {
@@ -187,7 +187,7 @@ impl Entity {
                 for n in live {
                     let mut state = consumer.state();
                     if let Some(reservation) = state.reservations.get_mut(&n) {
-                        self.lock_restored(sub_queue, reservation, moment.ticks);
+                        self.lock_restored(sub_queue, reservation, moment.ticks, wait);
                     }
                 }
                 self.consumers.known().insert((sub_queue, name), Arc::new(consumer));
@@ -196,11 +196,11 @@ impl Entity {
     }
 
     /// Takes hold of the messages of a recovered reservation. Those of a partition that is out of service may come back.
-    fn lock_restored(&self, sub_queue: SubQueue, reservation: &mut Reservation, ticks: Ticks) {
+    fn lock_restored(&self, sub_queue: SubQueue, reservation: &mut Reservation, ticks: Ticks, wait: &Wait<'_>) {
         for part in &mut reservation.parts {
             if part.index < usize::from(self.partitions()) && self.shard(part.index).health().serves() {
                 // A message that was reserved when its time was over does not expire.
-                self.lock_part(sub_queue, part, Timestamp(0));
+                self.lock_part(sub_queue, part, Timestamp(0), wait);
                 part.narrow();
             }
         }
@@ -210,9 +210,9 @@ impl Entity {
     }
 
     /// The reservations of a sub-queue, by consumer and number.
-    pub(crate) fn list_reservations(&self, sub_queue: SubQueue) -> Vec<ReservationInfo> {
+    pub(crate) fn list_reservations(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Vec<ReservationInfo> {
         let moment = self.core().clock().moment();
-        self.tick(moment);
+        self.tick(moment, wait);
         let consumers = self.consumers.all();
         let here = consumers.iter().filter(|consumer| consumer.sub_queue == sub_queue);
         here.flat_map(|consumer| consumer.infos(moment)).collect()

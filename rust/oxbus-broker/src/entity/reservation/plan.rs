@@ -38,11 +38,12 @@ impl Entity {
         name: &str,
         (epoch, n): (u64, u64),
         wish: &Wish,
+        wait: &Wait<'_>,
     ) -> Result<Option<Plan>> {
         let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn()?;
-        self.tick(self.core().clock().moment());
-        self.check_home_serves(&consumer)?;
+        let turn = consumer.take_turn(wait)?;
+        self.tick(self.core().clock().moment(), wait);
+        self.check_home_serves(&consumer, wait)?;
         let is_known = {
             let state = consumer.state();
             state.check_epoch(name, epoch)?;
@@ -54,33 +55,40 @@ impl Entity {
             is_known
         };
         let plan = if is_known {
-            self.take_up(&consumer, n, wish.lock).map(Some)
+            self.take_up(&consumer, n, wish.lock, wait).map(Some)
         } else {
-            self.reserve_new(&consumer, n, wish)
+            self.reserve_new(&consumer, n, wish, wait)
         };
         drop(turn);
         plan
     }
 
     /// Takes up what a number has.
-    pub(crate) fn plan(&self, sub_queue: SubQueue, name: &str, (epoch, n): (u64, u64), lock: Duration) -> Result<Plan> {
+    pub(crate) fn plan(
+        &self,
+        sub_queue: SubQueue,
+        name: &str,
+        (epoch, n): (u64, u64),
+        lock: Duration,
+        wait: &Wait<'_>,
+    ) -> Result<Plan> {
         let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn()?;
-        self.tick(self.core().clock().moment());
-        self.check_home_serves(&consumer)?;
+        let turn = consumer.take_turn(wait)?;
+        self.tick(self.core().clock().moment(), wait);
+        self.check_home_serves(&consumer, wait)?;
         {
             let state = consumer.state();
             state.check_epoch(name, epoch)?;
             state.check_ahead(name, n)?;
         }
-        let plan = self.take_up(&consumer, n, lock);
+        let plan = self.take_up(&consumer, n, lock, wait);
         drop(turn);
         plan
     }
 
-    fn check_home_serves(&self, consumer: &Consumer) -> Result<()> {
+    fn check_home_serves(&self, consumer: &Consumer, wait: &Wait<'_>) -> Result<()> {
         let shard = self.shard(consumer.home);
-        shard.health().check_serves(shard.id())
+        shard.health().check_serves(shard.id(), wait)
     }
 
     /// When a reservation ends that is made, taken up or renewed now.
@@ -88,7 +96,7 @@ impl Entity {
         ticks.plus_ms(lock_ms + self.core().clock().lag_ms())
     }
 
-    fn reserve_new(&self, consumer: &Consumer, n: u64, wish: &Wish) -> Result<Option<Plan>> {
+    fn reserve_new(&self, consumer: &Consumer, n: u64, wish: &Wish, wait: &Wait<'_>) -> Result<Option<Plan>> {
         let starts = consumer.state().starts.clone();
         let ends = wish.upto.iter().flatten();
         let ends: Vec<Counter> = ends.map(|end| SequenceNumber(*end).counter()).collect();
@@ -98,7 +106,7 @@ impl Entity {
             starts: &starts,
             ends: &ends,
         };
-        let parts = self.take_fairly(consumer.sub_queue, &bounds);
+        let parts = self.take_fairly(consumer.sub_queue, &bounds, wait);
         if parts.is_empty() {
             return Ok(None);
         }
@@ -119,25 +127,25 @@ impl Entity {
             state.change();
         }
         self.consumers.note_deadline(deadline);
-        self.keep(consumer, Room::Adds)?;
+        self.keep(consumer, Room::Adds, wait)?;
         self.planned(consumer, n).map(Some)
     }
 
-    fn take_up(&self, consumer: &Consumer, n: u64, lock: Duration) -> Result<Plan> {
+    fn take_up(&self, consumer: &Consumer, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<Plan> {
         if consumer.has_lapsed(n) {
             // What stands in a cache is nobody's yet.
-            self.recall_all(consumer.sub_queue);
+            self.recall_all(consumer.sub_queue, wait);
         }
         let moment = self.core().clock().moment();
         let mut charged = Vec::new();
         let ended = {
             let mut state = consumer.state();
-            let ended = self.make_live(consumer, &mut state, n, moment, ms(lock), &mut charged)?;
+            let ended = self.make_live(consumer, &mut state, n, (moment, ms(lock)), &mut charged, wait)?;
             state.change();
             ended
         };
         for (index, ended) in ended {
-            self.announce(index, ended);
+            self.announce(index, ended, wait);
         }
         let mut writes: Vec<_> = charged
             .into_iter()
@@ -145,11 +153,11 @@ impl Entity {
             .collect();
         let begun = writes
             .iter_mut()
-            .map(|(cell, write)| write.begin(cell, Durability::Os, &Wait::FOREVER));
+            .map(|(cell, write)| write.begin(cell, Durability::Os, wait));
         for ticket in begun.collect::<std::result::Result<Vec<_>, _>>()? {
-            ticket.finish(&Wait::FOREVER)?;
+            ticket.finish(wait)?;
         }
-        self.keep(consumer, Room::Frees)?;
+        self.keep(consumer, Room::Frees, wait)?;
         self.planned(consumer, n)
     }
 
@@ -159,9 +167,9 @@ impl Entity {
         consumer: &Consumer,
         state: &mut State,
         n: u64,
-        moment: Moment,
-        lock_ms: u64,
+        (moment, lock_ms): (Moment, u64),
         charged: &mut Vec<(&'a Cell, Operation<'a>)>,
+        wait: &Wait<'_>,
     ) -> Result<EndedIn> {
         let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
         let next = state.next_n();
@@ -175,7 +183,7 @@ impl Entity {
         };
         for part in &reservation.parts {
             let shard = self.shard(part.index);
-            shard.health().check_serves(shard.id())?;
+            shard.health().check_serves(shard.id(), wait)?;
         }
         let mut ended = Vec::new();
         let is_anew = reservation.epoch != epoch;
@@ -189,13 +197,13 @@ impl Entity {
                 );
                 return Err(Error::new(ErrorKind::CheckpointBehind, detail));
             }
-            Phase::Lapsed => ended = self.lock_again(sub_queue, reservation, moment.now),
+            Phase::Lapsed => ended = self.lock_again(sub_queue, reservation, moment.now, wait),
             Phase::Live { deadline: before } => {
                 until = deadline.max(before);
                 let max = self.deliveries_max(sub_queue);
                 for part in reservation.parts.iter_mut().filter(|_| is_anew) {
                     let Some(cell) = self.cell(part.index) else { continue };
-                    let (buried, operation) = cell.charge(sub_queue, &mut part.held, max, moment.ticks);
+                    let (buried, operation) = cell.charge(sub_queue, &mut part.held, max, moment.ticks, wait);
                     charged.extend(operation.map(|operation| (cell, operation)));
                     ended.push((part.index, buried));
                     part.narrow();
@@ -210,10 +218,16 @@ impl Entity {
     }
 
     /// Takes hold of the messages of a reservation that are nobody's, and leaves the others for good.
-    pub(super) fn lock_again(&self, sub_queue: SubQueue, reservation: &mut Reservation, now: Timestamp) -> EndedIn {
+    pub(super) fn lock_again(
+        &self,
+        sub_queue: SubQueue,
+        reservation: &mut Reservation,
+        now: Timestamp,
+        wait: &Wait<'_>,
+    ) -> EndedIn {
         let mut ended = Vec::new();
         for part in &mut reservation.parts {
-            let buried = self.lock_part(sub_queue, part, now);
+            let buried = self.lock_part(sub_queue, part, now, wait);
             ended.push((part.index, Ended::of(SubQueue::DeadLetter, buried)));
             part.narrow();
         }
@@ -221,7 +235,7 @@ impl Entity {
     }
 
     /// Takes hold of the messages of a part that are nobody's. Returns how many were buried because their time is over.
-    pub(super) fn lock_part(&self, sub_queue: SubQueue, part: &mut Part, now: Timestamp) -> usize {
+    pub(super) fn lock_part(&self, sub_queue: SubQueue, part: &mut Part, now: Timestamp, wait: &Wait<'_>) -> usize {
         let Some(cell) = self.cell(part.index) else { return 0 };
         let counters: Vec<Counter> = part.ranges.counters().collect();
         let mut claims = Vec::with_capacity(counters.len());
@@ -229,16 +243,22 @@ impl Entity {
             sub_queue,
             &counters,
             RESERVED,
-            now,
-            self.settings().dead_lettering_on_message_expiration,
+            (now, self.settings().dead_lettering_on_message_expiration),
             &mut claims,
+            wait,
         );
         part.held = claims.iter().map(Reserved::from).collect();
         buried
     }
 
     /// Ends the holds of a reservation whose time is over.
-    pub(super) fn lapse(&self, sub_queue: SubQueue, reservation: &mut Reservation, ticks: Ticks) -> EndedIn {
+    pub(super) fn lapse(
+        &self,
+        sub_queue: SubQueue,
+        reservation: &mut Reservation,
+        ticks: Ticks,
+        wait: &Wait<'_>,
+    ) -> EndedIn {
         reservation.phase = Phase::Lapsed;
         let mut ended = Vec::new();
         for part in &mut reservation.parts {
@@ -251,7 +271,7 @@ impl Entity {
                 } else {
                     u32::MAX
                 };
-                ended.push((part.index, cell.lapse(sub_queue, &held, max, ticks)));
+                ended.push((part.index, cell.lapse(sub_queue, &held, max, ticks, wait)));
             }
         }
         ended

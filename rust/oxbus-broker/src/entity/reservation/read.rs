@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Looking at what a reservation has, and keeping it: neither waits for a disk's writes nor for other calls of the consumer.
 
+use oxbus_store::Wait;
 use std::time::Duration;
 
 use oxbus_model::name::SubQueue;
@@ -23,9 +24,10 @@ impl Entity {
         (id, epoch): (&str, u64),
         index: usize,
         (from, to): (Counter, Counter),
+        wait: &Wait<'_>,
     ) -> Result<(Vec<Reserved>, Timestamp)> {
         let moment = self.core().clock().moment();
-        self.tick(moment);
+        self.tick(moment, wait);
         let (n, stamp, name) = parse_id(id)?;
         let consumer = self.consumer(sub_queue, name)?;
         let mut state = consumer.state();
@@ -51,9 +53,10 @@ impl Entity {
         name: &str,
         epoch: u64,
         lock: Duration,
+        wait: &Wait<'_>,
     ) -> Result<Timestamp> {
         let moment = self.core().clock().moment();
-        self.tick(moment);
+        self.tick(moment, wait);
         let consumer = self.consumer(sub_queue, name)?;
         let mut state = consumer.state();
         state.check_epoch(name, epoch)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages that leave a reservation before it is completed: settled one by one, or given back with all the others.
 
+use oxbus_store::Wait;
 use std::collections::BTreeMap;
 
 use oxbus_model::name::SubQueue;
@@ -23,11 +24,12 @@ impl Entity {
         (id, epoch): (&str, u64),
         numbers: &[u64],
         settle: impl FnOnce(&HeldIn) -> Result<(Vec<usize>, Option<Error>)>,
+        wait: &Wait<'_>,
     ) -> Result<u64> {
         let (n, stamp, name) = parse_id(id)?;
         let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn()?;
-        self.tick(self.core().clock().moment());
+        let turn = consumer.take_turn(wait)?;
+        self.tick(self.core().clock().moment(), wait);
         let mut numbers: Vec<SequenceNumber> = numbers.iter().copied().map(SequenceNumber).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -70,13 +72,13 @@ impl Entity {
             }
             state.change();
         }
-        let kept = self.keep(&consumer, Room::Frees);
+        let kept = self.keep(&consumer, Room::Frees, wait);
         drop(turn);
         refused.map_or(kept.map(|()| count), Err)
     }
 
     /// Gives back all that a consumer has, nothing charged; how many messages.
-    pub(crate) fn cancel_reservations(&self, sub_queue: SubQueue, name: &str) -> Result<u64> {
+    pub(crate) fn cancel_reservations(&self, sub_queue: SubQueue, name: &str, wait: &Wait<'_>) -> Result<u64> {
         let consumer = self.consumer(sub_queue, name).map_err(|_| {
             let detail = format!(
                 "the entity has no consumer of that name; list its reservations: entity=`{}` consumer=`{name}`",
@@ -84,9 +86,9 @@ impl Entity {
             );
             Error::new(ErrorKind::EntityNotFound, detail)
         })?;
-        let turn = consumer.take_turn()?;
+        let turn = consumer.take_turn(wait)?;
         let moment = self.core().clock().moment();
-        self.tick(moment);
+        self.tick(moment, wait);
         let mut ready: BTreeMap<usize, usize> = BTreeMap::new();
         let mut count = 0;
         {
@@ -103,9 +105,9 @@ impl Entity {
             state.change();
         }
         for (index, ready) in ready {
-            self.announce(index, crate::shard::Ended::of(sub_queue, ready));
+            self.announce(index, crate::shard::Ended::of(sub_queue, ready), wait);
         }
-        self.keep(&consumer, Room::Frees)?;
+        self.keep(&consumer, Room::Frees, wait)?;
         drop(turn);
         Ok(count)
     }

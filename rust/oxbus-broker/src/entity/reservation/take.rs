@@ -7,6 +7,7 @@
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Timestamp};
+use oxbus_store::Wait;
 use oxbus_store::{Claimed, Phase};
 
 use super::consumer::Part;
@@ -58,9 +59,9 @@ impl Entity {
     }
 
     /// Takes hold of messages within bounds; nothing where nothing is.
-    pub(super) fn take_fairly(&self, sub_queue: SubQueue, bounds: &Bounds<'_>) -> Vec<Part> {
+    pub(super) fn take_fairly(&self, sub_queue: SubQueue, bounds: &Bounds<'_>, wait: &Wait<'_>) -> Vec<Part> {
         // What stands in a cache has a lower number than what is ready.
-        self.recall_all(sub_queue);
+        self.recall_all(sub_queue, wait);
         let now = self.now();
         let bound = |bounds: &[Counter], index: usize, default| bounds.get(index).copied().unwrap_or(default);
         let serving = self
@@ -102,7 +103,7 @@ impl Entity {
                     messages: equal.messages.min(left.messages),
                     bytes: equal.bytes.min(left.bytes),
                 };
-                let (taken, has_more) = places[*at].take(share, left, is_first, now);
+                let (taken, has_more) = places[*at].take(share, left, is_first, now, wait);
                 left.messages -= taken.messages;
                 left.bytes = left.bytes.saturating_sub(taken.bytes);
                 is_first &= taken.messages == 0;
@@ -121,7 +122,7 @@ impl Entity {
         }
         let mut parts = Vec::new();
         for mut place in places {
-            self.announce(place.index, place.ended);
+            self.announce(place.index, place.ended, wait);
             if !place.held.is_empty() {
                 place.held.sort_unstable_by_key(|it| it.key.counter);
                 parts.push(Part::of(place.index, place.held));
@@ -145,13 +146,13 @@ fn where_to_begin(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
 
 impl Place<'_> {
     /// Takes a share of what is left; how much, and whether there may be more.
-    fn take(&mut self, share: Left, left: Left, is_first: bool, now: Timestamp) -> (Left, bool) {
+    fn take(&mut self, share: Left, left: Left, is_first: bool, now: Timestamp, wait: &Wait<'_>) -> (Left, bool) {
         let mut taken = Left { messages: 0, bytes: 0 };
         let mut run = RUN_MIN;
         while taken.messages < share.messages && taken.bytes < share.bytes {
             let wanted = run.min(share.messages - taken.messages);
             run = RUN_MAX;
-            let (claims, mut has_more) = self.claim(wanted, now);
+            let (claims, mut has_more) = self.claim(wanted, now, wait);
             if claims.is_empty() {
                 return (taken, has_more);
             }
@@ -171,7 +172,7 @@ impl Place<'_> {
                 taken.bytes += bytes;
                 kept += 1;
             }
-            self.give_back(&claims[kept..]);
+            self.give_back(&claims[kept..], wait);
             self.held.extend(claims[..kept].iter().map(Reserved::from));
             if kept < claims.len() || !has_more {
                 return (taken, has_more);
@@ -181,24 +182,24 @@ impl Place<'_> {
     }
 
     /// Takes hold of the next messages within the bounds, and says whether there may be more.
-    fn claim(&mut self, wanted: usize, now: Timestamp) -> (Vec<Claimed>, bool) {
+    fn claim(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<Claimed>, bool) {
         let bury_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         if self.from > Counter::FIRST {
-            return self.claim_from(wanted, now);
+            return self.claim_from(wanted, now, wait);
         }
         let (taken, buried) = self
             .cell
-            .claim(self.sub_queue, wanted, RESERVED, now, bury_expired, &mut claims);
+            .claim(self.sub_queue, wanted, RESERVED, (now, bury_expired), &mut claims, wait);
         self.ended.dead_letters += buried;
         let within = claims.partition_point(|claimed| claimed.key.counter < self.end);
-        self.give_back(&claims[within..]);
+        self.give_back(&claims[within..], wait);
         claims.truncate(within);
         (claims, taken == wanted && within == taken)
     }
 
     /// The same where lower numbers are left alone: looks first, and takes by number.
-    fn claim_from(&mut self, wanted: usize, now: Timestamp) -> (Vec<Claimed>, bool) {
+    fn claim_from(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<Claimed>, bool) {
         let bury_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         while claims.len() < wanted {
@@ -215,13 +216,13 @@ impl Place<'_> {
             let ready: Vec<Counter> = ready.map(|message| message.counter).collect();
             self.ended.dead_letters +=
                 self.cell
-                    .claim_these(self.sub_queue, &ready, RESERVED, now, bury_expired, &mut claims);
+                    .claim_these(self.sub_queue, &ready, RESERVED, (now, bury_expired), &mut claims, wait);
         }
         (claims, true)
     }
 
     /// Gives back what is too much; nothing is charged.
-    fn give_back(&mut self, claims: &[Claimed]) {
+    fn give_back(&mut self, claims: &[Claimed], wait: &Wait<'_>) {
         if claims.is_empty() {
             return;
         }
@@ -234,7 +235,7 @@ impl Place<'_> {
         let ticks = self.queue.core().clock().ticks();
         let ready = self.cell.let_go(self.sub_queue, held.iter(), ticks);
         if ready > 0 {
-            self.queue.publish(self.sub_queue, self.index, ready);
+            self.queue.publish(self.sub_queue, self.index, ready, wait);
         }
     }
 }

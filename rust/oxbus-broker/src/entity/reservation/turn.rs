@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use oxbus_model::{Effect, Error, ErrorKind, Result};
-use oxbus_store::leave;
+use oxbus_store::Wait;
 
 /// Between two looks whether to leave.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -24,10 +24,10 @@ pub(super) struct Taken<'a>(&'a Turn);
 
 impl Turn {
     /// Takes the turn; waits for whoever has it, unless the caller is to leave.
-    pub(super) fn take(&self) -> Result<Taken<'_>> {
+    pub(super) fn take(&self, wait: &Wait<'_>) -> Result<Taken<'_>> {
         let mut is_taken = self.guard();
         while *is_taken {
-            if leave::is_due() {
+            if wait.is_over() {
                 let detail =
                     "another call for the consumer waits for a store that does not answer; make the call again";
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Closing and healing, while other threads go on.
 
+use oxbus_store::Wait;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +42,9 @@ fn late(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
         enable_partitioning: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("q", settings).expect("it is new");
+    namespace
+        .create_queue("q", settings, &Wait::FOREVER)
+        .expect("it is new");
     let sender = namespace.sender("q").expect("it is there");
     for number in 0..MESSAGES {
         let key = number.to_string();
@@ -50,7 +53,7 @@ fn late(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
             partition_key: Some(&key),
             ..Fields::default()
         };
-        sender.send(&fields, None).expect("the partition works");
+        sender.send(&fields, None, &Wait::FOREVER).expect("the partition works");
     }
     close(&namespace.inner);
     upkeep(&namespace.inner);
@@ -58,7 +61,10 @@ fn late(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
     let again = open(&disk);
     let receiver = again.receiver("q", ReceiverOptions::default()).expect("it is there");
     let mut found = 0;
-    while let Some(deliveries) = receiver.receive_now(MESSAGES).expect("the partitions work") {
+    while let Some(deliveries) = receiver
+        .receive_now(MESSAGES, &Wait::FOREVER)
+        .expect("the partitions work")
+    {
         found += deliveries.len();
     }
     found
@@ -115,7 +121,7 @@ fn who_learns_late_of_a_failure_leaves_the_healed_partition_in_service() {
     const SENDERS: usize = 8;
     let namespace = open(&FaultDisk::default());
     namespace
-        .create_queue("q", QueueSettings::default())
+        .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
         .expect("it is new");
     let health = namespace.inner.shards[0].health();
     for round in 0..ROUNDS {
@@ -132,7 +138,7 @@ fn who_learns_late_of_a_failure_leaves_the_healed_partition_in_service() {
                         body: Body::Data(b"x"),
                         ..Fields::default()
                     };
-                    while sender.send(&fields, None).is_ok() {
+                    while sender.send(&fields, None, &Wait::FOREVER).is_ok() {
                         if is_over.load(Ordering::Relaxed) {
                             break;
                         }
@@ -142,7 +148,9 @@ fn who_learns_late_of_a_failure_leaves_the_healed_partition_in_service() {
             while health.fault().is_none() {
                 std::thread::yield_now();
             }
-            namespace.heal(PartitionId(0)).expect("the disk is well");
+            namespace
+                .heal(PartitionId(0), &Wait::FOREVER)
+                .expect("the disk is well");
             is_over.store(true, Ordering::Relaxed);
         });
         assert_eq!(health.fault(), None, "round {round}");

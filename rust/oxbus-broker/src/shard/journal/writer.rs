@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use oxbus_model::caps::JOURNAL_BYTES_MAX;
 use oxbus_model::options::Durability;
+use oxbus_store::Wait;
 use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
 
@@ -167,7 +168,7 @@ impl Journal {
 
 impl Journal {
     /// The same for an entry of so many bytes: waits for its room first, while others may append, when the disk may hang.
-    pub fn order_for(&self, room: Room, bytes: usize) -> Result<Order<'_>, AppendError> {
+    pub fn order_for(&self, room: Room, bytes: usize, wait: &Wait<'_>) -> Result<Order<'_>, AppendError> {
         loop {
             let order = self.order();
             if order.log.has_room(bytes, room) {
@@ -175,19 +176,19 @@ impl Journal {
             }
             let log = order.log();
             drop(order);
-            log.make_room(bytes, room)?;
+            log.make_room(bytes, room, wait)?;
         }
     }
 }
 
 impl Order<'_> {
     /// Appends an entry. An error means that nothing was written.
-    pub fn append(&self, room: Room, entry: &[u8]) -> Result<Pending, AppendError> {
+    pub fn append(&self, room: Room, entry: &[u8], wait: &Wait<'_>) -> Result<Pending, AppendError> {
         let lsn = self.log.next_lsn();
         // Whoever waits asks for its level; until then the entry is in the buffer like any other.
-        let place = match self.log.append(lsn, entry, room, Level::Written, None) {
+        let place = match self.log.append(lsn, entry, room, Level::Written, None, wait) {
             Err(AppendError::Full) if room == Room::Frees && self.fold()? => {
-                return self.append(room, entry);
+                return self.append(room, entry, wait);
             }
             Err(AppendError::Full) => {
                 self.journal.tell_growth();
@@ -245,8 +246,8 @@ impl Order<'_> {
 
 impl Pending {
     /// Waits until the entry, and all before it, have reached a level.
-    pub fn wait(&self, durability: Durability) -> Result<(), AppendError> {
-        self.log.commit(self.lsn, level(durability))
+    pub fn wait(&self, durability: Durability, wait: &Wait<'_>) -> Result<(), AppendError> {
+        self.log.commit(self.lsn, level(durability), wait)
     }
 
     /// The epoch and the number of the entry, for who leaves it behind.
@@ -267,8 +268,8 @@ impl Pending {
     }
 
     /// The same for an earlier entry of the same log.
-    pub fn wait_for(&self, lsn: Lsn, durability: Durability) -> Result<(), AppendError> {
-        self.log.commit(lsn.min(self.lsn), level(durability))
+    pub fn wait_for(&self, lsn: Lsn, durability: Durability, wait: &Wait<'_>) -> Result<(), AppendError> {
+        self.log.commit(lsn.min(self.lsn), level(durability), wait)
     }
 }
 

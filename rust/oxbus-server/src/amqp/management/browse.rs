@@ -11,13 +11,14 @@ use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
 use oxbus_store::Phase;
+use oxbus_store::Wait;
 
 use super::reply::Answer;
 use super::request::{Request, wrong};
 use crate::amqp::message::{self, Seen, State};
 
 /// Messages from a number on, as whole messages.
-pub(super) fn peek(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn peek(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
     let from = request.number("from-sequence-number")?;
     let max = request.count("message-count")?;
@@ -28,8 +29,8 @@ pub(super) fn peek(request: &Request<'_>) -> Result<Answer> {
     let from = SequenceNumber(from.cast_unsigned());
     let receiver = request.own_receiver(ReceiveMode::PeekLock)?;
     let found = match request.text_if_any("session-id")? {
-        Some(id) => of_session(&receiver, id, from, max)?,
-        None => receiver.browse(max, Some(from))?,
+        Some(id) => of_session(&receiver, id, from, max, wait)?,
+        None => receiver.browse(max, Some(from), wait)?,
     };
     let shown: Vec<Value> = found.iter().map(show).collect::<Result<_>>()?;
     if shown.is_empty() {
@@ -51,12 +52,18 @@ fn number(browsed: &Browsed) -> SequenceNumber {
 }
 
 /// Messages of one session, whoever holds it (B-302). A session lives in one partition, so those before it have none of it.
-fn of_session(receiver: &Receiver, id: &str, from: SequenceNumber, max: usize) -> Result<Vec<Browsed>> {
+fn of_session(
+    receiver: &Receiver,
+    id: &str,
+    from: SequenceNumber,
+    max: usize,
+    wait: &Wait<'_>,
+) -> Result<Vec<Browsed>> {
     let max = max.min(PEEK_MESSAGES_MAX);
     let mut from = from;
     let mut found = Vec::new();
     loop {
-        let page = receiver.browse(PEEK_MESSAGES_MAX, Some(from))?;
+        let page = receiver.browse(PEEK_MESSAGES_MAX, Some(from), wait)?;
         let Some(last) = page.last().map(number) else {
             return Ok(found);
         };

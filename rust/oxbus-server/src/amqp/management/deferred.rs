@@ -9,6 +9,7 @@ use oxbus_broker::entity::Entity;
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, LockToken, Result};
+use oxbus_store::Wait;
 
 use super::reply::Answer;
 use super::request::{Request, wrong};
@@ -16,7 +17,7 @@ use crate::amqp::message::{self, Seen, State};
 use crate::amqp::token;
 
 /// Fetches all of some messages, or none.
-pub(super) fn receive(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn receive(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
     let mode = match request.number("receiver-settle-mode")? {
         0 => ReceiveMode::ReceiveAndDelete,
@@ -28,14 +29,14 @@ pub(super) fn receive(request: &Request<'_>) -> Result<Answer> {
         return Err(wrong("sequence-numbers", "an array of at least one long"));
     }
     let receiver = request.receiver(mode)?;
-    let deliveries = receiver.receive_deferred(&numbers)?;
+    let deliveries = receiver.receive_deferred(&numbers, wait)?;
     let shown: Result<Vec<Value>> = deliveries.iter().map(|delivery| show(&receiver, delivery)).collect();
     match shown {
         Ok(messages) => Ok(Answer::of("messages", messages)),
         Err(error) => {
             // Nobody learns their tokens: they go back where they were.
             let held = |delivery: &Delivery| hold(delivery);
-            receiver.release(&deliveries.iter().map(held).collect::<Vec<_>>());
+            receiver.release(&deliveries.iter().map(held).collect::<Vec<_>>(), wait);
             Err(error)
         }
     }

@@ -5,13 +5,14 @@ use oxbus_broker::client::Settlement;
 use oxbus_model::message::Value as Plain;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Wait;
 
 use super::reply::Answer;
 use super::request::{Request, wrong};
 use super::values::pairs;
 
 /// Settles messages. Some may be settled and others lost: then the answer is that of the first that was lost.
-pub(super) fn update(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn update(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     let receiver = request.receiver(ReceiveMode::PeekLock)?;
     let holds = request.holds(&receiver)?;
     let changed = match request.find("properties-to-modify") {
@@ -42,10 +43,10 @@ pub(super) fn update(request: &Request<'_>) -> Result<Answer> {
         }
     };
     if let Some(transaction) = request.transaction()? {
-        transaction.settle(&receiver, &holds, settlement)?;
+        transaction.settle(&receiver, &holds, settlement, wait)?;
         return Ok(Answer::done());
     }
-    let lost = receiver.settle_many(&holds, settlement)?;
+    let lost = receiver.settle_many(&holds, settlement, wait)?;
     match lost.first() {
         Some(first) => Err(receiver.lock_lost(holds[*first])),
         None => Ok(Answer::done()),

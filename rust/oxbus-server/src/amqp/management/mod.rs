@@ -23,13 +23,14 @@ mod tests;
 
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Wait;
 
 use self::reply::Answer;
 use self::request::Request;
 use super::call::{Call, Reply};
 
 /// What is done for a request.
-type Operation = fn(&Request<'_>) -> Result<Answer>;
+type Operation = fn(&Request<'_>, &Wait<'_>) -> Result<Answer>;
 
 /// An operation and the right it needs: rules need no more than listening, as clients' rule managers promise.
 fn operation(name: &str) -> Option<(AccessRight, Operation)> {
@@ -55,7 +56,7 @@ fn operation(name: &str) -> Option<(AccessRight, Operation)> {
 }
 
 /// Answers a request.
-pub(super) fn answer(call: &Call) -> Reply {
+pub(super) fn answer(call: &Call, wait: &Wait<'_>) -> Reply {
     let request = match Request::read(call) {
         Ok(request) => request,
         Err(error) => return Reply::of(&error),
@@ -72,5 +73,5 @@ pub(super) fn answer(call: &Call) -> Reply {
     if let Err(refused) = call.shared.allows(right, &scope) {
         return Reply::refused(&refused);
     }
-    reply::reply(operation(&request))
+    reply::reply(operation(&request, wait))
 }

@@ -7,12 +7,13 @@ use oxbus_model::caps::AMQP_BATCH_DELETE_MAX;
 use oxbus_model::options::in_range;
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Wait;
 
 use super::reply::Answer;
 use super::request::Request;
 
 /// Removes messages that nobody has and that were accepted before a time.
-pub(super) fn delete(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn delete(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
     let count = request.count("message-count")?;
     in_range(
@@ -33,7 +34,7 @@ pub(super) fn delete(request: &Request<'_>) -> Result<Answer> {
         before: Some(request.time("enqueued-time-utc")?),
         limit: Some(count),
     };
-    let removed = request.entity()?.purge(request.place.sub_queue, &choice)?;
+    let removed = request.entity()?.purge(request.place.sub_queue, &choice, wait)?;
     if removed == 0 {
         return Ok(Answer::Nothing);
     }

@@ -4,6 +4,7 @@
 use oxbus_amqp::codec::{Map, Value};
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Wait;
 
 use super::reply::Answer;
 use super::request::{Request, wrong};
@@ -24,7 +25,7 @@ fn subscription(request: &Request<'_>) -> Result<(String, String)> {
 }
 
 /// `add-rule`.
-pub(super) fn add(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn add(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
     let (topic, subscription) = subscription(request)?;
     let description = request.find("rule-description").and_then(Value::as_map);
@@ -36,21 +37,21 @@ pub(super) fn add(request: &Request<'_>) -> Result<Answer> {
         action: rule_codec::read_action(description)?,
         created_at_ms: namespace.clock().now().0,
     };
-    namespace.create_rule(&topic, &subscription, &rule)?;
+    namespace.create_rule(&topic, &subscription, &rule, wait)?;
     Ok(Answer::done())
 }
 
 /// `remove-rule`.
-pub(super) fn remove(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn remove(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
     let (topic, subscription) = subscription(request)?;
     let namespace = request.call.context.namespace();
-    namespace.delete_rule(&topic, &subscription, request.text("rule-name")?)?;
+    namespace.delete_rule(&topic, &subscription, request.text("rule-name")?, wait)?;
     Ok(Answer::done())
 }
 
 /// `enumerate-rules`: a page of them by name.
-pub(super) fn enumerate(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn enumerate(request: &Request<'_>, _: &Wait<'_>) -> Result<Answer> {
     let (topic, subscription) = subscription(request)?;
     let (skip, top) = (request.count("skip")?, request.count("top")?);
     let rules = request.call.context.namespace().list_rules(&topic, &subscription)?;

@@ -5,6 +5,7 @@ use oxbus_amqp::codec::Value;
 use oxbus_broker::client::Batch;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::Wait;
 
 use super::reply::{Answer, array};
 use super::request::{Request, wrong};
@@ -12,7 +13,7 @@ use crate::amqp::message;
 
 /// Stores messages that wait for their time: all or none. In a transaction their numbers are 0: they are known when it is
 /// committed, and no answer comes then.
-pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn schedule(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     let sender = request.call.context.namespace().sender(&request.place.path)?;
     let mut batch = Batch::new(usize::MAX);
     for entry in request.items("messages")? {
@@ -29,7 +30,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Answer> {
         transaction.send(&sender, batch, None)?;
         vec![Value::Long(0); count]
     } else {
-        let numbers = sender.send_batch(batch, None)?;
+        let numbers = sender.send_batch(batch, None, wait)?;
         let number = |number: oxbus_model::SequenceNumber| Value::Long(number.0.cast_signed());
         numbers.into_iter().map(number).collect()
     };
@@ -46,9 +47,9 @@ fn push(batch: &mut Batch, fields: &Fields<'_>) -> Result<()> {
 }
 
 /// Removes messages before their time: all or none.
-pub(super) fn cancel(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn cancel(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     request.refuse_transaction()?;
     let sender = request.call.context.namespace().sender(&request.place.path)?;
-    sender.cancel_scheduled(&request.numbers()?)?;
+    sender.cancel_scheduled(&request.numbers()?, wait)?;
     Ok(Answer::done())
 }

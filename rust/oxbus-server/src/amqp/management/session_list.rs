@@ -3,6 +3,7 @@
 
 use oxbus_amqp::codec::Value;
 use oxbus_model::{Result, Timestamp};
+use oxbus_store::Wait;
 
 use super::reply::{Answer, array};
 use super::request::Request;
@@ -11,11 +12,11 @@ use super::request::Request;
 const ANY_TIME: Timestamp = Timestamp(253_402_300_799_000);
 
 /// A page of sessions: those with messages or a state, or those whose state was set since a time.
-pub(super) fn list(request: &Request<'_>) -> Result<Answer> {
+pub(super) fn list(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     let since = request.time("last-updated-time")?;
     let skip = request.count("skip")?;
     let top = request.count("top")?;
-    let sessions = request.entity()?.list_sessions()?;
+    let sessions = request.entity()?.list_sessions(wait)?;
     let is_wanted = |info: &oxbus_broker::shard::SessionInfo| {
         if since >= ANY_TIME {
             return info.messages > 0 || info.state_set_at.is_some();

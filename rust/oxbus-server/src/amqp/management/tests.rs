@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -32,20 +33,22 @@ struct Bus {
 
 fn bus() -> Bus {
     let namespace = Namespace::open(NamespaceOptions::default()).expect("memory");
-    namespace.create_queue("q", QueueSettings::default()).expect("q");
+    namespace
+        .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
+        .expect("q");
     let sessions = QueueSettings {
         requires_session: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("s", sessions).expect("s");
+    namespace.create_queue("s", sessions, &Wait::FOREVER).expect("s");
     let options = TopicOptions {
         support_ordering: false,
     };
     namespace
-        .create_topic("t", QueueSettings::default(), options)
+        .create_topic("t", QueueSettings::default(), options, &Wait::FOREVER)
         .expect("t");
     let options = SubscriptionOptions { bury_failed: false };
-    let made = namespace.create_subscription("t", "a", QueueSettings::default(), options, None);
+    let made = namespace.create_subscription("t", "a", QueueSettings::default(), options, None, &Wait::FOREVER);
     made.expect("a");
     let context = Context::for_tests(namespace.clone());
     let shared = Arc::new(Shared::new(context.clone()));
@@ -76,15 +79,18 @@ impl Bus {
         let Node::Entity(place) = Node::of(path) else {
             panic!("an entity: {path}")
         };
-        answer(&Call {
-            context: self.context.clone(),
-            place: Some(place),
-            shared: Arc::clone(&self.shared),
-            message,
-            sections,
-            transaction: None,
-            coordinator: Arc::new(Coordinator::new(self.context.clone())),
-        })
+        answer(
+            &Call {
+                context: self.context.clone(),
+                place: Some(place),
+                shared: Arc::clone(&self.shared),
+                message,
+                sections,
+                transaction: None,
+                coordinator: Arc::new(Coordinator::new(self.context.clone())),
+            },
+            &Wait::FOREVER,
+        )
     }
 
     fn send(&self, path: &str, text: &str, session_id: Option<&str>) {
@@ -96,7 +102,7 @@ impl Bus {
         self.namespace
             .sender(path)
             .expect("sender")
-            .send(&fields, None)
+            .send(&fields, None, &Wait::FOREVER)
             .expect("sent");
     }
 
@@ -111,7 +117,10 @@ impl Bus {
             ..ReceiverOptions::default()
         };
         let receiver = self.namespace.receiver("q", options).expect("receiver");
-        let deliveries = receiver.receive_now(1).expect("received").expect("a message");
+        let deliveries = receiver
+            .receive_now(1, &Wait::FOREVER)
+            .expect("received")
+            .expect("a message");
         let hold = SettleKey {
             index: deliveries[0].index,
             key: deliveries[0].claimed.key,
@@ -224,13 +233,13 @@ fn locks_are_renewed_and_messages_settled_by_token_once() {
         assert_eq!(bus.ask("q", "update-disposition", settle()).status, 200, "{status}");
         let again = bus.ask("q", "update-disposition", settle());
         assert_eq!(refused(&again), (410, "com.microsoft:message-lock-lost"), "{status}");
-        assert!(receiver.renew(hold).is_err());
-        let left = receiver.browse(10, None).expect("browsed").len();
+        assert!(receiver.renew(hold, &Wait::FOREVER).is_err());
+        let left = receiver.browse(10, None, &Wait::FOREVER).expect("browsed").len();
         assert_eq!(left, usize::from(!is_gone), "{status}");
         if status == "abandoned" {
             let (receiver, hold, _) = bus.receive();
             receiver
-                .settle(hold, oxbus_broker::client::Settlement::Complete)
+                .settle(hold, oxbus_broker::client::Settlement::Complete, &Wait::FOREVER)
                 .expect("held");
         }
     }
@@ -248,7 +257,7 @@ fn a_token_settles_in_the_sub_queue_of_its_message_only() {
         description: None,
         changes: &[],
     };
-    receiver.settle(hold, bury).expect("held");
+    receiver.settle(hold, bury, &Wait::FOREVER).expect("held");
     let (_dead_letters, _, tokens) = bus.receive_from(SubQueue::DeadLetter);
     let complete = body(vec![
         ("disposition-status", "completed".into()),

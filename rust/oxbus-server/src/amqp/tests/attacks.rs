@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a client can make the server hold, and how it tries to make it hold more. Each test names the limit of `caps.rs`.
 
+use oxbus_store::Wait;
 use std::pin::pin;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -31,7 +32,7 @@ fn stall(namespace: &Namespace, stalls: bool) {
         let done = if stalls {
             namespace.inject_fault(partition, Injected::parse("stall").expect("a fault"), 0)
         } else {
-            namespace.heal(partition)
+            namespace.heal(partition, &Wait::FOREVER)
         };
         done.expect("a partition");
     }
@@ -86,7 +87,7 @@ async fn messages_that_wait_for_a_store_are_bounded() {
         answered += disposition.last.unwrap_or(disposition.first) - disposition.first + 1;
     }
     assert_eq!(
-        namespace.queue_counts("q").expect("there").total.active,
+        namespace.queue_counts("q", &Wait::FOREVER).expect("there").total.active,
         u64::from(sent)
     );
 }
@@ -112,7 +113,13 @@ async fn requests_that_wait_for_a_store_are_bounded() {
         "{sent} of {most}"
     );
     // Nothing is lost by that.
-    while namespace.queue_counts("q").expect("there").total.scheduled < u64::from(sent) {
+    while namespace
+        .queue_counts("q", &Wait::FOREVER)
+        .expect("there")
+        .total
+        .scheduled
+        < u64::from(sent)
+    {
         tokio::task::yield_now().await;
     }
 }
@@ -135,7 +142,7 @@ async fn tokens_of_a_connection_are_bounded() {
         support_ordering: false,
     };
     namespace
-        .create_topic("t", QueueSettings::default(), options)
+        .create_topic("t", QueueSettings::default(), options, &Wait::FOREVER)
         .expect("t");
     let mut client = Client::open(namespace, true).await;
     client.attach(0, Role::Sender, "$cbs").await.expect("there");

@@ -10,6 +10,7 @@ use oxbus_amqp::performative::{
 use oxbus_broker::{Namespace, NamespaceOptions};
 use oxbus_model::caps::AMQP_FRAME_BYTES_MAX;
 use oxbus_model::options::QueueSettings;
+use oxbus_store::Wait;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -23,7 +24,9 @@ pub(super) const PIPE_BYTES: usize = 64 << 10;
 /// A namespace with a queue `q`.
 pub(super) fn namespace() -> Namespace {
     let namespace = Namespace::open(NamespaceOptions::default()).expect("memory");
-    namespace.create_queue("q", QueueSettings::default()).expect("q");
+    namespace
+        .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
+        .expect("q");
     namespace
 }
 

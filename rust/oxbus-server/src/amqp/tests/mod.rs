@@ -5,6 +5,7 @@
 mod attacks;
 mod client;
 
+use oxbus_store::Wait;
 use std::time::Duration;
 
 use oxbus_amqp::performative::{DeliveryState, Disposition, Performative, Role, SaslCode};
@@ -102,7 +103,10 @@ async fn a_message_is_accepted_and_there() {
         (disposition.state, disposition.settled),
         (Some(DeliveryState::Accepted), true)
     );
-    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
+    assert_eq!(
+        namespace.queue_counts("q", &Wait::FOREVER).expect("there").total.active,
+        1
+    );
 }
 
 #[tokio::test]
@@ -112,7 +116,10 @@ async fn what_was_sent_before_a_hangup_is_stored() {
     client.attach(0, Role::Sender, "q").await.expect("there");
     client.transfer(0, 0, true, BODY).await;
     client.hang_up().await;
-    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
+    assert_eq!(
+        namespace.queue_counts("q", &Wait::FOREVER).expect("there").total.active,
+        1
+    );
 }
 
 #[tokio::test]
@@ -120,15 +127,18 @@ async fn a_connection_that_breaks_settles_and_unlocks_nothing() {
     // B-412.
     let namespace = namespace();
     let sender = namespace.sender("q").expect("there");
-    sender.send(&Fields::default(), None).expect("room");
+    sender.send(&Fields::default(), None, &Wait::FOREVER).expect("room");
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Receiver, "q").await.expect("there");
     client.credit(0, 1).await;
     while !matches!(client.next().await, Some(Performative::Transfer(_))) {}
     client.hang_up().await;
     let other = namespace.receiver("q", ReceiverOptions::default()).expect("there");
-    assert!(other.receive_now(1).expect("it receives").is_none());
-    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 1);
+    assert!(other.receive_now(1, &Wait::FOREVER).expect("it receives").is_none());
+    assert_eq!(
+        namespace.queue_counts("q", &Wait::FOREVER).expect("there").total.active,
+        1
+    );
 }
 
 #[tokio::test]
@@ -136,7 +146,7 @@ async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
     // B-171.
     let namespace = namespace();
     let sender = namespace.sender("q").expect("there");
-    sender.send(&Fields::default(), None).expect("room");
+    sender.send(&Fields::default(), None, &Wait::FOREVER).expect("room");
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Receiver, "q").await.expect("there");
     client.credit(0, 1).await;
@@ -167,7 +177,10 @@ async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
         }
     }
     client.hang_up().await;
-    assert_eq!(namespace.queue_counts("q").expect("there").total.active, 0);
+    assert_eq!(
+        namespace.queue_counts("q", &Wait::FOREVER).expect("there").total.active,
+        0
+    );
 }
 
 #[tokio::test]
@@ -228,7 +241,7 @@ async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
             body: Body::Data(&body),
             ..Fields::default()
         };
-        sender.send(&fields, None).expect("room");
+        sender.send(&fields, None, &Wait::FOREVER).expect("room");
     }
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Receiver, "q").await.expect("there");
@@ -239,7 +252,7 @@ async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
     }
     let other = namespace.receiver("q", ReceiverOptions::default()).expect("there");
     let mut left = Vec::new();
-    while let Some(found) = other.receive_now(256).expect("it receives") {
+    while let Some(found) = other.receive_now(256, &Wait::FOREVER).expect("it receives") {
         left.extend(found.into_iter().map(|it| SettleKey {
             index: it.index,
             key: it.claimed.key,
@@ -248,7 +261,7 @@ async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
     let taken = count as usize - left.len();
     let buffers = 2 * AMQP_OUTPUT_BYTES_MAX / body.len() + 2 * AMQP_LOOK_MESSAGES;
     assert!((1..=buffers).contains(&taken), "{taken} of at most {buffers}");
-    other.release(&left);
+    other.release(&left, &Wait::FOREVER);
     // All come once it reads.
     let mut got = 0;
     while got < count {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a request about entities does.
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use http_body_util::Full;
@@ -196,40 +197,40 @@ async fn check_destinations(
 async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller) -> Result<Answer, Refusal> {
     let context = context.clone();
     let status = if is_update { StatusCode::OK } else { StatusCode::CREATED };
-    let done = on_thread(move || {
+    let done = on_thread(move |wait| {
         let namespace = context.namespace();
         let shown = match (wanted, is_update) {
             (Wanted::Queue(path, wishes), false) => {
-                namespace.create_queue_with(&path, wishes)?;
-                entity(namespace, &path, &caller)?
+                namespace.create_queue_with(&path, wishes, wait)?;
+                entity(namespace, &path, &caller, wait)?
             }
             (Wanted::Queue(path, wishes), true) => {
-                namespace.update_with(&namespace.queue(&path)?, wishes)?;
-                entity(namespace, &path, &caller)?
+                namespace.update_with(&namespace.queue(&path)?, wishes, wait)?;
+                entity(namespace, &path, &caller, wait)?
             }
             (Wanted::Topic(path, wishes), false) => {
-                namespace.create_topic_with(&path, wishes)?;
-                entity(namespace, &path, &caller)?
+                namespace.create_topic_with(&path, wishes, wait)?;
+                entity(namespace, &path, &caller, wait)?
             }
             (Wanted::Topic(path, wishes), true) => {
-                namespace.update_with(&namespace.topic(&path)?, wishes)?;
-                entity(namespace, &path, &caller)?
+                namespace.update_with(&namespace.topic(&path)?, wishes, wait)?;
+                entity(namespace, &path, &caller, wait)?
             }
             (Wanted::Subscription(topic, name, wishes, rule), false) => {
-                let made = namespace.create_subscription_with(&topic, &name, wishes, rule)?;
-                entry_of(&made, &caller)
+                let made = namespace.create_subscription_with(&topic, &name, wishes, rule, wait)?;
+                entry_of(&made, &caller, wait)
             }
             (Wanted::Subscription(topic, name, wishes, _), true) => {
                 let found = namespace.subscription(&topic, &name)?;
-                namespace.update_with(&found, wishes)?;
-                entry_of(&found, &caller)
+                namespace.update_with(&found, wishes, wait)?;
+                entry_of(&found, &caller, wait)
             }
             (Wanted::Rule(topic, subscription, rule), false) => {
-                namespace.create_rule(&topic, &subscription, &rule)?;
+                namespace.create_rule(&topic, &subscription, &rule, wait)?;
                 rule_entry(&topic, &subscription, &rule)
             }
             (Wanted::Rule(topic, subscription, rule), true) => {
-                namespace.update_rule(&topic, &subscription, &rule)?;
+                namespace.update_rule(&topic, &subscription, &rule, wait)?;
                 rule_entry(
                     &topic,
                     &subscription,
@@ -243,8 +244,8 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
 }
 
 /// A queue or a topic.
-fn entity(namespace: &Namespace, path: &str, caller: &Caller) -> ModelResult<Entry> {
-    Ok(entry_of(&queue_or_topic(namespace, path)?, caller))
+fn entity(namespace: &Namespace, path: &str, caller: &Caller, wait: &Wait<'_>) -> ModelResult<Entry> {
+    Ok(entry_of(&queue_or_topic(namespace, path)?, caller, wait))
 }
 
 fn queue_or_topic(namespace: &Namespace, path: &str) -> ModelResult<Arc<Entity>> {
@@ -252,12 +253,12 @@ fn queue_or_topic(namespace: &Namespace, path: &str) -> ModelResult<Arc<Entity>>
     queue.or_else(|missing| namespace.topic(path).map_err(|_| missing))
 }
 
-fn entry_of(entity: &Arc<Entity>, caller: &Caller) -> Entry {
+fn entry_of(entity: &Arc<Entity>, caller: &Caller, wait: &Wait<'_>) -> Entry {
     let mut out = Out::default();
     match entity.kind() {
-        EntityKind::Queue => description::queue(entity, &caller.host, &mut out),
-        EntityKind::Topic => description::topic(entity, &mut out),
-        EntityKind::Subscription => description::subscription(entity, &caller.host, &mut out),
+        EntityKind::Queue => description::queue(entity, &caller.host, &mut out, wait),
+        EntityKind::Topic => description::topic(entity, &mut out, wait),
+        EntityKind::Subscription => description::subscription(entity, &caller.host, &mut out, wait),
     }
     let (created_at, updated_at, _) = entity.times();
     let (topic, subscription) = entity.name().parts();
@@ -285,7 +286,7 @@ fn rule_entry(topic: &str, subscription: &str, rule: &RuleSettings) -> Entry {
 async fn get(context: &Context, place: Place, caller: Caller, parameters: Parameters) -> Result<Answer, Refusal> {
     let page = Page::of(&parameters)?;
     let context = context.clone();
-    let done = on_thread(move || {
+    let done = on_thread(move |wait| {
         let namespace = context.namespace();
         let now = namespace.clock().now();
         let shown = |entry: Entry| Ok(entry::one(StatusCode::OK, &entry, &caller));
@@ -306,7 +307,7 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
             list(
                 title,
                 path,
-                found.iter().map(|it| entry_of(it, &caller)).collect(),
+                found.iter().map(|it| entry_of(it, &caller, wait)).collect(),
                 next,
             )
         };
@@ -325,8 +326,8 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
             }
             Place::Queues => entities("Queues", "$Resources/queues", namespace.list(EntityKind::Queue)?),
             Place::Topics => entities("Topics", "$Resources/topics", namespace.list(EntityKind::Topic)?),
-            Place::Entity(path) => shown(entity(namespace, path, &caller)?),
-            Place::Subscription(topic, name) => shown(entry_of(&namespace.subscription(topic, name)?, &caller)),
+            Place::Entity(path) => shown(entity(namespace, path, &caller, wait)?),
+            Place::Subscription(topic, name) => shown(entry_of(&namespace.subscription(topic, name)?, &caller, wait)),
             Place::Subscriptions(topic) => {
                 let path = format!("{topic}/Subscriptions");
                 entities("Subscriptions", &path, namespace.list_subscriptions(topic)?)
@@ -357,12 +358,12 @@ async fn delete(context: &Context, place: Place) -> Result<Answer, Refusal> {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail));
     }
     let context = context.clone();
-    let done = on_thread(move || {
+    let done = on_thread(move |wait| {
         let namespace = context.namespace();
         match &place {
             Place::Entity(path) => namespace.delete(&queue_or_topic(namespace, path)?),
             Place::Subscription(topic, name) => namespace.delete(&namespace.subscription(topic, name)?),
-            Place::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name),
+            Place::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name, wait),
             _ => Ok(()),
         }
     });

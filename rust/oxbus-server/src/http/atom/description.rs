@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Descriptions of entities, in the order of elements that data contracts ask for (B-461).
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_broker::Namespace;
@@ -45,9 +46,9 @@ fn write_forward(name: &str, path: Option<&String>, host: &str, out: &mut Out) {
 }
 
 /// The description of a queue.
-pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out) {
+pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out, wait: &Wait<'_>) {
     let settings = queue.settings();
-    let counts = queue.counts().total;
+    let counts = queue.counts(wait).total;
     begin("QueueDescription", out);
     out.text("LockDuration", duration::written(Some(settings.lock_duration_ms)));
     out.text("MaxSizeInMegabytes", settings.shown_max_size_megabytes());
@@ -95,11 +96,11 @@ pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out) {
 }
 
 /// The description of a topic.
-pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out) {
+pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out, wait: &Wait<'_>) {
     let settings = topic.settings();
-    let counts = topic.counts().total;
+    let counts = topic.counts(wait).total;
     let subscriptions = topic.subscriptions();
-    let theirs: u64 = subscriptions.iter().map(|it| it.counts().total.size_bytes).sum();
+    let theirs: u64 = subscriptions.iter().map(|it| it.counts(wait).total.size_bytes).sum();
     let (sql_filters, correlation_filters) = topic.filters();
     begin("TopicDescription", out);
     out.text(
@@ -138,9 +139,9 @@ pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out) {
 }
 
 /// The description of a subscription.
-pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut Out) {
+pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut Out, wait: &Wait<'_>) {
     let settings = subscription.settings();
-    let counts = subscription.counts().total;
+    let counts = subscription.counts(wait).total;
     begin("SubscriptionDescription", out);
     out.text("LockDuration", duration::written(Some(settings.lock_duration_ms)));
     out.text("RequiresSession", settings.requires_session);

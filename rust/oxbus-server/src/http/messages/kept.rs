@@ -68,6 +68,8 @@ mod tests {
     use oxbus_broker::{Namespace, NamespaceOptions};
     use oxbus_model::caps::HTTP_RECEIVERS_MAX;
 
+    use oxbus_store::Wait;
+
     use super::Kept;
 
     #[test]
@@ -77,7 +79,7 @@ mod tests {
         let kept = Kept::default();
         for number in 0..HTTP_RECEIVERS_MAX + 2 {
             namespace
-                .create_queue_with(&format!("q{number}"), Vec::new())
+                .create_queue_with(&format!("q{number}"), Vec::new(), &Wait::FOREVER)
                 .expect("a queue");
             kept.receiver(&namespace, &format!("q{number}")).expect("a receiver");
             kept.receiver(&namespace, "Q0").expect("a receiver");
@@ -96,7 +98,9 @@ mod tests {
     fn an_entity_that_was_made_again_has_another_receiver() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
         let kept = Kept::default();
-        namespace.create_queue_with("q", Vec::new()).expect("a queue");
+        namespace
+            .create_queue_with("q", Vec::new(), &Wait::FOREVER)
+            .expect("a queue");
         let first = kept.receiver(&namespace, "q").expect("a receiver");
         assert!(Arc::ptr_eq(
             &first,
@@ -106,7 +110,9 @@ mod tests {
             .queue("q")
             .and_then(|queue| namespace.delete(&queue))
             .expect("deleted");
-        namespace.create_queue_with("q", Vec::new()).expect("a queue");
+        namespace
+            .create_queue_with("q", Vec::new(), &Wait::FOREVER)
+            .expect("a queue");
         assert!(!Arc::ptr_eq(
             &first,
             &kept.receiver(&namespace, "q").expect("a receiver")

@@ -61,7 +61,7 @@ pub(super) async fn receive(
     let context = &connection.context;
     let receiver = {
         let (context, kept, entity) = (context.clone(), connection.kept.clone(), entity.clone());
-        on_thread(move || {
+        on_thread(move |_| {
             if is_locked {
                 kept.receiver(context.namespace(), &entity)
             } else {

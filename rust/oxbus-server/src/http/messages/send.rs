@@ -48,7 +48,7 @@ pub(super) async fn send(
         let bytes = body::read(incoming, max.saturating_mul(2), context.bodies(), Area::Messages).await?;
         let messages = batch::read(&bytes)?;
         let context = context.clone();
-        let sent = on_thread(move || {
+        let sent = on_thread(move |wait| {
             let sender = context.namespace().sender(&entity)?;
             let mut batch = oxbus_broker::client::Batch::new(max.min(sender.queue().settings().message_size_bytes_max));
             for (message, body) in &messages {
@@ -57,7 +57,7 @@ pub(super) async fn send(
             if batch.is_empty() {
                 return Ok(());
             }
-            sender.send_batch(batch, None).map(drop)
+            sender.send_batch(batch, None, wait).map(drop)
         });
         sent.await.map_err(|error| Refusal::of(Area::Messages, &error))?;
         return Ok(empty(StatusCode::CREATED));
@@ -74,14 +74,14 @@ pub(super) async fn send(
     user_properties::read(&parts.headers, &mut message)?;
     let bytes = body::read(incoming, max, context.bodies(), Area::Messages).await?;
     let context = context.clone();
-    let sent = on_thread(move || {
+    let sent = on_thread(move |wait| {
         let sender = context.namespace().sender(&entity)?;
         message.with(&bytes, new_id, |fields| {
             if fields.encoded_len() > max {
                 let detail = format!("the message is too large; send less: limit={max} bytes");
                 return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
             }
-            sender.send(fields, None).map(drop)
+            sender.send(fields, None, wait).map(drop)
         })
     });
     sent.await.map_err(|error| Refusal::of(Area::Messages, &error))?;

@@ -7,6 +7,7 @@ use oxbus_broker::client::{SettleKey, Settlement};
 use oxbus_broker::entity::Entity;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result as ModelResult};
+use oxbus_store::Wait;
 
 use super::broker_properties::{shown_id, token};
 use super::empty;
@@ -26,14 +27,14 @@ pub(super) enum Wish {
 
 pub(super) async fn settle(connection: &Connection, entity: String, held: Held, wish: Wish) -> Result<Answer, Refusal> {
     let (context, kept) = (connection.context.clone(), connection.kept.clone());
-    let settled = on_thread(move || {
+    let settled = on_thread(move |wait| {
         // A token opens with any receiver of its entity, so another connection may have received the message.
         let receiver = kept.receiver(context.namespace(), &entity)?;
-        let at = found(&receiver, &held)?;
+        let at = found(&receiver, &held, wait)?;
         match wish {
-            Wish::Unlock => receiver.settle(at, Settlement::Abandon(&[])),
-            Wish::Complete => receiver.settle(at, Settlement::Complete),
-            Wish::Renew => receiver.renew(at).map(drop),
+            Wish::Unlock => receiver.settle(at, Settlement::Abandon(&[]), wait),
+            Wish::Complete => receiver.settle(at, Settlement::Complete, wait),
+            Wish::Renew => receiver.renew(at, wait).map(drop),
         }
     });
     settled.await.map_err(|error| Refusal::of(Area::Messages, &error))?;
@@ -41,7 +42,7 @@ pub(super) async fn settle(connection: &Connection, entity: String, held: Held, 
 }
 
 /// The hold of the token, if its message has that id or that number.
-fn found(receiver: &Receiver, held: &Held) -> ModelResult<SettleKey> {
+fn found(receiver: &Receiver, held: &Held, wait: &Wait<'_>) -> ModelResult<SettleKey> {
     let nothing = || {
         let detail = format!(
             "no message is locked like that; use the Location of the answer that locked it, unchanged: message=`{}` \
@@ -58,7 +59,7 @@ fn found(receiver: &Receiver, held: &Held) -> ModelResult<SettleKey> {
         return Ok(at);
     }
     // Older clients build the path from the message id.
-    let browsed = receiver.browse(1, Some(number))?;
+    let browsed = receiver.browse(1, Some(number), wait)?;
     let has_id = browsed.iter().any(|browsed| {
         let message = &browsed.message;
         let fields = message

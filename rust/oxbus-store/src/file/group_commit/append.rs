@@ -8,6 +8,7 @@ use super::super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use super::super::header::HEADER_BYTES;
 use super::super::segment;
 use super::{Buffer, Callback, Follows, GroupCommit, guard};
+use crate::Wait;
 use crate::extent::{Extent, Place};
 use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room};
 
@@ -31,13 +32,14 @@ impl GroupCommit {
         room: Room,
         level: Level,
         mut done: Option<Done>,
+        wait: &Wait<'_>,
     ) -> Result<Option<Place>, AppendError> {
         loop {
             match self.take(expected, entry, room, level, &mut done) {
                 Ok(place) => return Ok(place),
                 Err(Refused::For(error)) => return Err(error),
-                Err(Refused::UntilWritten) if self.is_suspect() => self.wait_for_room(0)?,
-                Err(Refused::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes)?,
+                Err(Refused::UntilWritten) if self.is_suspect() => self.wait_for_room(0, wait)?,
+                Err(Refused::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes, wait)?,
                 Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
                 Err(Refused::UntilSpare(bytes)) => {
                     // A full disk is noted: the next look finds it.
@@ -61,7 +63,12 @@ impl GroupCommit {
     }
 
     /// Waits until that is so.
-    pub(in crate::file) fn make_room(self: &Arc<Self>, bytes: usize, room: Room) -> Result<(), AppendError> {
+    pub(in crate::file) fn make_room(
+        self: &Arc<Self>,
+        bytes: usize,
+        room: Room,
+        wait: &Wait<'_>,
+    ) -> Result<(), AppendError> {
         loop {
             let buffer = guard(&self.buffer);
             if buffer.failure.is_some() || !self.is_suspect() {
@@ -72,8 +79,8 @@ impl GroupCommit {
             match checked {
                 Ok(_) => return Ok(()),
                 Err(Refused::For(error)) => return Err(error),
-                Err(Refused::UntilWritten) => self.wait_for_room(0)?,
-                Err(Refused::UntilSpare(bytes)) => self.wait_for_room(bytes)?,
+                Err(Refused::UntilWritten) => self.wait_for_room(0, wait)?,
+                Err(Refused::UntilSpare(bytes)) => self.wait_for_room(bytes, wait)?,
             }
         }
     }

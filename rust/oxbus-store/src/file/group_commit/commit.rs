@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::waiters::Role;
 use super::{GroupCommit, Writer, guard};
+use crate::Wait;
 use crate::shard_log::{AppendError, Level, Lsn};
 
 fn is_busy<T>(mutex: &Mutex<T>) -> bool {
@@ -22,7 +23,12 @@ fn is_busy<T>(mutex: &Mutex<T>) -> bool {
 
 impl GroupCommit {
     /// Waits until an entry has reached a level; goes to the disk for it unless that may hang.
-    pub(in crate::file) fn commit(self: &Arc<Self>, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+    pub(in crate::file) fn commit(
+        self: &Arc<Self>,
+        lsn: Lsn,
+        level: Level,
+        wait: &Wait<'_>,
+    ) -> Result<(), AppendError> {
         let here = match level {
             _ if self.is_suspect() => None,
             Level::Written => self.commit_written(lsn, Self::is_suspect),
@@ -38,7 +44,7 @@ impl GroupCommit {
                 self.commit_synced(lsn, Self::is_suspect)
             }
         };
-        here.unwrap_or_else(|| self.commit_aside(lsn, level))
+        here.unwrap_or_else(|| self.commit_aside(lsn, level, wait))
     }
 
     /// The same by the standby, which goes to the disk whatever it does.

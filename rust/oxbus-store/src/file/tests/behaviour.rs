@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a log does while its disk works, and when the disk is full.
 
+use crate::Wait;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
@@ -19,7 +20,7 @@ fn entries_survive_a_reopen() {
             append(&log, Level::Synced).expect("appended");
         }
         log.close().expect("closed");
-        let refused = log.append(log.next_lsn(), b"x", Room::Adds, Level::Written, None);
+        let refused = log.append(log.next_lsn(), b"x", Room::Adds, Level::Written, None, &Wait::FOREVER);
         assert_eq!(refused, Err(AppendError::Unavailable(Failure::Closed)));
     }
     assert!(segment_paths(&disk).len() >= 4);
@@ -47,7 +48,7 @@ fn real_files_hold_the_same() {
 fn a_wrong_number_is_a_conflict() {
     let (log, ..) = open(&FaultDisk::new());
     for wrong in [0, 2, 99] {
-        let refused = log.append(Lsn(wrong), b"x", Room::Adds, Level::Written, None);
+        let refused = log.append(Lsn(wrong), b"x", Room::Adds, Level::Written, None, &Wait::FOREVER);
         assert_eq!(refused, Err(AppendError::Conflict { next: Lsn(1) }));
     }
     assert_eq!(append(&log, Level::Written), Ok(Lsn(1)));
@@ -67,14 +68,21 @@ fn callbacks_run_once_and_after_their_level() {
             if number % 2 == 0 { Level::Synced } else { Level::Written },
         );
         let done: Done = Box::new(move |result| seen.lock().expect("unpoisoned").push(result.expect("appended")));
-        log.append(Lsn(number), &short(number), Room::Adds, level, Some(done))
-            .expect("buffered");
+        log.append(
+            Lsn(number),
+            &short(number),
+            Room::Adds,
+            level,
+            Some(done),
+            &Wait::FOREVER,
+        )
+        .expect("buffered");
     }
     assert!(ended.lock().expect("unpoisoned").is_empty(), "nothing is written yet");
-    log.commit(Lsn(10), Level::Written).expect("written");
+    log.commit(Lsn(10), Level::Written, &Wait::FOREVER).expect("written");
     let written: Vec<Lsn> = ended.lock().expect("unpoisoned").clone();
     assert_eq!(written, [1, 3, 5, 7, 9].map(Lsn));
-    log.commit(Lsn(10), Level::Synced).expect("synced");
+    log.commit(Lsn(10), Level::Synced, &Wait::FOREVER).expect("synced");
     assert_eq!(ended.lock().expect("unpoisoned").len(), 10);
 }
 
@@ -92,9 +100,9 @@ fn many_senders_share_frames_and_lose_nothing() {
                 for _ in 0..each {
                     loop {
                         let lsn = log.next_lsn();
-                        match log.append(lsn, &entry(lsn.0), Room::Adds, level, None) {
+                        match log.append(lsn, &entry(lsn.0), Room::Adds, level, None, &Wait::FOREVER) {
                             Ok(_) => {
-                                log.commit(lsn, level).expect("committed");
+                                log.commit(lsn, level, &Wait::FOREVER).expect("committed");
                                 assert!(log.reached(level) >= lsn);
                                 break;
                             }
@@ -185,9 +193,9 @@ fn a_full_disk_refuses_what_adds_and_takes_what_frees() {
     // The drain reserve is left for them.
     for _ in 0..100 {
         let lsn = log.next_lsn();
-        log.append(lsn, b"complete", Room::Frees, Level::Synced, None)
+        log.append(lsn, b"complete", Room::Frees, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
-        log.commit(lsn, Level::Synced).expect("synced");
+        log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
     }
     assert_eq!(log.next_lsn().0, last.0 + 100, "no number is lost by a refusal");
     disk.set_capacity(None);
@@ -204,9 +212,9 @@ fn one_entry_may_be_longer_than_a_segment() {
     let (log, ..) = open(&disk);
     append(&log, Level::Written).expect("appended");
     let long = vec![7; 4 << 20];
-    log.append(Lsn(2), &long, Room::Adds, Level::Synced, None)
+    log.append(Lsn(2), &long, Room::Adds, Level::Synced, None, &Wait::FOREVER)
         .expect("taken");
-    log.commit(Lsn(2), Level::Synced).expect("synced");
+    log.commit(Lsn(2), Level::Synced, &Wait::FOREVER).expect("synced");
     append(&log, Level::Synced).expect("appended");
     drop(log);
     let (_, shown, _) = open(&disk);

@@ -2,6 +2,7 @@
 //! A script of three owners with a fault at every call: nothing acknowledged is lost, nothing else is found.
 
 use super::*;
+use crate::Wait;
 use crate::fault::Fault;
 
 /// What the script was promised.
@@ -31,7 +32,7 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
                     promised.synced = log.reached(Level::Synced).0;
                 }
                 Err(AppendError::Unknown(_)) => {
-                    let next = log.append(log.next_lsn(), b"x", Room::Frees, Level::Written, None);
+                    let next = log.append(log.next_lsn(), b"x", Room::Frees, Level::Written, None, &Wait::FOREVER);
                     assert!(
                         matches!(next, Err(AppendError::Unavailable(_))),
                         "a failed log takes nothing"

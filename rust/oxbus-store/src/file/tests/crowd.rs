@@ -4,6 +4,7 @@
 //! Everybody here is of a crowd, and nobody loses patience unless the test is about that: so a commit that ends was made by
 //! the committers, or by callers who were told that there are none.
 
+use crate::Wait;
 use std::sync::Barrier;
 use std::time::Duration;
 
@@ -139,7 +140,10 @@ fn a_crowd_does_not_wait_for_committers_that_hang_with_other_disks() {
     std::thread::scope(|scope| {
         for log in &hanging {
             scope.spawn(|| append(log, Level::Synced).expect("the disk answers in the end"));
-            scope.spawn(|| log.commit(Lsn(2), Level::Synced).expect("the disk answers in the end"));
+            scope.spawn(|| {
+                log.commit(Lsn(2), Level::Synced, &Wait::FOREVER)
+                    .expect("the disk answers in the end");
+            });
         }
         for log in &hanging {
             while !log.is_at_disk() {

@@ -2,6 +2,7 @@
 //! Bytes and files that changed behind the log's back: an error or a shorter log, never another entry.
 
 use super::*;
+use crate::Wait;
 
 /// A log whose last segment holds a few synced entries and a few that were only written.
 pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
@@ -12,15 +13,31 @@ pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
     }
     for number in [3u64, 4] {
         // Short ones, so that every byte can be damaged.
-        log.append(Lsn(number), &number.to_le_bytes(), Room::Adds, Level::Written, None)
-            .expect("buffered");
-        log.commit(Lsn(number), Level::Written).expect("written");
+        log.append(
+            Lsn(number),
+            &number.to_le_bytes(),
+            Room::Adds,
+            Level::Written,
+            None,
+            &Wait::FOREVER,
+        )
+        .expect("buffered");
+        log.commit(Lsn(number), Level::Written, &Wait::FOREVER)
+            .expect("written");
     }
-    log.commit(Lsn(4), Level::Synced).expect("synced");
+    log.commit(Lsn(4), Level::Synced, &Wait::FOREVER).expect("synced");
     for number in [5u64, 6] {
-        log.append(Lsn(number), &number.to_le_bytes(), Room::Adds, Level::Written, None)
-            .expect("buffered");
-        log.commit(Lsn(number), Level::Written).expect("written");
+        log.append(
+            Lsn(number),
+            &number.to_le_bytes(),
+            Room::Adds,
+            Level::Written,
+            None,
+            &Wait::FOREVER,
+        )
+        .expect("buffered");
+        log.commit(Lsn(number), Level::Written, &Wait::FOREVER)
+            .expect("written");
     }
     let left = disk.after_kill();
     (left, 4, 6)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A full disk is drained, across reopens, with a reserve that does not grow: entries that drain are folded.
 
+use crate::Wait;
 use std::collections::BTreeSet;
 
 use super::*;
@@ -29,12 +30,12 @@ fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     let entry = gone(number, number);
     let lsn = loop {
         let lsn = log.next_lsn();
-        match log.append(lsn, &entry, Room::Frees, Level::Synced, None) {
+        match log.append(lsn, &entry, Room::Frees, Level::Synced, None, &Wait::FOREVER) {
             Err(AppendError::Full) if log.fold(&mut |entries| sum(entries))? => {}
             other => break other.map(|_| lsn)?,
         }
     };
-    log.commit(lsn, Level::Synced)
+    log.commit(lsn, Level::Synced, &Wait::FOREVER)
 }
 
 /// The numbers that are gone in what an open showed, and how many other entries there are.
@@ -194,9 +195,9 @@ fn room_that_was_not_written_is_given_back_by_the_next_owner() {
         let (log, shown, _) = open(&disk);
         assert_eq!(last_of(&shown), owner);
         let lsn = log.next_lsn();
-        log.append(lsn, &entry(1), Room::Adds, Level::Synced, None)
+        log.append(lsn, &entry(1), Room::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
-        log.commit(lsn, Level::Synced).expect("synced");
+        log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
         disk = disk.after_kill();
     }
     let (_log, ..) = open(&disk);

@@ -2,6 +2,7 @@
 //! What the flusher's threads do for logs that nobody waits for.
 
 use super::*;
+use crate::Wait;
 use crate::fault::Fault;
 
 #[test]
@@ -13,7 +14,7 @@ fn what_nobody_waits_for_is_synced_too() {
     flusher.add(&log);
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let done: Done = Box::new(move |result| sender.send(result).expect("somebody waits"));
-    log.append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done))
+    log.append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done), &Wait::FOREVER)
         .expect("taken");
     assert_eq!(
         receiver.recv_timeout(std::time::Duration::from_secs(60)),
@@ -41,7 +42,7 @@ fn a_failed_disk_does_not_stop_the_flusher() {
         let done: Done = Box::new(move |result| ended.send((number, result.is_ok())).expect("somebody waits"));
         // The flusher may meet the failure first.
         if log
-            .append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done))
+            .append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done), &Wait::FOREVER)
             .is_err()
         {
             sender.send((number, false)).expect("somebody waits");

@@ -13,6 +13,7 @@ mod recycled;
 mod salvage;
 mod standby;
 
+use crate::Wait;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,8 +89,8 @@ fn entry(lsn: u64) -> Vec<u8> {
 
 fn append(log: &FileLog, level: Level) -> Result<Lsn, AppendError> {
     let lsn = log.next_lsn();
-    log.append(lsn, &entry(lsn.0), Room::Adds, level, None)?;
-    log.commit(lsn, level)?;
+    log.append(lsn, &entry(lsn.0), Room::Adds, level, None, &Wait::FOREVER)?;
+    log.commit(lsn, level, &Wait::FOREVER)?;
     Ok(lsn)
 }
 

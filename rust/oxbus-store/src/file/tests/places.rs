@@ -2,6 +2,7 @@
 //! Messages that are read back from where the journal wrote them.
 
 use super::*;
+use crate::Wait;
 use crate::extent::{Place, check_of};
 use crate::fault::Fault;
 use crate::{NeighbourReader, Stored};
@@ -19,7 +20,14 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, Stored) {
     let before = number as usize % 50;
     let lsn = log.next_lsn();
     let place = log
-        .append(lsn, &entry_with(&message, before), Room::Adds, Level::Written, None)
+        .append(
+            lsn,
+            &entry_with(&message, before),
+            Room::Adds,
+            Level::Written,
+            None,
+            &Wait::FOREVER,
+        )
         .expect("taken")
         .expect("files can be read back");
     (message.clone(), Stored::on_disk(message.len(), place.plus(before)))
@@ -48,11 +56,11 @@ fn messages_are_read_back_from_every_segment() {
     for number in 1..=200 {
         messages.push(append_message(&log, number));
         if number % 3 == 0 {
-            log.commit(log.reached(Level::Written).next(), Level::Written)
+            log.commit(log.reached(Level::Written).next(), Level::Written, &Wait::FOREVER)
                 .expect("written");
         }
     }
-    log.commit(Lsn(200), Level::Synced).expect("synced");
+    log.commit(Lsn(200), Level::Synced, &Wait::FOREVER).expect("synced");
     check_all(&messages);
     log.truncate_before(Lsn(190)).expect("let go");
     drop(log);
@@ -64,7 +72,7 @@ fn a_snapshot_takes_messages_over() {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     let messages: Vec<_> = (1..=60).map(|number| append_message(&log, number)).collect();
-    log.commit(Lsn(60), Level::Synced).expect("synced");
+    log.commit(Lsn(60), Level::Synced, &Wait::FOREVER).expect("synced");
     let chunk = |(bytes, stored): &(Vec<u8>, Stored)| {
         Ok(Chunk {
             bytes: entry_with(bytes, 5),
@@ -96,7 +104,7 @@ fn a_snapshot_that_fails_leaves_messages_readable() {
         let disk = FaultDisk::new();
         let (log, ..) = open(&disk);
         let messages: Vec<_> = (1..=10).map(|number| append_message(&log, number)).collect();
-        log.commit(Lsn(10), Level::Synced).expect("synced");
+        log.commit(Lsn(10), Level::Synced, &Wait::FOREVER).expect("synced");
         disk.fail_at(disk.calls() + call, Fault::Errno(5));
         let chunk = |(bytes, stored): &(Vec<u8>, Stored)| {
             Ok(Chunk {

@@ -2,6 +2,7 @@
 //! Segments in the files of earlier ones: what is left of those is never taken for anything.
 
 use super::*;
+use crate::Wait;
 
 /// A log whose last segment stands in a recycled file, with four short entries at its end of which two are synced, and the
 /// number of the last of these two.
@@ -24,14 +25,21 @@ fn with_a_recycled_tail() -> (FaultDisk, u64) {
     }
     assert!(is_recycled(&newest(&disk)), "a file was used again");
     for number in last + 1..=last + 4 {
-        log.append(Lsn(number), &short(number), Room::Adds, Level::Written, None)
-            .expect("buffered");
+        log.append(
+            Lsn(number),
+            &short(number),
+            Room::Adds,
+            Level::Written,
+            None,
+            &Wait::FOREVER,
+        )
+        .expect("buffered");
         let level = if number == last + 2 {
             Level::Synced
         } else {
             Level::Written
         };
-        log.commit(Lsn(number), level).expect("committed");
+        log.commit(Lsn(number), level, &Wait::FOREVER).expect("committed");
     }
     (disk.after_kill(), last + 2)
 }
@@ -131,8 +139,8 @@ fn a_file_that_a_message_is_read_from_is_not_used_again() {
         let (log, ..) = open(&disk);
         let mut place = None;
         for lsn in 1..=10 {
-            let appended = log.append(Lsn(lsn), &[7; 3000], Room::Adds, Level::Synced, None);
-            log.commit(Lsn(lsn), Level::Synced).expect("synced");
+            let appended = log.append(Lsn(lsn), &[7; 3000], Room::Adds, Level::Synced, None, &Wait::FOREVER);
+            log.commit(Lsn(lsn), Level::Synced, &Wait::FOREVER).expect("synced");
             place = place.or(appended.expect("taken"));
         }
         assert!(place.is_some());
@@ -161,8 +169,9 @@ fn a_longer_spare_file_leaves_the_short_one_to_be_used() {
     for long in 0..5u64 {
         let bytes = vec![7; (1 << 20) + long as usize * 100_000];
         let lsn = log.next_lsn();
-        log.append(lsn, &bytes, Room::Adds, Level::Synced, None).expect("taken");
-        log.commit(lsn, Level::Synced).expect("synced");
+        log.append(lsn, &bytes, Room::Adds, Level::Synced, None, &Wait::FOREVER)
+            .expect("taken");
+        log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
         append(&log, Level::Synced).expect("appended");
     }
     let at = Lsn(log.next_lsn().0 - 1);
@@ -197,8 +206,8 @@ fn on_a_full_disk_recycled_files_are_used_and_given_up() {
     assert!(taken > 10, "{taken} entries in what was there");
     for _ in 0..100 {
         let lsn = log.next_lsn();
-        log.append(lsn, b"complete", Room::Frees, Level::Synced, None)
+        log.append(lsn, b"complete", Room::Frees, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
-        log.commit(lsn, Level::Synced).expect("synced");
+        log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
     }
 }

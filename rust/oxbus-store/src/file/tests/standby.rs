@@ -4,8 +4,8 @@
 use std::cell::Cell;
 
 use super::*;
+use crate::Wait;
 use crate::injected::{DiskFault, InjectedDisk, Injection};
-use crate::leave;
 
 /// A log over a disk that hangs on request.
 fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
@@ -17,9 +17,9 @@ fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
 }
 
 /// Leaves at the second question.
-fn leaving<R>(work: impl FnOnce() -> R) -> R {
+fn leaving<R>(work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let asked = Cell::new(false);
-    leave::when(move || asked.replace(true), work)
+    work(&Wait::until(&|| asked.replace(true)))
 }
 
 fn until(is_so: impl Fn() -> bool) {
@@ -36,14 +36,15 @@ fn a_caller_leaves_and_the_log_ends() {
         append(&log, Level::Synced).expect("the disk answers");
         injection.begin(DiskFault::Stall, after);
         let lsn = log.next_lsn();
-        log.append(lsn, &entry(lsn.0), Room::Adds, level, None).expect("taken");
+        log.append(lsn, &entry(lsn.0), Room::Adds, level, None, &Wait::FOREVER)
+            .expect("taken");
         // In the turn of the call that hangs: the write is one, the sync the next.
         let (asked, turn) = (Arc::clone(&log), log.turns().0 + 1 + after);
         let hangs = move || asked.turns() == (turn, turn - 1);
-        let left = leave::when(hangs, || log.commit(lsn, level));
+        let left = log.commit(lsn, level, &Wait::until(&hangs));
         assert_eq!(left, Err(AppendError::Unknown(Failure::Silent)));
         assert!(log.is_at_disk(), "the call has not come back");
-        let refused = log.append(log.next_lsn(), b"x", Room::Adds, level, None);
+        let refused = log.append(log.next_lsn(), b"x", Room::Adds, level, None, &Wait::FOREVER);
         assert_eq!(refused, Err(AppendError::Unavailable(Failure::Silent)));
         // The stall ends, and with it comes the late write: the log that is begun anew does not have it.
         injection.end();
@@ -65,9 +66,9 @@ fn a_caller_that_waits_long_enough_is_served() {
     injection.begin(DiskFault::Stall, 0);
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| log.commit(Lsn(2), Level::Synced)))
+            .map(|_| scope.spawn(|| log.commit(Lsn(2), Level::Synced, &Wait::FOREVER)))
             .collect();
-        log.append(Lsn(2), &entry(2), Room::Adds, Level::Synced, None)
+        log.append(Lsn(2), &entry(2), Room::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         until(|| log.is_at_disk());
         injection.end();
@@ -84,12 +85,15 @@ fn who_leaves_a_wait_for_room_has_written_nothing() {
     let (_, injection, log) = hanging();
     injection.begin(DiskFault::Stall, 0);
     assert!(!log.has_room(10, Room::Adds), "there is no segment yet");
-    assert_eq!(leaving(|| log.make_room(10, Room::Adds)), Err(AppendError::Late));
-    let refused = leaving(|| log.append(Lsn(1), b"x", Room::Adds, Level::Written, None));
+    assert_eq!(
+        leaving(|wait| log.make_room(10, Room::Adds, wait)),
+        Err(AppendError::Late)
+    );
+    let refused = leaving(|wait| log.append(Lsn(1), b"x", Room::Adds, Level::Written, None, wait));
     assert_eq!(refused, Err(AppendError::Late));
     assert_eq!(log.next_lsn(), Lsn(1));
     injection.end();
-    log.make_room(10, Room::Adds).expect("the disk answers");
+    log.make_room(10, Room::Adds, &Wait::FOREVER).expect("the disk answers");
     assert_eq!(append(&log, Level::Synced), Ok(Lsn(1)));
 }
 
@@ -138,12 +142,15 @@ fn an_open_tells_under_which_epoch_entries_were_written() {
 fn a_panic_at_the_disk_ends_the_log() {
     let (log, ..) = open(&FaultDisk::new());
     append(&log, Level::Synced).expect("appended");
-    log.append(Lsn(2), b"two", Room::Adds, Level::Synced, None)
+    log.append(Lsn(2), b"two", Room::Adds, Level::Synced, None, &Wait::FOREVER)
         .expect("taken");
     let panics = || log.commits.with_writer(|_| panic!("a fault of ours"));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("it panics");
     let failure = Failure::Io { errno: None };
-    assert_eq!(log.commit(Lsn(2), Level::Synced), Err(AppendError::Unknown(failure)));
+    assert_eq!(
+        log.commit(Lsn(2), Level::Synced, &Wait::FOREVER),
+        Err(AppendError::Unknown(failure))
+    );
     assert_eq!(append(&log, Level::Written), Err(AppendError::Unavailable(failure)));
     assert!(!log.is_at_disk());
 }
