@@ -5,8 +5,12 @@
 //! [`ErrorKind::ALL`] and proves it by a test.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::SequenceNumber;
+
+/// What made an error, as others made it: the system, a decoder, a network.
+pub type Source = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -152,7 +156,14 @@ pub struct Error {
     kind: ErrorKind,
     detail: String,
     effect: Option<Effect>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few errors have: apart, so that a result on a hot path stays small.
+#[derive(Debug, Clone, Default)]
+struct Rare {
     numbers: Box<[SequenceNumber]>,
+    source: Option<Source>,
 }
 
 impl Error {
@@ -162,7 +173,7 @@ impl Error {
             kind,
             detail: detail.into(),
             effect: None,
-            numbers: Box::default(),
+            rare: None,
         }
     }
 
@@ -186,7 +197,22 @@ impl Error {
     /// The same, naming the messages for which the call did not do, or may not have done, what it was to do.
     #[must_use]
     pub fn with_numbers(mut self, numbers: impl IntoIterator<Item = SequenceNumber>) -> Self {
-        self.numbers = numbers.into_iter().collect();
+        self.rare.get_or_insert_default().numbers = numbers.into_iter().collect();
+        self
+    }
+
+    /// The same, made by another error, which it keeps. Its text stands for itself.
+    #[must_use]
+    pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.with_shared_source(Some(Arc::new(source)))
+    }
+
+    /// The same, made by an error that others keep too, if there is one.
+    #[must_use]
+    pub fn with_shared_source(mut self, source: Option<Source>) -> Self {
+        if source.is_some() {
+            self.rare.get_or_insert_default().source = source;
+        }
         self
     }
 
@@ -213,7 +239,12 @@ impl Error {
 
     /// The messages for which the call did not do, or may not have done, what it was to do.
     pub fn numbers(&self) -> &[SequenceNumber] {
-        &self.numbers
+        self.rare.as_ref().map_or(&[], |rare| &rare.numbers)
+    }
+
+    /// What made it, to be kept by another error too.
+    pub fn shared_source(&self) -> Option<Source> {
+        self.rare.as_ref()?.source.clone()
     }
 }
 
@@ -223,4 +254,35 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source: &(dyn std::error::Error + 'static) = &**self.rare.as_ref()?.source.as_ref()?;
+        Some(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_what_made_it() {
+        let error = Error::new(ErrorKind::Storage, "the file cannot be read");
+        assert!(error.source().is_none() && error.shared_source().is_none());
+        let made = error.with_source(io::Error::from_raw_os_error(5)).with_numbers([SequenceNumber(1)]);
+        let source = made.source().and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(source.and_then(io::Error::raw_os_error), Some(5));
+        assert_eq!(made.detail(), "the file cannot be read", "its text stays");
+        assert_eq!(made.numbers(), [SequenceNumber(1)]);
+        let of_another = Error::new(ErrorKind::Storage, "the call failed").with_shared_source(made.shared_source());
+        assert_eq!(of_another.source().expect("kept").to_string(), io::Error::from_raw_os_error(5).to_string());
+    }
+
+    #[test]
+    fn a_result_is_small() {
+        assert!(size_of::<Error>() <= 40, "{}", size_of::<Error>());
+    }
+}

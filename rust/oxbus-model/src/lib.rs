@@ -2,7 +2,7 @@
 //! The words of a message bus as types.
 //!
 //! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
-//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`, `options`, `rules`, `caps`, `lock`, `error`, `varint`.
+//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`, `options`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
 
 pub mod authorization;
 pub mod caps;
@@ -16,12 +16,13 @@ pub mod name;
 pub mod options;
 pub mod rules;
 pub mod sequence;
+pub mod sync;
 pub mod tier;
 pub mod time;
 pub mod timespan;
 pub mod varint;
 
-pub use error::{Effect, Error, ErrorKind, Result};
+pub use error::{Effect, Error, ErrorKind, Result, Source};
 pub use identity::{Identity, IdentityKey};
 pub use kind::EntityKind;
 pub use lock::{LockToken, TokenKey};

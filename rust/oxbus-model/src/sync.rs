@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Locks that go on after a panic.
+//!
+//! A thread that panics while it has a lock poisons it: what the lock guards may be changed by half. These locks go on all
+//! the same, and each says why what it guards is whole: most guard one value that is replaced in one step. State of a
+//! partition is not among them; it has locks of its own, which take the partition out of service.
+
+use std::sync::{LockResult, TryLockError, TryLockResult};
+
+/// The guard of a lock, or the result of a wait, whose state is whole although a call may have panicked with it.
+#[inline]
+pub fn whole<G>(locked: LockResult<G>) -> G {
+    match locked {
+        Ok(guard) => guard,
+        Err(poisoned) => poisoned.into_inner(),
+    }
+}
+
+/// The same without a wait; `None` when another thread has it.
+#[inline]
+pub fn try_whole<G>(locked: TryLockResult<G>) -> Option<G> {
+    match locked {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_goes_on_after_a_panic() {
+        let mutex = Mutex::new(1);
+        let panicked = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _guard = mutex.lock();
+                panic!("asked for by the test");
+            });
+            thread.join().is_err()
+        });
+        assert!(panicked && mutex.is_poisoned());
+        assert_eq!(*whole(mutex.lock()), 1);
+        assert_eq!(try_whole(mutex.try_lock()).as_deref(), Some(&1));
+        let held = whole(mutex.lock());
+        assert!(try_whole(mutex.try_lock()).is_none());
+        drop(held);
+    }
+}
