@@ -272,13 +272,18 @@ mod tests {
     fn an_error_keeps_what_made_it() {
         let error = Error::new(ErrorKind::Storage, "the file cannot be read");
         assert!(error.source().is_none() && error.shared_source().is_none());
-        let made = error.with_source(io::Error::from_raw_os_error(5)).with_numbers([SequenceNumber(1)]);
+        let made = error
+            .with_source(io::Error::from_raw_os_error(5))
+            .with_numbers([SequenceNumber(1)]);
         let source = made.source().and_then(|source| source.downcast_ref::<io::Error>());
         assert_eq!(source.and_then(io::Error::raw_os_error), Some(5));
         assert_eq!(made.detail(), "the file cannot be read", "its text stays");
         assert_eq!(made.numbers(), [SequenceNumber(1)]);
         let of_another = Error::new(ErrorKind::Storage, "the call failed").with_shared_source(made.shared_source());
-        assert_eq!(of_another.source().expect("kept").to_string(), io::Error::from_raw_os_error(5).to_string());
+        assert_eq!(
+            of_another.source().expect("kept").to_string(),
+            io::Error::from_raw_os_error(5).to_string()
+        );
     }
 
     #[test]

@@ -16,7 +16,9 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use oxbus_model::sync::{try_whole, whole};
 
 use crate::Record;
 use crate::disk::DiskFile;
@@ -33,6 +35,7 @@ pub const CHECK_BYTES: usize = 4;
 #[derive(Debug, Default)]
 struct OpenFile {
     references: AtomicU32,
+    /// Set in one step, so it is whole after a panic.
     file: Mutex<Option<Arc<dyn DiskFile>>>,
 }
 
@@ -44,6 +47,7 @@ struct Numbers {
 }
 
 static OPEN_FILES: [OnceLock<Box<[OpenFile]>>; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
+/// Whole after a panic: a number is taken or given back in one step.
 static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
     next: 0,
     free: Vec::new(),
@@ -55,15 +59,6 @@ fn open_file(number: u32) -> &'static OpenFile {
     &block[number as usize % BLOCK]
 }
 
-/// The guard, unless another thread has it, which in a forked child may be for ever.
-fn try_guard<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
-
 /// A counted reference to a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Extent(u32);
@@ -71,7 +66,7 @@ pub struct Extent(u32);
 impl Extent {
     /// Gives a file a number. An error when more files are in use than numbers.
     pub fn new(file: Arc<dyn DiskFile>) -> io::Result<Self> {
-        let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = whole(NUMBERS.lock());
         let number = match numbers.free.pop() {
             Some(number) => number,
             None if (numbers.next as usize) < BLOCK * BLOCKS => {
@@ -82,7 +77,7 @@ impl Extent {
         };
         drop(numbers);
         let open_file = open_file(number);
-        *open_file.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        *whole(open_file.file.lock()) = Some(file);
         open_file.references.store(1, Ordering::Release);
         Ok(Self(number))
     }
@@ -92,7 +87,7 @@ impl Extent {
     pub fn is_sole(&self) -> bool {
         let open_file = open_file(self.0);
         // Who reads a message takes the file under this mutex, and looks at the place again before it reads.
-        let file = open_file.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = whole(open_file.file.lock());
         // Acquire: what others read from the file they read before they let go of it.
         open_file.references.load(Ordering::Acquire) == 1
             && file.as_ref().is_some_and(|file| Arc::strong_count(file) == 2)
@@ -122,13 +117,14 @@ impl Drop for Extent {
         if open_file.references.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let Some(mut file) = try_guard(&open_file.file) else {
+        // Another thread may have it, in a forked child for ever.
+        let Some(mut file) = try_whole(open_file.file.try_lock()) else {
             return;
         };
         let closed = file.take();
         drop(file);
         drop(closed);
-        if let Some(mut numbers) = try_guard(&NUMBERS) {
+        if let Some(mut numbers) = try_whole(NUMBERS.try_lock()) {
             numbers.free.push(self.0);
         }
     }
@@ -201,7 +197,7 @@ impl Placed {
             let packed = self.0.load(Ordering::Acquire);
             let number = (packed >> POSITION_BITS) as u32;
             let file = &open_file(number).file;
-            let file = file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let file = whole(file.lock()).clone();
             if let Some(file) = file
                 && self.0.load(Ordering::Acquire) == packed
             {

@@ -11,7 +11,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use oxbus_model::sync::whole;
 
 use crate::disk::{Disk, DiskFile};
 
@@ -61,7 +63,7 @@ struct State {
     capacity_bytes: Option<u64>,
 }
 
-/// The file system. Clones are the same one.
+/// The file system. Clones are the same one. After a panic it is what it became until then, as a disk is.
 #[derive(Debug, Clone, Default)]
 pub struct FaultDisk(Arc<Mutex<State>>);
 
@@ -100,7 +102,7 @@ impl FaultDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.0.lock())
     }
 
     /// Calls that changed it so far.

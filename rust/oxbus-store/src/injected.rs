@@ -7,8 +7,10 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+
+use oxbus_model::sync::whole;
 
 use crate::disk::{Disk, DiskFile};
 
@@ -39,6 +41,7 @@ pub enum DiskFault {
 #[derive(Debug, Default)]
 pub struct Injection {
     active: AtomicBool,
+    /// Whole after a panic: its fields do not depend on each other.
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -75,7 +78,7 @@ impl DiskFault {
 
 impl Injection {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.state.lock())
     }
 
     #[inline]
@@ -137,7 +140,7 @@ impl Injection {
             }
             DiskFault::Stall => {
                 while state.fault == Some(DiskFault::Stall) {
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = whole(self.changed.wait(state));
                 }
                 Ok(false)
             }
@@ -145,7 +148,7 @@ impl Injection {
                 let waited = self
                     .changed
                     .wait_timeout_while(state, time, |state| state.fault == Some(fault));
-                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                drop(whole(waited));
                 Ok(false)
             }
         }

@@ -7,7 +7,9 @@
 use crate::Wait;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use oxbus_model::sync::whole;
 
 use crate::extent::Place;
 use crate::shard_log::{AppendError, Appended, Chunks, Done, Failure, Level, Lsn, Room, ShardLog};
@@ -60,7 +62,7 @@ impl State {
     }
 }
 
-/// What survives.
+/// What survives, also a panic: an entry is there or not.
 #[derive(Clone, Default)]
 pub struct MemoryStorage(Arc<(Mutex<State>, Condvar)>);
 
@@ -77,7 +79,7 @@ impl MemoryStorage {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.0.0.lock())
     }
 
     /// Opens the log under a new epoch: handles opened before are shut out.
@@ -206,7 +208,7 @@ impl ShardLog for MemoryLog {
             if state.last() >= lsn || state.in_flight.is_empty() {
                 return Ok(());
             }
-            state = self.storage.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = whole(self.storage.0.1.wait(state));
         }
     }
 

@@ -40,7 +40,7 @@ impl NeighbourReader {
     pub fn read<'a, E>(
         &mut self,
         messages: impl Iterator<Item = &'a Stored>,
-        unreadable: impl Fn(&io::Error) -> E,
+        unreadable: impl Fn(io::Error) -> E,
         mut show: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.span.clear();
@@ -64,7 +64,7 @@ impl NeighbourReader {
     /// Reads what is side by side.
     fn flush<E>(
         &mut self,
-        unreadable: impl Fn(&io::Error) -> E,
+        unreadable: impl Fn(io::Error) -> E,
         show: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(file) = self.span.file.take() else {
@@ -75,10 +75,10 @@ impl NeighbourReader {
             self.buffer.resize(len, 0);
         }
         let read = file.read_full_at(&mut self.buffer[..len], self.span.start);
-        let read = &self.buffer[..read.map_err(|error| unreadable(&error))?];
+        let read = &self.buffer[..read.map_err(&unreadable)?];
         for (at, len) in self.span.messages.drain(..) {
             let rest = read.get(at..).unwrap_or_default();
-            show(checked(rest, len).map_err(|error| unreadable(&error))?)?;
+            show(checked(rest, len).map_err(&unreadable)?)?;
         }
         Ok(())
     }

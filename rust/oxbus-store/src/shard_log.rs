@@ -12,6 +12,9 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
+
+use oxbus_model::Source;
 
 use crate::extent::Place;
 use crate::{Stored, Wait};
@@ -84,6 +87,8 @@ pub enum Failure {
     Silent,
     /// The log was closed.
     Closed,
+    /// A call panicked while it changed the log.
+    Panicked,
 }
 
 impl Failure {
@@ -101,6 +106,41 @@ impl fmt::Display for Failure {
             Self::Io { errno: None } => f.write_str("an input or output error"),
             Self::Silent => f.write_str("the disk does not answer"),
             Self::Closed => f.write_str("the log is closed"),
+            Self::Panicked => f.write_str("a call panicked while it changed the log"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fenced { epoch } => write!(f, "another process took the partition over under epoch {epoch}"),
+            Self::Conflict { next } => write!(f, "the journal goes on at entry {}", next.0),
+            Self::Full => f.write_str("its disk is full"),
+            Self::Late => f.write_str("it did not answer in time"),
+            Self::Unavailable(failure) | Self::Unknown(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AppendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unavailable(failure) | Self::Unknown(failure) => Some(failure),
+            Self::Fenced { .. } | Self::Conflict { .. } | Self::Full | Self::Late => None,
+        }
+    }
+}
+
+impl AppendError {
+    /// What to tell as the cause of an error: that of the system, or the error itself.
+    pub fn cause(&self) -> Source {
+        match self {
+            Self::Unavailable(Failure::Io { errno: Some(errno) })
+            | Self::Unknown(Failure::Io { errno: Some(errno) }) => Arc::new(io::Error::from_raw_os_error(*errno)),
+            error => Arc::new(error.clone()),
         }
     }
 }
@@ -203,4 +243,23 @@ pub trait ShardLog: Send + Sync {
 
     /// Bytes on disk.
     fn disk_bytes(&self) -> u64;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_failed_write_is_the_error_of_the_system() {
+        let failed = AppendError::Unknown(Failure::of(&io::Error::from_raw_os_error(5)));
+        let cause = failed.cause();
+        let cause = cause.downcast_ref::<io::Error>().expect("it is the system's");
+        assert_eq!((cause.raw_os_error(), cause.to_string()), (Some(5), failed.to_string()));
+        assert_eq!(failed.source().expect("it has one").to_string(), failed.to_string());
+        let silent = AppendError::Unavailable(Failure::Silent);
+        assert_eq!(silent.cause().to_string(), "the disk does not answer");
+        assert!(AppendError::Full.source().is_none());
+    }
 }

@@ -119,7 +119,7 @@ impl BulkLoad {
             varint::push(run, len as u64);
             fields.push_to(run);
         });
-        pushed.map_err(|error| self.failed(partition.0, &error))
+        pushed.map_err(|error| self.failed(partition.0, error))
     }
 
     fn part(&self, partition: u16) -> Result<StageWriter> {
@@ -142,7 +142,7 @@ impl BulkLoad {
             .disk
             .create_dir(&dir)
             .and_then(|()| StageWriter::create(&self.disk, &dir, head));
-        begun.map_err(|error| self.failed(partition, &error))
+        begun.map_err(|error| self.failed(partition, error))
     }
 
     /// Attaches the rows, partition by partition. Waits up to `time` for each that somebody has; an error leaves what was
@@ -163,7 +163,7 @@ impl BulkLoad {
     }
 
     fn attach(&self, partition: u16, part: StageWriter, time: Duration, wait: &Wait<'_>) -> Result<Loaded> {
-        let failed = |error: io::Error| self.failed(partition, &error);
+        let failed = |error: io::Error| self.failed(partition, error);
         let rows = part.rows();
         let sealed = part.seal(self.is_synced).map_err(failed)?;
         let owner = wait_for(time, wait, || self.stores().own(partition))?;
@@ -193,7 +193,7 @@ impl BulkLoad {
             .expect("only a namespace in a directory is loaded into")
     }
 
-    fn failed(&self, partition: u16, error: &io::Error) -> Error {
+    fn failed(&self, partition: u16, error: io::Error) -> Error {
         storage(&attached_dir(&self.dir, partition), "loaded", error)
     }
 }

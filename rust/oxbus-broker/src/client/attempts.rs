@@ -7,10 +7,9 @@
 //! that is to leave is only held: a cell that fails keeps its messages, and the call says so when it brings nothing else
 //! ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
 
-use std::sync::PoisonError;
-
 use oxbus_model::caps::STORE_ANSWER_MS_MAX;
 use oxbus_model::options::{Durability, LockPolicy, ReceiveMode};
+use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, Moment, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::Wait;
 
@@ -200,7 +199,7 @@ impl Receiver {
         let Some(refused) = refused else { return Ok(()) };
         if brought {
             if self.leaves() && refused.is_in_doubt() {
-                *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+                *whole(self.doubt.lock()) = Some(refused);
             }
             return Ok(());
         }
@@ -215,7 +214,7 @@ impl Receiver {
         if !self.leaves() || !self.queue.core().is_durable() {
             return Ok(());
         }
-        let doubt = self.doubt.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let doubt = whole(self.doubt.lock()).take();
         match doubt {
             Some(refused) if !self.all_serve(refused.cells) => Err(refused.into_error()),
             _ => Ok(()),

@@ -7,10 +7,11 @@
 //! browse returns no more bytes than one batch may have.
 
 use oxbus_store::Wait;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use oxbus_model::caps::PEEK_MESSAGES_MAX;
 use oxbus_model::options::{PeekPolicy, in_range};
+use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Result, SequenceNumber};
 use oxbus_store::Peeked;
 
@@ -25,7 +26,7 @@ pub struct Browsed {
     pub message: Peeked,
 }
 
-/// Where the next browse begins in each cell.
+/// Where the next browse begins in each cell. After a panic it is where one may begin all the same.
 #[derive(Debug, Default)]
 pub(super) struct Cursor(Mutex<Vec<Counter>>);
 
@@ -39,7 +40,7 @@ impl Receiver {
         let max = max.min(PEEK_MESSAGES_MAX);
         let moment = self.moment();
         self.queue.tick(moment, wait);
-        let mut next = self.cursor.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = whole(self.cursor.0.lock());
         next.resize(usize::from(self.queue.partitions()), Counter::FIRST);
         let mut found = match from {
             Some(from) => self.browse_upwards(max, from),

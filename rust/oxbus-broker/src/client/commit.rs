@@ -4,9 +4,10 @@
 //! Copies of earlier messages are told here and not before, so that a rollback leaves no trace of an id.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
+use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome, Wait};
 
@@ -209,7 +210,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, w
     drop(taken);
     drop(sessions);
     for (known, shown) in numbers {
-        *known.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+        *whole(known.lock()) = shown;
     }
     for sent in &work.sends {
         sent.entity.touch(moment.now);

@@ -18,7 +18,9 @@ pub(super) fn with_messages(error: &Error, numbers: &[SequenceNumber], effect: O
     if numbers.len() > SHOWN_MAX {
         detail.push_str(", …");
     }
-    let named = Error::new(error.kind(), detail).with_numbers(numbers.iter().copied());
+    let named = Error::new(error.kind(), detail)
+        .with_numbers(numbers.iter().copied())
+        .with_shared_source(error.shared_source());
     match effect {
         Some(effect) => named.with_effect(effect),
         None => named,

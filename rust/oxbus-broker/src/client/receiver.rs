@@ -83,7 +83,7 @@ pub struct Receiver {
     rotation: AtomicU64,
     /// The session that it receives from, where messages are received by session.
     pub(super) session: Option<Held>,
-    /// What an earlier receive could not hand out, and may be gone.
+    /// What an earlier receive could not hand out, and may be gone. Set in one step: whole after a panic.
     pub(super) doubt: Mutex<Option<Refused>>,
     closed: AtomicBool,
 }

@@ -5,7 +5,7 @@
 //! locked by its receiver, who may settle it again after a rollback (B-316).
 
 use oxbus_store::Wait;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use oxbus_model::caps::{TRANSACTION_MESSAGES_MAX, TRANSACTION_MS_MAX};
 use oxbus_model::message::Fields;
@@ -60,7 +60,7 @@ pub(super) struct Work {
     pub(super) durability: Durability,
 }
 
-/// Where the numbers of scheduled messages are once they are known.
+/// Where the numbers of scheduled messages are once they are known. Set in one step: whole after a panic.
 pub type Numbers = Arc<Mutex<Vec<SequenceNumber>>>;
 
 /// Messages to one entity.
@@ -122,7 +122,13 @@ impl Transaction {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        // A step that panicked may have noted a part: nothing of that work is to happen.
+        self.progress.lock().unwrap_or_else(|poisoned| {
+            self.progress.clear_poison();
+            let mut progress = poisoned.into_inner();
+            *progress = Progress::Over;
+            progress
+        })
     }
 
     /// True until it is committed or rolled back.

@@ -2,8 +2,9 @@
 //! A clock that is moved by hand: tests of locks, expiry and schedules without sleeping.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use oxbus_model::sync::whole;
 use oxbus_model::{Clock, Moment, Ticks, Timestamp};
 
 /// What is woken when the clock moves.
@@ -14,6 +15,7 @@ type Listener = Weak<dyn Fn() + Send + Sync>;
 pub struct ManualClock {
     start: u64,
     elapsed_ms: AtomicU64,
+    /// Whole after a panic: who is in the list is called, who is not is not.
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -30,7 +32,7 @@ impl ManualClock {
     pub fn advance(&self, ms: u64) {
         self.elapsed_ms.fetch_add(ms, Ordering::SeqCst);
         let live: Vec<Arc<dyn Fn() + Send + Sync>> = {
-            let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut listeners = whole(self.listeners.lock());
             listeners.retain(|listener| listener.strong_count() > 0);
             listeners.iter().filter_map(Weak::upgrade).collect()
         };
@@ -41,10 +43,7 @@ impl ManualClock {
 
     /// Calls `wake` at each move, for as long as the caller keeps it.
     pub fn on_advance(&self, wake: &Arc<dyn Fn() + Send + Sync>) {
-        self.listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::downgrade(wake));
+        whole(self.listeners.lock()).push(Arc::downgrade(wake));
     }
 }
 

@@ -6,9 +6,10 @@
     reason = "this is the replacement that clippy.toml names"
 )]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Source, Ticks, Timestamp};
 use oxbus_store::Wait;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
@@ -120,10 +121,9 @@ pub fn within<R>(ms: u64, wait: &Wait<'_>, work: impl FnOnce(&Wait<'_>) -> R) ->
 pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
-        Error::new(
-            ErrorKind::ServerBusy,
-            format!("the system gave no randomness; try again: {error}"),
-        )
+        let detail = format!("the system gave no randomness; try again: {error}");
+        let source = error.raw_os_error().map(std::io::Error::from_raw_os_error);
+        Error::new(ErrorKind::ServerBusy, detail).with_shared_source(source.map(|it| Arc::new(it) as Source))
     })?;
     Ok(bytes)
 }

@@ -133,7 +133,7 @@ impl Contents {
             let detail = format!(
                 "the catalog has something that this version does not know; open the namespace with the version that wrote it: {error}"
             );
-            Error::new(ErrorKind::InvalidOperation, detail)
+            Error::new(ErrorKind::InvalidOperation, detail).with_source(error)
         })
     }
 

@@ -26,14 +26,14 @@ pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(not_a_namespace(dir, "it is a file"));
         }
-        Err(error) => return Err(storage(dir, "read", &error)),
+        Err(error) => return Err(storage(dir, "read", error)),
     };
     match Catalog::read(disk, dir) {
         Ok(Some(catalog)) => Ok(Some(catalog)),
         Ok(None) if names.iter().all(|name| is_cut_short(disk, dir, name)) => Ok(None),
         Ok(None) if has_shards(&names) => Err(without_catalog(dir, "is missing")),
         Ok(None) => Err(not_a_namespace(dir, "it has other files and no catalog")),
-        Err(OpenError::Io(error)) => Err(storage(&Catalog::path(dir), "read", &error)),
+        Err(OpenError::Io(error)) => Err(storage(&Catalog::path(dir), "read", error)),
         Err(OpenError::Header { path, error }) => Err(match error {
             HeaderError::Newer { version } => {
                 let detail = format!(
@@ -47,7 +47,9 @@ pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
             }
             HeaderError::Foreign | HeaderError::Damaged | HeaderError::Misplaced => without_catalog(dir, "is damaged"),
         }),
-        Err(error @ OpenError::Damaged { .. }) => Err(Error::new(ErrorKind::Corrupt, error.to_string())),
+        Err(error @ OpenError::Damaged { .. }) => {
+            Err(Error::new(ErrorKind::Corrupt, error.to_string()).with_source(error))
+        }
     }
 }
 

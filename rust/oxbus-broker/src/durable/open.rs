@@ -29,7 +29,7 @@ use super::{Contents, Recovery, ShardStore, Stores};
 use crate::clock::{SystemClock, random_bytes};
 use crate::memory::Memory;
 use crate::shard::journal::{Event, Events, Image, Journal};
-use crate::shard::{Fault, Shard, offset_in};
+use crate::shard::{Fault, Reason, Shard, offset_in};
 
 /// Threads that sync what nobody waits for.
 const FLUSHERS: usize = 2;
@@ -77,7 +77,7 @@ pub fn open(
     let found = find(&*disk, dir)?;
     if found.is_none() || options.owned.is_none() {
         // Also when it is created for some partitions only: two processes may not create it at once.
-        disk.create_dir(dir).map_err(|error| storage(dir, "created", &error))?;
+        disk.create_dir(dir).map_err(|error| storage(dir, "created", error))?;
         if is_local {
             owners.push(own(dir)?);
         }
@@ -111,7 +111,7 @@ pub fn open(
         }
     }
     let interval = Duration::from_millis(OS_SYNC_INTERVAL_MS);
-    let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage(dir, "opened", &error))?;
+    let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage(dir, "opened", error))?;
     let opening = Opening {
         disk: &disk,
         dir,
@@ -181,12 +181,12 @@ pub(crate) fn shard_dir(dir: &Path, partition: u16) -> PathBuf {
     dir.join(format!("shard-{partition:02}"))
 }
 
-pub(crate) fn storage(path: &Path, what: &str, error: &io::Error) -> Error {
+pub(crate) fn storage(path: &Path, what: &str, error: io::Error) -> Error {
     let detail = format!(
         "the namespace could not be {what} ({error}); see to the disk and its permissions: `{}`",
         path.display()
     );
-    Error::new(ErrorKind::Storage, detail)
+    Error::new(ErrorKind::Storage, detail).with_source(error)
 }
 
 pub(crate) fn own(dir: &Path) -> Result<Owner> {
@@ -205,7 +205,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
             );
             Error::new(ErrorKind::NamespaceInUse, detail)
         }
-        OwnError::Io(error) => storage(dir, "owned", &error),
+        OwnError::Io(error) => storage(dir, "owned", error),
     })
 }
 
@@ -221,7 +221,7 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16) -> Result<Catalog> 
         catalog.write(&**disk, dir, Contents::new(partitions).encode())?;
         Ok(catalog)
     };
-    make().map_err(|error| storage(dir, "created", &error))
+    make().map_err(|error| storage(dir, "created", error))
 }
 
 /// What the shards are opened with.
@@ -270,7 +270,7 @@ impl Opening<'_> {
             replayed: Replayed::default(),
         };
         if !is_owned {
-            return stopped(Fault::Elsewhere, String::new());
+            return stopped(Fault::Elsewhere, Reason::default());
         }
         let dir = shard_dir(self.dir, partition);
         let injection = Arc::new(Injection::default());
@@ -306,24 +306,19 @@ impl Opening<'_> {
         disk: &Arc<dyn Disk>,
         dir: &Path,
         partition: u16,
-    ) -> std::result::Result<(FileLog, FileLogOptions, Image, Replayed), String> {
-        let unreadable = |error: &dyn std::fmt::Display| {
-            format!(
-                "the files of the partition cannot be read ({error}): `{}`",
-                dir.display()
-            )
-        };
-        if !FileLog::exists(&**disk, dir).map_err(|error| unreadable(&error))? {
-            return Err(format!(
+    ) -> std::result::Result<(FileLog, FileLogOptions, Image, Replayed), Reason> {
+        if !FileLog::exists(&**disk, dir).map_err(|error| unreadable(dir, error))? {
+            let text = format!(
                 "the files of the partition are gone; restore them from a copy: `{}`",
                 dir.display()
-            ));
+            );
+            return Err(text.into());
         }
         let id = ShardId {
             store: self.store,
             shard: partition,
         };
-        let salt = random_bytes().map_err(|error| unreadable(&error))?;
+        let salt = random_bytes().map_err(|error| unreadable(dir, error))?;
         let mut options = FileLogOptions::new(id, u32::from_ne_bytes(salt));
         if let Some((min, max)) = self.segment_bytes {
             (options.segment_bytes_min, options.segment_bytes_max) = (min, max);
@@ -334,17 +329,28 @@ impl Opening<'_> {
         };
         options.epoch_above = replay.newest_fenced_epoch();
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
-            OpenError::Io(error) => unreadable(&error),
-            error => error.to_string(),
+            OpenError::Io(error) => unreadable(dir, error),
+            error => Reason::of(error.to_string(), Some(Arc::new(error))),
         })?;
         match replay.wrong {
-            Some(wrong) => Err(format!(
-                "{wrong}; salvage the partition or restore it from a copy: `{}`",
-                dir.display()
-            )),
+            Some(wrong) => {
+                let text = format!(
+                    "{wrong}; salvage the partition or restore it from a copy: `{}`",
+                    dir.display()
+                );
+                Err(text.into())
+            }
             None => Ok((opened.log, options, replay.image, opened.replayed)),
         }
     }
+}
+
+fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Reason {
+    let text = format!(
+        "the files of the partition cannot be read ({error}): `{}`",
+        dir.display()
+    );
+    Reason::of(text, Some(Arc::new(error)))
 }
 
 /// The messages of a shard while its journal is read.

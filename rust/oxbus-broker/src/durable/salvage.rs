@@ -62,7 +62,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         Some(contents)
     });
     let store = random_bytes()?;
-    let failed = |error: std::io::Error| storage(to, "written", &error);
+    let failed = |error: std::io::Error| storage(to, "written", error);
     let mut found = Vec::new();
     let mut images = Vec::new();
     for partition in 0..partitions {
@@ -85,7 +85,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
             losses,
         });
     }
-    let unreadable = |error: std::io::Error| storage(from, "read", &error);
+    let unreadable = |error: std::io::Error| storage(from, "read", error);
     let waiting = store_before.map_or_else(
         || Ok(Vec::new()),
         |store| {
@@ -125,7 +125,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
 
 /// Partitions of the namespace, by its directories.
 fn partitions_of(from: &Path) -> Result<u16> {
-    let names = ReadOnlyDisk.list(from).map_err(|error| storage(from, "read", &error))?;
+    let names = ReadOnlyDisk.list(from).map_err(|error| storage(from, "read", error))?;
     let numbers = names.iter().filter_map(|name| partition_of(name));
     let by_directory = numbers.max().map_or(0, |last: u16| last + 1);
     let catalog = Catalog::read(&ReadOnlyDisk, from).ok().flatten();

@@ -4,9 +4,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use oxbus_model::options::Durability;
+use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, ErrorKind, IdentityKey, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
@@ -51,8 +52,10 @@ pub struct Stores {
     pub(super) waiting_loads: OnceLock<Vec<String>>,
 }
 
+/// One of the locks of the files. Each guards a value that is replaced once what it stands for is on disk, so it is whole
+/// after a panic.
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    whole(mutex.lock())
 }
 
 impl ShardStore {
@@ -190,7 +193,9 @@ impl Stores {
                 "the catalog could not be written ({error}); see to its disk and try again: `{}`",
                 Catalog::path(&self.dir).display()
             );
-            Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown)
+            Error::new(ErrorKind::Storage, detail)
+                .with_effect(Effect::Unknown)
+                .with_source(error)
         })
     }
 

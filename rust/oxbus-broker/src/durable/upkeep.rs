@@ -4,10 +4,11 @@
 //! Two threads per namespace: one that does this and may be held up by a disk, and one that watches whether disks answer
 //! (`watch`) and never touches them. They hold the namespace weakly between two looks, and end with it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use oxbus_model::sync::whole;
 use oxbus_store::file::FileLog;
 
 use super::compaction::{Compaction, next_save};
@@ -51,6 +52,7 @@ type Find = Arc<dyn Fn() -> Option<Arc<dyn Kept>> + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct Stop {
+    /// Whole after a panic: each field is a wish, set in one step.
     state: Mutex<Asked>,
     changed: Condvar,
 }
@@ -147,7 +149,7 @@ impl Drop for Upkeep {
 
 impl Stop {
     fn state(&self) -> MutexGuard<'_, Asked> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.state.lock())
     }
 
     fn run<W: Copy>(
@@ -174,7 +176,7 @@ impl Stop {
     fn pause(&self, is_called: bool) -> bool {
         let goes_on = |asked: &mut Asked| !(asked.stop || (is_called && asked.look));
         let waited = self.changed.wait_timeout_while(self.state(), LOOK_EVERY, goes_on);
-        let (mut asked, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut asked, _) = whole(waited);
         if is_called {
             asked.look = false;
         }

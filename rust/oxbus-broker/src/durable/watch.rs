@@ -16,7 +16,7 @@ use std::time::Duration;
 use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_SUSPECT_MS};
 
 use super::upkeep::{Kept, LOOK_EVERY};
-use crate::shard::{Fault, Shard};
+use crate::shard::{Fault, Reason, Shard};
 
 /// For how long the disk of a shard has not answered.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,7 +47,7 @@ impl Silence {
             log.distrust(true);
         }
         if self.silent_for(STORE_ANSWER_MS_MAX) && shard.health().fault().is_none() {
-            shard.health().fail(Fault::Silent, String::new());
+            shard.health().fail(Fault::Silent, Reason::default());
         }
         if has_come(CALL_MS_DEFAULT) {
             log.end_silent();

@@ -8,10 +8,11 @@
 //! Between store and look stands a sequentially consistent fence on both sides, so one of the two sees the other.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crossbeam_utils::CachePadded;
 use oxbus_model::Ticks;
+use oxbus_model::sync::whole;
 use oxbus_store::Doorbell;
 
 use super::receive_cache::ReceiveCache;
@@ -28,6 +29,7 @@ pub struct Receivable {
     accept_rotation: AtomicUsize,
     /// The tick of the last sweep over locks, schedules and idle caches.
     swept_at: AtomicU64,
+    /// Whole after a panic: a receiver that is not in the list keeps what it has.
     caches: Mutex<Vec<Weak<ReceiveCache>>>,
 }
 
@@ -100,18 +102,13 @@ impl Receivable {
 
     /// Makes a cache known to the other receivers.
     pub fn add_cache(&self, cache: &Arc<ReceiveCache>) {
-        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut caches = whole(self.caches.lock());
         caches.retain(|known| known.strong_count() > 0);
         caches.push(Arc::downgrade(cache));
     }
 
     /// The caches of all receivers.
     pub fn caches(&self) -> Vec<Arc<ReceiveCache>> {
-        self.caches
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect()
+        whole(self.caches.lock()).iter().filter_map(Weak::upgrade).collect()
     }
 }

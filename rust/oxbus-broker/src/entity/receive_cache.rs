@@ -10,11 +10,12 @@
 
 use oxbus_store::Wait;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
+use oxbus_model::sync::whole;
 use oxbus_store::{Claimed, LockKey};
 
 use super::Entity;
@@ -34,6 +35,7 @@ pub struct ReceiveCache {
     recallable: bool,
     /// No prefetch was asked for: what stands here must not overtake a message that comes back.
     keeps_order: bool,
+    /// Whole after a panic: a message is in it or not. One that a panic left out of it is held in its cell, as one that was handed out.
     content: Mutex<Content>,
 }
 
@@ -59,7 +61,7 @@ impl ReceiveCache {
 
     /// The content, for the owner and for those who send messages back.
     pub(crate) fn guard(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.content.lock())
     }
 
     /// Takes up to `max` messages from the back, for their return. Nothing comes out under the faithful policy.

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use oxbus_model::caps::ATTACHED_MS;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, PeekPolicy};
+use oxbus_model::sync::whole;
 use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
@@ -47,6 +48,7 @@ pub struct Core {
     /// Makes a late entry of a partition never count.
     fences: OnceLock<Fences>,
     open: AtomicBool,
+    /// Whole after a panic: an entity is in it or not, as in the catalog, which is written first.
     queues: RwLock<BTreeMap<String, Arc<Entity>>>,
 }
 
@@ -241,11 +243,11 @@ impl Core {
     }
 
     pub(super) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        self.queues.read().unwrap_or_else(PoisonError::into_inner)
+        whole(self.queues.read())
     }
 
     pub(super) fn queues_for_change(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        self.queues.write().unwrap_or_else(PoisonError::into_inner)
+        whole(self.queues.write())
     }
 }
 

@@ -311,7 +311,7 @@ fn check_health<'a>(shards: impl IntoIterator<Item = &'a Arc<Shard>>, what: &str
                 "cannot {what} the entity: {reason}; heal the partition and try again: partition={}",
                 shard.id()
             );
-            return Err(Error::new(ErrorKind::PartitionUnavailable, detail));
+            return Err(Error::new(ErrorKind::PartitionUnavailable, detail).with_shared_source(shard.health().source()));
         }
     }
     Ok(())

@@ -3,10 +3,11 @@
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use oxbus_model::caps::TAKING_OVER_THREADS;
 use oxbus_model::name::{EntityName, SubQueue};
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 use super::inner::Inner;
@@ -100,13 +101,13 @@ impl Inner {
         let left = Mutex::new(BTreeMap::new());
         let take = |shard: &&Arc<Shard>, wait: &Wait<'_>| {
             let waiting = bulk_load::take_over(stores, shard.id(), entity, self.opened_at, wait);
-            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut left = whole(left.lock());
             left.insert(shard.id(), waiting);
             Ok(())
         };
         // What cannot be taken over now waits for another open, and keeps this one from nothing.
         let _ = abreast::for_each(&serving, TAKING_OVER_THREADS, &Wait::FOREVER, take);
-        let left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let left = whole(left.into_inner());
         stores.note_waiting(left.into_values().flatten().collect());
     }
 

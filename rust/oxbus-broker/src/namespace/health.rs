@@ -126,11 +126,12 @@ fn needs_disk() -> Error {
 
 fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
     let reason = shard.health().reason().unwrap_or_default();
-    let advice = if fault == Fault::Elsewhere {
-        "heal it in the process that owns it"
-    } else {
-        "salvage or restore it and open the namespace again"
+    let advice = match fault {
+        Fault::Elsewhere => "; heal it in the process that owns it",
+        // The reason says it.
+        Fault::Panicked => "",
+        _ => "; salvage or restore it and open the namespace again",
     };
-    let detail = format!("the partition is offline: {reason}; {advice}: partition={}", shard.id());
-    Error::new(ErrorKind::PartitionUnavailable, detail)
+    let detail = format!("the partition is offline: {reason}{advice}: partition={}", shard.id());
+    Error::new(ErrorKind::PartitionUnavailable, detail).with_shared_source(shard.health().source())
 }

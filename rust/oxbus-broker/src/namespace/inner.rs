@@ -159,7 +159,7 @@ impl Inner {
         let inner = Arc::downgrade(self);
         let upkeep = Upkeep::start(move || Some(inner.upgrade()? as Arc<dyn durable::Kept>)).map_err(|error| {
             let detail = format!("the thread that looks after the namespace could not be started: {error}");
-            Error::new(ErrorKind::Storage, detail)
+            Error::new(ErrorKind::Storage, detail).with_source(error)
         })?;
         for journal in self.shards.iter().filter_map(|shard| shard.journal()) {
             journal.on_growth(upkeep.bell());
@@ -352,5 +352,7 @@ impl Drop for Inner {
     }
 }
 
+#[cfg(test)]
+mod panics;
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,10 @@
 //! - the thread in turn rings nobody and forwards nothing: to forward may be to send to this cell.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::{Phase, Record, Wait};
 
@@ -24,6 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Whose turn it is to activate what is due.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
+    /// Each field is set in one step, so it is whole after a panic.
     state: Mutex<TurnState>,
     given_back: Condvar,
 }
@@ -40,7 +42,7 @@ struct Taken<'a>(Option<&'a Turn>);
 
 impl Turn {
     fn guard(&self) -> MutexGuard<'_, TurnState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.state.lock())
     }
 
     /// The turn; `None` when somebody has it, who will look at what is due at `now`.
@@ -63,7 +65,7 @@ impl Turn {
                 return Err(Error::new(ErrorKind::Timeout, detail));
             }
             let woken = self.given_back.wait_timeout(state, LOOK_AGAIN);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state = whole(woken).0;
         }
         Ok(())
     }

@@ -5,14 +5,14 @@
 //! is forgotten here. Who finds a message there whose origin is known here goes on with the second step.
 
 use std::collections::BTreeSet;
-use std::sync::{MutexGuard, PoisonError};
 
 use super::Cell;
+use super::guarded::Guard;
 use super::journal::Origin;
 
 impl Cell {
-    fn origins(&self) -> MutexGuard<'_, BTreeSet<Origin>> {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    fn origins(&self) -> Guard<'_, BTreeSet<Origin>> {
+        self.arrived.lock(&self.shard.health)
     }
 
     /// The origins of messages that may be there still.

@@ -7,8 +7,8 @@
 //!   one thread that won its settlement, for as long as it takes to rewrite its reason.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
@@ -16,6 +16,7 @@ use oxbus_model::{Counter, Identity, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, MessageStore, NumberedStore, Peeked, Phase, Removed, Restored};
 
 use super::activation::Turn;
+use super::guarded::Guarded;
 use super::high_water::HighWaterMark;
 use super::journal::{EntityId, Origin, Queues, Rest};
 use super::reserved::Consumers;
@@ -88,16 +89,17 @@ struct Extras {
 
 impl Extras {
     fn of(
+        shard: &Arc<Shard>,
         features: Features,
         seen: impl Iterator<Item = (Identity, Timestamp)>,
         states: impl Iterator<Item = (Arc<str>, State)>,
     ) -> Self {
         Self {
-            history: features.detects_duplicates.then(|| History::restore(seen)),
-            sessions: features.requires_session.then(|| Sessions::restore(states)),
+            history: features.detects_duplicates.then(|| History::restore(shard, seen)),
+            sessions: features.requires_session.then(|| Sessions::restore(shard, states)),
             fans_out: features.fans_out,
             arrived: BTreeSet::new(),
-            attached: History::default(),
+            attached: History::restore(shard, std::iter::empty()),
             consumers: Consumers::new(),
         }
     }
@@ -123,11 +125,11 @@ pub struct Cell {
     /// What is due is activated by its entity.
     pub(crate) fans_out: bool,
     /// Messages that were forwarded from other shards, and may be there still.
-    pub(super) arrived: Mutex<BTreeSet<Origin>>,
+    pub(super) arrived: Guarded<BTreeSet<Origin>>,
     /// The names of the rows of bulk loads that are here.
     attached: History,
     /// What is kept of consumers.
-    pub(super) consumers: Mutex<Consumers>,
+    pub(super) consumers: Guarded<Consumers>,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
@@ -135,7 +137,7 @@ pub struct Cell {
 impl Cell {
     /// An empty cell of a shard.
     pub fn new(shard: &Arc<Shard>, entity: EntityId, features: Features) -> Self {
-        let extras = Extras::of(features, std::iter::empty(), std::iter::empty());
+        let extras = Extras::of(shard, features, std::iter::empty(), std::iter::empty());
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
@@ -155,8 +157,13 @@ impl Cell {
         let extras = Extras {
             arrived: queues.arrived,
             consumers: queues.consumers,
-            attached: History::restore(queues.attached.into_iter()),
-            ..Extras::of(features, queues.seen.into_iter(), queues.states.into_iter().map(state))
+            attached: History::restore(shard, queues.attached.into_iter()),
+            ..Extras::of(
+                shard,
+                features,
+                queues.seen.into_iter(),
+                queues.states.into_iter().map(state),
+            )
         };
         let mut state = CellState::default();
         for (counter, kept) in queues.dead_letters.into_messages() {
@@ -215,9 +222,9 @@ impl Cell {
             history: extras.history,
             sessions: extras.sessions,
             fans_out: extras.fans_out,
-            arrived: Mutex::new(extras.arrived),
+            arrived: Guarded::new(extras.arrived),
             attached: extras.attached,
-            consumers: Mutex::new(extras.consumers),
+            consumers: Guarded::new(extras.consumers),
             stored_bytes_bound: AtomicU64::new(0),
         }
     }

@@ -2,17 +2,18 @@
 //! Whether a shard works, what stops it, and the faults that tests put into it.
 //!
 //! ```text
-//! Healthy ─► Faulted(why) ─► Healing ─► Healthy        Offline: damaged, or another process's; until the next open
+//! Healthy ─► Faulted(why) ─► Healing ─► Healthy    Offline: damaged, another process's, or a call panicked; until the next open
 //! ```
 //!
 //! A healthy shard costs one load of one byte per operation.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
-use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
+use oxbus_model::sync::whole;
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, Source};
 use oxbus_store::Wait;
 use oxbus_store::injected::DiskFault;
 
@@ -37,6 +38,8 @@ pub enum Fault {
     Stalled,
     /// Its store has not answered for so long that nobody waits for it any more.
     Silent,
+    /// A call panicked while it changed the shard.
+    Panicked,
 }
 
 /// A fault that a test can ask for.
@@ -78,7 +81,7 @@ impl Injected {
 }
 
 impl Fault {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Unavailable,
         Self::Busy,
         Self::Full,
@@ -88,6 +91,7 @@ impl Fault {
         Self::Elsewhere,
         Self::Stalled,
         Self::Silent,
+        Self::Panicked,
     ];
 
     /// What it is, when nobody knows more.
@@ -102,6 +106,7 @@ impl Fault {
             Self::Elsewhere => "the partition is not owned by this process",
             Self::Stalled => "the store hangs",
             Self::Silent => "the store has not answered for some seconds",
+            Self::Panicked => "a call panicked while it changed the partition",
         }
     }
 
@@ -110,7 +115,7 @@ impl Fault {
         match self {
             Self::Unavailable | Self::Busy | Self::Full | Self::Failed | Self::Stalled | Self::Silent => "faulted",
             Self::Healing => "healing",
-            Self::Damaged | Self::Elsewhere => "offline",
+            Self::Damaged | Self::Elsewhere | Self::Panicked => "offline",
         }
     }
 
@@ -121,7 +126,7 @@ impl Fault {
 
     /// True when only another open can end it.
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Damaged | Self::Elsewhere)
+        matches!(self, Self::Damaged | Self::Elsewhere | Self::Panicked)
     }
 }
 
@@ -135,12 +140,36 @@ pub struct Health {
     state: AtomicU8,
     /// Operations to let through before the fault begins.
     after: AtomicU64,
-    /// More about the fault; empty when its name says all.
-    reason: Mutex<String>,
+    /// More about the fault. It is replaced as a whole, and with it the fault, so it is whole after a panic.
+    reason: Mutex<Reason>,
+    /// The next open finds what the shard holds.
+    is_durable: bool,
     /// Notified when a fault ends, for those who wait for a store that hangs.
     ended: Condvar,
     /// Sends that may wait for the store.
     in_flight: AtomicU32,
+}
+
+/// More about a fault.
+#[derive(Debug, Default)]
+pub struct Reason {
+    /// Empty when the fault's name says all.
+    text: String,
+    /// What made it.
+    source: Option<Source>,
+}
+
+impl Reason {
+    /// A reason that another error made, if one did.
+    pub fn of(text: String, source: Option<Source>) -> Self {
+        Self { text, source }
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self::of(text, None)
+    }
 }
 
 /// A send that may wait for the store, until it is dropped.
@@ -157,42 +186,69 @@ impl Drop for InFlight<'_> {
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 impl Health {
+    /// Of a shard that the next open finds again.
+    pub fn durable() -> Self {
+        Self {
+            is_durable: true,
+            ..Self::default()
+        }
+    }
+
     /// Out of service from the start.
-    pub fn stopped(fault: Fault, reason: String) -> Self {
-        let health = Self::default();
+    pub fn stopped(fault: Fault, reason: Reason) -> Self {
+        let health = Self::durable();
         health.fail(fault, reason);
         health
     }
 
     /// Makes the shard fail after that many operations that reach it.
     pub fn inject(&self, fault: Fault, after: u64) {
-        self.set_reason(String::new());
-        self.after.store(after, Ordering::SeqCst);
         let waiting = if after > 0 { WAITING } else { 0 };
-        self.state.store((1 + fault as u8) | waiting, Ordering::SeqCst);
+        self.after.store(after, Ordering::SeqCst);
+        self.set((1 + fault as u8) | waiting, Reason::default());
     }
 
-    /// Takes the shard out of service. A shard that is damaged or elsewhere stays so.
-    pub fn fail(&self, fault: Fault, reason: String) {
-        if self.fault().is_some_and(Fault::is_final) {
-            return;
-        }
-        self.set_reason(reason);
-        self.state.store(1 + fault as u8, Ordering::SeqCst);
+    /// Takes the shard out of service. A shard that is offline stays so.
+    pub fn fail(&self, fault: Fault, reason: impl Into<Reason>) {
+        self.set(1 + fault as u8, reason.into());
     }
 
-    /// Ends the fault.
-    pub fn heal(&self) {
-        self.state.store(HEALTHY, Ordering::SeqCst);
-        self.set_reason(String::new());
+    /// Takes the shard out of service because a call panicked while it changed it.
+    #[cold]
+    pub(super) fn fail_panicked(&self) {
+        let text = Fault::Panicked.text();
+        let advice = if self.is_durable {
+            "open the namespace again"
+        } else {
+            "it is in memory only and stays out of service"
+        };
+        self.fail(
+            Fault::Panicked,
+            format!("{text}, and nobody knows whether it is whole; {advice}"),
+        );
+        // Who waits for a store that hangs need not.
         self.ended.notify_all();
+    }
+
+    /// Ends the fault, unless only another open can.
+    pub fn heal(&self) {
+        self.set(HEALTHY, Reason::default());
+        self.ended.notify_all();
+    }
+
+    fn set(&self, state: u8, reason: Reason) {
+        let mut held = self.held_reason();
+        if !self.fault().is_some_and(Fault::is_final) {
+            *held = reason;
+            self.state.store(state, Ordering::SeqCst);
+        }
     }
 
     /// Notes that somebody waited for the store as long as anybody does. `is_watched` says that it is found out when it answers.
     pub(super) fn give_up_waiting(&self, is_watched: bool) {
         let fault = self.fault();
         if fault == Some(Fault::Stalled) || (fault.is_none() && is_watched) {
-            self.fail(Fault::Silent, String::new());
+            self.fail(Fault::Silent, Reason::default());
             self.ended.notify_all();
         }
     }
@@ -210,8 +266,8 @@ impl Health {
         Err(Error::new(ErrorKind::ServerBusy, detail))
     }
 
-    fn set_reason(&self, reason: String) {
-        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    fn held_reason(&self) -> MutexGuard<'_, Reason> {
+        whole(self.reason.lock())
     }
 
     /// The fault that is on; does not count as an operation.
@@ -226,12 +282,17 @@ impl Health {
     }
 
     fn reason_of(&self, fault: Fault) -> String {
-        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if reason.is_empty() {
+        let reason = self.held_reason();
+        if reason.text.is_empty() {
             fault.text().to_owned()
         } else {
-            reason.clone()
+            reason.text.clone()
         }
+    }
+
+    /// What made the fault.
+    pub(crate) fn source(&self) -> Option<Source> {
+        self.held_reason().source.clone()
     }
 
     /// True when receives and settlements work.
@@ -281,14 +342,14 @@ impl Health {
     /// Waits until a store that hangs answers; an error when the caller leaves, or cannot wait. Nothing has happened then.
     #[cold]
     fn wait_out(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
-        let mut guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.held_reason();
         while self.fault() == Some(Fault::Stalled) {
             if !wait.has_end() {
                 drop(guard);
                 return Err(self.refuse_send(Fault::Silent, partition));
             }
             let waited = self.ended.wait_timeout(guard, ASK_EVERY);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            drop(whole(waited));
             // With no guard: who is asked may call Python.
             if wait.is_over() {
                 let detail = format!(
@@ -297,7 +358,7 @@ impl Health {
                 );
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
-            guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+            guard = self.held_reason();
         }
         Ok(())
     }
@@ -321,13 +382,14 @@ impl Health {
                 ErrorKind::PartitionUnavailable,
                 "send from the process that owns it, or without a key",
             ),
+            Fault::Panicked => (ErrorKind::PartitionUnavailable, "send without a key meanwhile"),
             Fault::Unavailable | Fault::Failed | Fault::Healing | Fault::Stalled | Fault::Silent => (
                 ErrorKind::PartitionUnavailable,
                 "wait until it is healed, or send without a key",
             ),
         };
         let reason = self.reason_of(fault);
-        Error::new(kind, format!("{reason}; {advice}: partition={partition}"))
+        Error::new(kind, format!("{reason}; {advice}: partition={partition}")).with_shared_source(self.source())
     }
 
     /// Refuses a settlement, or a fetch by number, that the fault forbids.
@@ -340,11 +402,12 @@ impl Health {
         }
         match met {
             Some(fault) if fault.stops() => {
-                let detail = format!(
-                    "{}; make the call again once it is healed: partition={partition}",
-                    self.reason_of(fault)
-                );
-                Err(Error::new(ErrorKind::PartitionUnavailable, detail))
+                let reason = self.reason_of(fault);
+                let detail = match fault {
+                    Fault::Panicked => format!("{reason}: partition={partition}"),
+                    _ => format!("{reason}; make the call again once it is healed: partition={partition}"),
+                };
+                Err(Error::new(ErrorKind::PartitionUnavailable, detail).with_shared_source(self.source()))
             }
             _ => Ok(()),
         }

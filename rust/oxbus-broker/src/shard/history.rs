@@ -12,11 +12,14 @@ use std::cell::Cell;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 use oxbus_model::{Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::Wait;
+
+use super::Shard;
+use super::guarded::{Guard, Guarded};
 
 /// Room for so few is not worth giving back.
 const SPARE_MIN: usize = 64;
@@ -25,9 +28,10 @@ const SPARE_MIN: usize = 64;
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// The identities of one cell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct History {
-    seen: Mutex<Seen>,
+    shard: Arc<Shard>,
+    seen: Guarded<Seen>,
     /// Notified when something under way was decided.
     decided: Condvar,
 }
@@ -78,8 +82,8 @@ pub struct Admission<'a> {
 }
 
 impl History {
-    /// What was remembered when the journal was read.
-    pub fn restore(remembered: impl Iterator<Item = (Identity, Timestamp)>) -> Self {
+    /// What was remembered in a cell of that shard when the journal was read.
+    pub fn restore(shard: &Arc<Shard>, remembered: impl Iterator<Item = (Identity, Timestamp)>) -> Self {
         let mut order: VecDeque<_> = remembered.map(|(identity, since)| (since, identity)).collect();
         order.make_contiguous().sort_unstable();
         let known = order.iter().map(|(since, identity)| (*identity, State::Since(*since)));
@@ -88,13 +92,14 @@ impl History {
             order,
         };
         Self {
-            seen: Mutex::new(seen),
+            shard: Arc::clone(shard),
+            seen: Guarded::new(seen),
             decided: Condvar::new(),
         }
     }
 
-    fn guard(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn guard(&self) -> Guard<'_, Seen> {
+        self.seen.lock(&self.shard.health)
     }
 
     /// Tells which messages are new at `now`, and keeps their identities from others. `None` stands for a message without
@@ -110,8 +115,7 @@ impl History {
         let mut guarded = self.guard();
         guarded.forget(now, window_ms);
         while guarded.is_under_way(identities) {
-            let waited = self.decided.wait_timeout(guarded, ASK_EVERY);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            drop(guarded.wait_timeout(&self.decided, ASK_EVERY));
             // With no guard: who is asked may call Python.
             if wait.is_over() {
                 let detail = "the store did not answer in time and nothing was stored: a copy of the message is on its way there; send \
@@ -241,7 +245,13 @@ impl Drop for Admission<'_> {
 
 #[cfg(test)]
 mod tests {
+    use oxbus_model::PartitionId;
+
     use super::*;
+
+    fn of(remembered: impl Iterator<Item = (Identity, Timestamp)>) -> History {
+        History::restore(&Arc::new(Shard::in_memory(PartitionId(0))), remembered)
+    }
 
     fn admit(history: &History, number: u128, now: u64) -> bool {
         let admission = history
@@ -253,7 +263,7 @@ mod tests {
 
     #[test]
     fn an_identity_is_known_for_a_window_from_its_first_time() {
-        let history = History::default();
+        let history = of(std::iter::empty());
         assert!(admit(&history, 1, 0));
         for now in [0, 50, 99] {
             assert!(!admit(&history, 1, now), "{now}");
@@ -264,7 +274,7 @@ mod tests {
 
     #[test]
     fn memory_is_given_back() {
-        let history = History::default();
+        let history = of(std::iter::empty());
         for number in 0..10_000 {
             assert!(admit(&history, number, 0));
         }
@@ -277,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_never_came() {
-        let history = History::default();
+        let history = of(std::iter::empty());
         let identities = [Some(Identity(1)), None, Some(Identity(1)), None];
         let admission = history
             .admit(&identities, Timestamp(0), 100, &Wait::FOREVER)
@@ -290,7 +300,7 @@ mod tests {
     #[test]
     fn a_copy_waits_for_what_is_under_way() {
         for fails in [false, true] {
-            let history = History::default();
+            let history = of(std::iter::empty());
             let first = history
                 .admit(&[Some(Identity(1))], Timestamp(0), 100, &Wait::FOREVER)
                 .expect("decided");
@@ -308,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_was_remembered_is_known_after_a_restart() {
-        let history = History::default();
+        let history = of(std::iter::empty());
         for number in 0..10 {
             assert!(admit(&history, number, 10 * number as u64));
         }
@@ -316,7 +326,7 @@ mod tests {
             .remembered()
             .into_iter()
             .map(|(since, identity)| (identity, since));
-        let history = History::restore(remembered);
+        let history = of(remembered);
         assert!(!admit(&history, 5, 149));
         assert!(admit(&history, 5, 150));
         assert!(!admit(&history, 9, 189));

@@ -7,6 +7,7 @@
 //! down, now and then.
 //!
 //! Holds always
+//! - a call that panics while it has a lock of the shard takes it out of service until the next open (`guarded`);
 //! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
 //! - order of the mutexes: units of work, the shard's, then the journal's order;
 //! - an event is journaled after its effect is in the stores, except that messages come in the other way round: number,
@@ -16,6 +17,7 @@ mod activation;
 mod arrived;
 mod cell;
 mod dead_letter;
+pub mod guarded;
 pub(crate) mod health;
 pub(crate) mod high_water;
 mod history;
@@ -30,17 +32,19 @@ pub(crate) mod spill;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use oxbus_model::options::Durability;
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, PartitionId, Result};
 use oxbus_store::shard_log::AppendError;
 use oxbus_store::{OrderedStore, Wait};
+use std::sync::{Arc, Mutex};
 
 use crate::memory::Memory;
 pub use cell::{Cell, Ended, Features, Rules};
 pub use dead_letter::DeadLetters;
-pub use health::{Fault, Health, Injected};
+use guarded::{Between, Guard, Guarded, Steps};
+pub use health::{Fault, Health, Injected, Reason};
 pub use history::{Admission, History};
 use journal::{Intent, Journal, Pending};
 pub use refusal::Deed;
@@ -55,17 +59,17 @@ pub(crate) use spill::offset_in;
 pub struct Shard {
     id: PartitionId,
     health: Health,
-    cells: Mutex<Vec<Option<CellState>>>,
+    cells: Guarded<Vec<Option<CellState>>>,
     /// `None` in memory, and when the store could not be opened.
     journal: Option<Journal>,
-    /// Held by whoever writes a snapshot.
+    /// Held by whoever writes a snapshot. After a panic nothing is amiss: a snapshot that was not written to its end is not kept.
     saving: Mutex<()>,
     /// No snapshot is written any more.
     closed: AtomicBool,
     /// Shared by units of work that are written and have not had their effect; a snapshot takes it alone for a moment.
-    units: RwLock<()>,
+    units: Steps,
     /// What sinks of staged sends committed last.
-    sinks: Mutex<BTreeMap<String, Intent>>,
+    sinks: Guarded<BTreeMap<String, Intent>>,
     /// Whether what comes in stays on disk.
     pub(crate) memory: Arc<Memory>,
     /// Some cell has messages in `buried`.
@@ -97,12 +101,12 @@ impl Shard {
     pub fn durable(id: PartitionId, journal: Journal, memory: Arc<Memory>) -> Self {
         Self {
             memory,
-            ..Self::new(id, Some(journal), Health::default())
+            ..Self::new(id, Some(journal), Health::durable())
         }
     }
 
     /// A shard whose store could not be opened.
-    pub fn stopped(id: PartitionId, fault: Fault, reason: String) -> Self {
+    pub fn stopped(id: PartitionId, fault: Fault, reason: Reason) -> Self {
         Self::new(id, None, Health::stopped(fault, reason))
     }
 
@@ -110,12 +114,12 @@ impl Shard {
         Self {
             id,
             health,
-            cells: Mutex::default(),
+            cells: Guarded::default(),
             journal,
             saving: Mutex::default(),
             closed: AtomicBool::new(false),
-            units: RwLock::default(),
-            sinks: Mutex::default(),
+            units: Steps::default(),
+            sinks: Guarded::default(),
             memory: Arc::default(),
             has_buried: AtomicBool::new(false),
         }
@@ -141,7 +145,7 @@ impl Shard {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if self.health.serves() {
-            let _saved = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+            let _saved = whole(self.saving.lock());
         }
     }
 
@@ -179,7 +183,7 @@ impl Shard {
     /// The error of an entry that did not reach its level. A store that failed is out of service.
     pub(crate) fn failed(&self, pending: &Pending, error: &AppendError, deed: Deed) -> Error {
         // Under the order no other log takes the place: who learns late that one failed leaves the next in service.
-        let order = self.journal.as_ref().map(Journal::order);
+        let order = self.journal.as_ref().map(|journal| journal.order(&self.health));
         if order.is_none_or(|order| pending.is_of(&order)) {
             self.note_failure(error);
         }
@@ -200,13 +204,19 @@ impl Shard {
     }
 
     /// Keeps snapshots from looking while a write is journaled and has not had its effect.
-    pub(crate) fn unit(&self) -> RwLockReadGuard<'_, ()> {
-        self.units.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn unit(&self) -> Between<'_> {
+        self.units.begin(&self.health)
     }
 
-    fn guard(&self) -> MutexGuard<'_, Vec<Option<CellState>>> {
-        // A panic inside the guard leaves maps that are whole, if not current: every step below is one map call.
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    fn guard(&self) -> Guard<'_, Vec<Option<CellState>>> {
+        self.cells.lock(&self.health)
+    }
+
+    /// Panics in the middle of a step.
+    #[cfg(test)]
+    pub(crate) fn panic_in_a_step(&self) {
+        let _cells = self.guard();
+        panic!("asked for by the test");
     }
 
     fn add_cell(&self, state: CellState) -> CellNo {

@@ -8,7 +8,7 @@
 use oxbus_model::{Effect, Error, ErrorKind};
 use oxbus_store::shard_log::{AppendError, Failure};
 
-use super::{Fault, Shard};
+use super::{Fault, Reason, Shard};
 
 /// What a call was at when the journal did not take its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,13 @@ impl Shard {
             | AppendError::Late
             | AppendError::Unavailable(Failure::Closed)
             | AppendError::Unknown(Failure::Closed) => {}
-            AppendError::Fenced { .. } => self.health.fail(Fault::Elsewhere, failure_of(error)),
+            AppendError::Fenced { .. } => {
+                let reason = Reason::of(error.to_string(), Some(error.cause()));
+                self.health.fail(Fault::Elsewhere, reason);
+            }
             _ => {
                 if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
-                    let reason = format!("the store failed: {}", failure_of(error));
+                    let reason = Reason::of(store_failed(error), Some(error.cause()));
                     self.health.fail(Fault::Failed, reason);
                 }
             }
@@ -91,28 +94,23 @@ impl Shard {
             _ => "make the call again once the partition is healed",
         };
         let detail = format!("{cause}; {what}; {advice}: partition={}", self.id);
-        Error::new(kind, detail).with_effect(effect)
+        Error::new(kind, detail)
+            .with_effect(effect)
+            .with_shared_source(Some(error.cause()))
     }
 }
 
 fn store_failed(error: &AppendError) -> String {
-    format!("the store failed: {}", failure_of(error))
-}
-
-/// What an append met, for people.
-fn failure_of(error: &AppendError) -> String {
-    match error {
-        AppendError::Fenced { epoch } => format!("another process took the partition over under epoch {epoch}"),
-        AppendError::Conflict { next } => format!("the journal goes on at entry {}", next.0),
-        AppendError::Unavailable(failure) | AppendError::Unknown(failure) => failure.to_string(),
-        AppendError::Full => "its disk is full".to_owned(),
-        AppendError::Late => "it did not answer in time".to_owned(),
-    }
+    format!("the store failed: {error}")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
+    use std::io;
+
     use oxbus_model::{Effect, ErrorKind, PartitionId};
+    use oxbus_store::Wait;
     use oxbus_store::shard_log::{AppendError, Failure};
 
     use super::{Deed, Shard};
@@ -136,6 +134,20 @@ mod tests {
                 let effect = if known { Effect::None } else { Effect::Unknown };
                 assert_eq!(shard.refusal(error, deed).effect(), Some(effect), "{error:?} {deed:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_refusal_keeps_the_error_of_the_system_and_so_does_the_health() {
+        let shard = Shard::in_memory(PartitionId(3));
+        let refusal = shard.refuse(&ERRORS[4], Deed::Send);
+        let later = shard
+            .health()
+            .check_send(PartitionId(3), &Wait::FOREVER)
+            .expect_err("it failed");
+        for error in [refusal, later] {
+            let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+            assert_eq!(source.and_then(io::Error::raw_os_error), Some(5), "{error:?}");
         }
     }
 

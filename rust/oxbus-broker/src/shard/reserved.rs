@@ -5,7 +5,7 @@
 //! reservation is, and takes its messages again when the directory is opened. What it charges is.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
@@ -61,7 +61,7 @@ impl Cell {
 
     /// What is kept of the consumers that have their place here.
     pub fn consumers(&self) -> BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>> {
-        self.consumers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.consumers.look()
     }
 
     /// True when consumers are to be kept.
@@ -71,7 +71,7 @@ impl Cell {
 
     /// Keeps a consumer in memory. Calls for one consumer follow each other.
     pub(crate) fn keep_consumer(&self, consumer: (SubQueue, Arc<str>), record: Arc<ConsumerRecord>) {
-        let mut consumers = self.consumers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut consumers = self.consumers.lock(&self.shard.health);
         consumers.insert(consumer, record);
     }
 }

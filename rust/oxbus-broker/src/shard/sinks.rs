@@ -5,17 +5,17 @@
 //! does not look in between.
 
 use std::collections::BTreeMap;
-use std::sync::{MutexGuard, PoisonError};
 
 use oxbus_model::Timestamp;
 use oxbus_model::caps::SINK_MS;
 
 use super::Shard;
+use super::guarded::Guard;
 use super::journal::Intent;
 
 impl Shard {
-    fn sinks(&self) -> MutexGuard<'_, BTreeMap<String, Intent>> {
-        self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sinks(&self) -> Guard<'_, BTreeMap<String, Intent>> {
+        self.sinks.lock(&self.health)
     }
 
     /// What a sink committed last.

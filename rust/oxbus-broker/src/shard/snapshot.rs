@@ -12,10 +12,11 @@
 use oxbus_store::Wait;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxbus_model::name::SubQueue;
+use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
@@ -23,7 +24,7 @@ use oxbus_store::{NumberedStore, Peeked, Phase};
 
 use super::journal::push_intent;
 use super::journal::{EntityId, Event, Intent, Rest, SEEN_MAX};
-use super::{Cell, Fault, History, Sessions, Shard, State};
+use super::{Cell, Fault, History, Reason, Sessions, Shard, State};
 
 /// Bytes of a chunk; one message may make it longer.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -55,27 +56,27 @@ impl Shard {
     /// that no number will be given out any more, so that the next open goes on without a gap.
     pub fn save<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
-        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _saving = whole(self.saving.lock());
         if self.is_closed() {
             return Ok(());
         }
         let unsaved = journal.unsaved_bytes();
         // No unit of work is half-way: what the noted entry says is in the stores.
-        let units = self.units.write().unwrap_or_else(PoisonError::into_inner);
-        let order = journal.order();
+        let units = self.units.none();
+        let order = journal.order(&self.health);
         let at = order.last();
         let noted = note(cells(), closing);
         let log = order.log();
         drop(order);
         drop(units);
-        until_settled(&noted);
+        self.until_settled(&noted).map_err(|error| self.not_saved(error))?;
         let mut chunks = Walk::over(&noted, self.intents());
         // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.
-        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_ends(&*log).err().map(Err)));
+        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_ends(Some(&*log)).err().map(Err)));
         let saved = log
             .put_snapshot(at, &mut with_end)
             .and_then(|()| log.truncate_before(at.next()));
-        saved.map_err(|error| self.not_saved(&error))?;
+        saved.map_err(|error| self.not_saved(error))?;
         journal.saved(unsaved, chunks.bytes);
         Ok(())
     }
@@ -90,67 +91,83 @@ impl Shard {
         begin_anew: impl FnOnce(Chunks<'_>) -> io::Result<Arc<dyn ShardLog>>,
     ) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
-        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _saving = whole(self.saving.lock());
         if self.is_closed() || !is_needed() {
             return Ok(());
         }
-        let reason = self.health.reason().unwrap_or_default();
-        self.health.fail(Fault::Healing, reason.clone());
+        let reason = || Reason::of(self.health.reason().unwrap_or_default(), self.health.source());
+        self.health.fail(Fault::Healing, reason());
         // The log has ended: nothing is appended any more, so the order need not be held, and numbers stand still. A unit of
         // work that was committed before has its effect first.
-        let units = self.units.write().unwrap_or_else(PoisonError::into_inner);
-        let order = journal.order();
+        let units = self.units.none();
+        let order = journal.order(&self.health);
         let noted = note(cells(), false);
         drop(order);
         drop(units);
-        until_settled(&noted);
-        match begin_anew(&mut Walk::over(&noted, self.intents())).map_err(|error| self.not_saved(&error)) {
+        let mut chunks = Walk::over(&noted, self.intents());
+        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_ends(None).err().map(Err)));
+        let begun = self.until_settled(&noted).and_then(|()| begin_anew(&mut with_end));
+        match begun.map_err(|error| self.not_saved(error)) {
             Ok(log) => {
                 self.keep_buried();
-                journal.order().replace(log);
+                journal.order(&self.health).replace(log);
                 self.health.heal();
                 Ok(())
             }
             Err(error) => {
-                self.health.fail(Fault::Failed, reason);
+                self.health.fail(Fault::Failed, reason());
                 Err(error)
             }
         }
     }
 
-    /// What must hold before a snapshot that is written counts.
-    fn check_ends(&self, log: &dyn ShardLog) -> io::Result<()> {
-        sync_all(log)?;
-        if self.is_closed() {
+    /// What must hold before a snapshot that is written counts, beside a log that goes on.
+    fn check_ends(&self, log: Option<&dyn ShardLog>) -> io::Result<()> {
+        log.map_or(Ok(()), sync_all)?;
+        self.check_whole()?;
+        if log.is_some() && self.is_closed() {
             return Err(io::Error::other("the namespace was closed meanwhile"));
         }
         Ok(())
     }
 
-    fn not_saved(&self, error: &io::Error) -> Error {
+    /// Refuses to write down what a call left that panicked.
+    fn check_whole(&self) -> io::Result<()> {
+        if self.health.fault() == Some(Fault::Panicked) {
+            return Err(io::Error::other("a call panicked while it changed the partition"));
+        }
+        Ok(())
+    }
+
+    /// Waits until every number that was given out is a message or given up. A log that fails lets everybody give up; after a
+    /// panic nobody may.
+    fn until_settled<C: CellHandle>(&self, noted: &[Noted<C>]) -> io::Result<()> {
+        let mut pause = Duration::from_micros(20);
+        for Noted { cell, next, .. } in noted {
+            while !cell.cell().main().is_settled(*next) {
+                self.check_whole()?;
+                std::thread::park_timeout(pause);
+                pause = (pause * 2).min(Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }
+
+    fn not_saved(&self, error: io::Error) -> Error {
         let detail = format!(
             "the messages of the partition could not be written anew ({error}); see to its disk and try again: partition={}",
             self.id
         );
-        Error::new(ErrorKind::PartitionUnavailable, detail).with_effect(Effect::None)
+        Error::new(ErrorKind::PartitionUnavailable, detail)
+            .with_effect(Effect::None)
+            .with_source(error)
     }
 }
 
 fn sync_all(log: &dyn ShardLog) -> io::Result<()> {
     let last = Lsn(log.next_lsn().0 - 1);
     log.commit(last, Level::Synced, &Wait::FOREVER)
-        .map_err(|error| io::Error::other(format!("{error:?}")))
-}
-
-/// Waits until every number that was given out is a message or given up. A log that fails lets everybody give up.
-fn until_settled<C: CellHandle>(noted: &[Noted<C>]) {
-    let mut pause = Duration::from_micros(20);
-    for Noted { cell, next, .. } in noted {
-        while !cell.cell().main().is_settled(*next) {
-            std::thread::park_timeout(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
-        }
-    }
+        .map_err(io::Error::other)
 }
 
 fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<Noted<C>> {

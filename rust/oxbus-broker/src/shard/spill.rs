@@ -5,15 +5,16 @@
 //! A snapshot that holds it takes over (`snapshot`), so old files are let go of.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Effect, Error, ErrorKind, Result};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, Source};
 use oxbus_store::extent::Place;
 use oxbus_store::{NeighbourReader, Record, Stored, Wait};
 
 use super::journal::{Changed, Event, Events, Pending};
-use super::{Cell, CellState, Deed, Fault, Shard};
+use super::{Cell, CellState, Deed, Fault, Reason, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
 /// Where in `entry` a part of it stands.
@@ -44,7 +45,7 @@ pub(crate) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
 impl Shard {
     /// The error of a message that could not be read back; the shard is out of service.
     #[cold]
-    pub(super) fn unreadable(&self, error: &io::Error) -> Error {
+    pub(super) fn unreadable(&self, error: io::Error) -> Error {
         let id = self.id();
         let reason = format!("a message could not be read back: {error}");
         // What was not written so will not become so by trying again.
@@ -52,9 +53,13 @@ impl Shard {
             io::ErrorKind::InvalidData => Fault::Damaged,
             _ => Fault::Failed,
         };
-        self.health.fail(fault, reason.clone());
+        let source: Source = Arc::new(error);
+        self.health
+            .fail(fault, Reason::of(reason.clone(), Some(Arc::clone(&source))));
         let detail = format!("{reason}; see to the disk, then open the namespace again or salvage it: partition={id}");
-        Error::new(ErrorKind::PartitionUnavailable, detail).with_effect(Effect::None)
+        Error::new(ErrorKind::PartitionUnavailable, detail)
+            .with_effect(Effect::None)
+            .with_shared_source(Some(source))
     }
 }
 
@@ -147,7 +152,7 @@ impl Cell {
     pub fn load(&self, stored: &Stored) -> Result<Record> {
         match stored.in_memory() {
             Some(record) => Ok(record.clone()),
-            None => stored.load().map_err(|error| self.shard.unreadable(&error)),
+            None => stored.load().map_err(|error| self.shard.unreadable(error)),
         }
     }
 

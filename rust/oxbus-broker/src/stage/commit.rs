@@ -198,7 +198,7 @@ fn decided(batch: u64, error: &Error) -> Error {
         "batch {batch} is committed and will be published once this is over; committing it again does no harm: {}",
         error.detail()
     );
-    Error::new(error.kind(), detail)
+    Error::new(error.kind(), detail).with_shared_source(error.shared_source())
 }
 
 fn other_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use oxbus_model::varint::{self, Reader};
-use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_model::{Error, ErrorKind, Result, Source};
 use oxbus_store::Record;
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Run, StageError, StageFile};
@@ -25,6 +25,8 @@ pub(super) enum Content {
     Unreadable {
         /// Why.
         why: String,
+        /// What made it so.
+        source: Source,
         /// The number of the file.
         number: u64,
     },
@@ -78,9 +80,11 @@ impl Content {
         match (self, disk) {
             (Self::File(file), Some(disk)) => {
                 let read = file.read::<StageError>(&**disk, file.runs(), |_, _| Ok(()));
-                read.map_err(|error| unreadable(id, &error.to_string()))
+                read.map_err(|error| unreadable(id, &error.to_string()).with_source(error))
             }
-            (Self::Unreadable { why, .. }, _) => Err(unreadable(id, why)),
+            (Self::Unreadable { why, source, .. }, _) => {
+                Err(unreadable(id, why).with_shared_source(Some(Arc::clone(source))))
+            }
             _ => Ok(()),
         }
     }
@@ -108,9 +112,11 @@ impl Content {
                         detail: "its rows are no messages",
                     })
                 });
-                read.map_err(|error| unreadable(id, &error.to_string()))
+                read.map_err(|error| unreadable(id, &error.to_string()).with_source(error))
             }
-            (Self::Unreadable { why, .. }, _) => Err(unreadable(id, why)),
+            (Self::Unreadable { why, source, .. }, _) => {
+                Err(unreadable(id, why).with_shared_source(Some(Arc::clone(source))))
+            }
             (Self::File(_), None) => Err(unreadable(id, "there is no disk")),
         }
     }

@@ -9,11 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_MS};
 use oxbus_model::hash::partition_of;
+use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
@@ -35,6 +36,7 @@ pub(crate) struct Shelf {
     pub(super) shards: Arc<[Arc<Shard>]>,
     /// Where the files are; `None` in memory.
     pub(super) files: Option<Files>,
+    /// Whole after a panic: each change is one call of a map, and what counts of a commit is in a journal.
     pub(super) table: Mutex<Table>,
     /// Notified when somebody's turn is over.
     turn_over: Condvar,
@@ -141,7 +143,7 @@ impl Shelf {
             return Ok(());
         };
         let dir = files.dir();
-        let names = StageNames::of(&*files.disk, &dir).map_err(|error| storage(files, "read", &error))?;
+        let names = StageNames::of(&*files.disk, &dir).map_err(|error| storage(files, "read", error))?;
         for path in names.unfinished {
             // What stays does no harm, and is tried again by the next open.
             let _ = files.disk.remove(&path);
@@ -167,7 +169,7 @@ impl Shelf {
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.table.lock())
     }
 
     /// What all sinks committed last.
@@ -199,7 +201,7 @@ impl Shelf {
             }
             let table = self.table();
             let waited = self.turn_over.wait_timeout(table, ASK_EVERY);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            drop(whole(waited));
             // With no guard: who is asked may call Python.
             if wait.is_over() {
                 let detail = format!(
@@ -368,7 +370,7 @@ pub(super) fn random_number() -> Result<u64> {
     random_bytes().map(u64::from_ne_bytes)
 }
 
-pub(super) fn storage(files: &Files, what: &str, error: &std::io::Error) -> Error {
+pub(super) fn storage(files: &Files, what: &str, error: std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::QuotaExceeded,
         _ => ErrorKind::Storage,
@@ -377,7 +379,7 @@ pub(super) fn storage(files: &Files, what: &str, error: &std::io::Error) -> Erro
         "the stage could not be {what} ({error}); see to the disk and stage the rows again: `{}`",
         files.dir().display()
     );
-    Error::new(kind, detail)
+    Error::new(kind, detail).with_source(error)
 }
 
 /// The finished stage of that number. One that cannot be read is known by its id, or by the name of its file.
@@ -400,7 +402,11 @@ fn find(files: &Files, number: u64, now: Timestamp) -> (String, Stage) {
     // A version that can read it will, so it is not removed by this one.
     let forever = matches!(error, StageError::Newer { .. } | StageError::Io(_));
     let why = format!("{error}: `{number:016x}.stage`");
-    let unreadable = Content::Unreadable { why, number };
+    let unreadable = Content::Unreadable {
+        why,
+        source: Arc::new(error),
+        number,
+    };
     match StageFile::head_of(disk, &dir, number, files.store) {
         Ok(head) if !forever => (
             head.id,

@@ -86,7 +86,7 @@ impl Staging {
             };
             let made = files.make_dir();
             let begun = made.and_then(|()| StageWriter::create(&files.disk, &files.dir(), head));
-            staging.out = Out::File(Some(begun.map_err(|error| storage(files, "begun", &error))?));
+            staging.out = Out::File(Some(begun.map_err(|error| storage(files, "begun", error))?));
         }
         Ok(staging)
     }
@@ -180,7 +180,7 @@ impl Staging {
                 let put = writer
                     .as_mut()
                     .map_or(Ok(()), |writer| writer.put(partition, waiting.count, &waiting.payload));
-                put.map_err(|error| failed(&self.shelf, "written", &error))?;
+                put.map_err(|error| failed(&self.shelf, "written", error))?;
                 waiting.payload.clear();
             }
         }
@@ -203,7 +203,7 @@ impl Staging {
                 let synced = self.shelf.files.as_ref().is_some_and(|files| files.synced);
                 let writer = writer.take().expect("a stage is finished once");
                 let finished = writer.finish(synced);
-                Content::File(finished.map_err(|error| failed(&self.shelf, "finished", &error))?)
+                Content::File(finished.map_err(|error| failed(&self.shelf, "finished", error))?)
             }
         };
         // What is counted from here on is what a removal gives back.
@@ -227,10 +227,10 @@ impl Drop for Staging {
     }
 }
 
-fn failed(shelf: &Shelf, what: &str, error: &std::io::Error) -> Error {
+fn failed(shelf: &Shelf, what: &str, error: std::io::Error) -> Error {
     match &shelf.files {
         Some(files) => storage(files, what, error),
-        None => Error::new(ErrorKind::Storage, error.to_string()),
+        None => Error::new(ErrorKind::Storage, error.to_string()).with_source(error),
     }
 }
 

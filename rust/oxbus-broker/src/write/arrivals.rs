@@ -326,7 +326,8 @@ impl Cell {
     /// Takes numbers of a topic or a schedule for messages that come in. Each is used, or given up.
     pub fn take_numbers(&self, count: usize) -> Counter {
         // Under the order: what the journal is told of numbers covers all that were taken before.
-        let _order = self.shard.journal().map(crate::shard::journal::Journal::order);
+        let journal = self.shard.journal();
+        let _order = journal.map(|journal| journal.order(self.shard.health()));
         self.main.reserve(count)
     }
 

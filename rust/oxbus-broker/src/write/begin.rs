@@ -25,7 +25,7 @@ pub(super) fn append(shard: &Shard, room: Room, entry: &[u8], wait: &Wait<'_>) -
         return Ok(None);
     };
     journal
-        .order_for(room, entry.len(), wait)?
+        .order_for(shard.health(), room, entry.len(), wait)?
         .append(room, entry, wait)
         .map(Some)
 }
@@ -190,7 +190,7 @@ impl<'a> Ticket<'_, 'a> {
         write.encode_states(&mut others);
         let bytes = write.arriving_bytes() + others.len() + MARK_BYTES * write.cells.len();
         let room = write.room();
-        let order = journal.order_for(room, bytes, wait);
+        let order = journal.order_for(shard.health(), room, bytes, wait);
         let order = order.map_err(|error| shard.refuse(&error, Deed::Send))?;
         let mut entry = Vec::with_capacity(bytes);
         let ahead = if write.exact_numbers {

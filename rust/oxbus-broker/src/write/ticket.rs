@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The second half of a write: the wait for its entry, and what takes effect behind it.
 
-use std::sync::RwLockReadGuard;
-
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect};
 use oxbus_store::shard_log::{AppendError, Failure};
@@ -12,6 +10,7 @@ use super::arrivals::AllNumbers;
 use super::error::{UnconfirmedEntry, WriteError};
 use super::pins::Pins;
 use super::shard_write::{HandOut, Leaving, Operation, ShardWrite};
+use crate::shard::guarded::Between;
 use crate::shard::health::InFlight;
 use crate::shard::journal::{Intent, Pending};
 use crate::shard::spill::places;
@@ -41,7 +40,7 @@ pub(super) struct Later<'a> {
     pub(super) entry: Option<Vec<u8>>,
     pub(super) pins: Option<Pins<'a>>,
     /// Keeps snapshots from looking while the write is journaled and has not had its effect.
-    pub(super) unit: Option<RwLockReadGuard<'a, ()>>,
+    pub(super) unit: Option<Between<'a>>,
     pub(super) in_flight: Option<InFlight<'a>>,
 }
 

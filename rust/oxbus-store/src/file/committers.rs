@@ -13,11 +13,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::group_commit::{GroupCommit, guard};
+use oxbus_model::sync::whole;
+
+use super::group_commit::GroupCommit;
 
 /// When the threads work.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +46,7 @@ impl Default for Limits {
 #[derive(Default)]
 struct Shared {
     limits: Limits,
+    /// Whole after a panic: to ask is a hint, and a caller whose log is forgotten does the work itself.
     state: Mutex<State>,
     changed: Condvar,
     /// Who is about to have an entry synced.
@@ -66,6 +69,7 @@ pub(super) struct Committers(Arc<Shared>);
 #[derive(Default)]
 pub(super) struct Asking {
     to: OnceLock<(Arc<Shared>, Weak<GroupCommit>)>,
+    /// One value, set in one step: it is whole after a panic.
     stand: Mutex<Stand>,
 }
 
@@ -100,7 +104,7 @@ impl Committers {
 
 impl Drop for Committers {
     fn drop(&mut self) {
-        let mut state = guard(&self.0.state);
+        let mut state = whole(self.0.state.lock());
         state.stop = true;
         let threads = std::mem::take(&mut state.threads);
         drop(state);
@@ -109,7 +113,7 @@ impl Drop for Committers {
             // A panic there was reported by the thread itself.
             let _ = thread.join();
         }
-        let left = std::mem::take(&mut guard(&self.0.state).asked);
+        let left = std::mem::take(&mut whole(self.0.state.lock()).asked);
         for log in left.iter().filter_map(Weak::upgrade) {
             // Who relied on the threads does it himself.
             log.asking.forget();
@@ -130,7 +134,7 @@ impl Asking {
     /// Has a thread commit the log.
     pub(super) fn ask(&self) {
         let Some((shared, log)) = self.to.get() else { return };
-        let mut stand = guard(&self.stand);
+        let mut stand = whole(self.stand.lock());
         *stand = match *stand {
             Stand::Idle if shared.push(Weak::clone(log)) => Stand::Queued,
             Stand::Served => Stand::ServedAndAsked,
@@ -141,7 +145,7 @@ impl Asking {
     /// True while a thread is at the log or will be. Who relies on it looks under the mutex of the log's buffer: whoever
     /// makes it false calls those who wait after that.
     pub(super) fn is_asked(&self) -> bool {
-        *guard(&self.stand) != Stand::Idle
+        *whole(self.stand.lock()) != Stand::Idle
     }
 
     /// A thread has ended; true when somebody asked meanwhile and no thread will come.
@@ -149,7 +153,7 @@ impl Asking {
         let Some((shared, log)) = self.to.get() else {
             return false;
         };
-        let mut stand = guard(&self.stand);
+        let mut stand = whole(self.stand.lock());
         let asked = *stand == Stand::ServedAndAsked;
         let comes = asked && shared.push(Weak::clone(log));
         *stand = if comes { Stand::Queued } else { Stand::Idle };
@@ -158,7 +162,7 @@ impl Asking {
 
     /// No thread will come.
     fn forget(&self) {
-        *guard(&self.stand) = Stand::Idle;
+        *whole(self.stand.lock()) = Stand::Idle;
     }
 }
 
@@ -168,7 +172,7 @@ struct Served<'a>(&'a GroupCommit);
 impl<'a> Served<'a> {
     fn begin(log: &'a GroupCommit) -> Self {
         // First: an entry appended from here on is asked for anew.
-        *guard(&log.asking.stand) = Stand::Served;
+        *whole(log.asking.stand.lock()) = Stand::Served;
         Self(log)
     }
 }
@@ -200,7 +204,7 @@ impl Drop for Caller<'_> {
 impl Shared {
     /// Queues a log; false when there is no thread for it.
     fn push(self: &Arc<Self>, log: Weak<GroupCommit>) -> bool {
-        let mut state = guard(&self.state);
+        let mut state = whole(self.state.lock());
         if state.stop {
             return false;
         }
@@ -230,7 +234,7 @@ impl Shared {
 
     /// Waits for the next log; `None` at the end.
     fn next(&self) -> Option<Weak<GroupCommit>> {
-        let mut state = guard(&self.state);
+        let mut state = whole(self.state.lock());
         loop {
             if state.stop {
                 return None;
@@ -239,7 +243,7 @@ impl Shared {
                 return Some(log);
             }
             state.idle += 1;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = whole(self.changed.wait(state));
             state.idle -= 1;
         }
     }

@@ -7,9 +7,11 @@
 //! A log that nobody else holds any more is forgotten. The threads end with the flusher.
 
 use crate::Wait;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use oxbus_model::sync::whole;
 
 use super::FileLog;
 use super::committers::{Committers, Limits};
@@ -17,6 +19,7 @@ use crate::shard_log::{Level, Lsn, ShardLog};
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Whole after a panic: a log is in the list or not, and who needs one that is not has its entries synced himself.
     state: Mutex<State>,
     stopped: Condvar,
 }
@@ -82,7 +85,7 @@ impl Drop for Flusher {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.state.lock())
     }
 
     fn look_after(&self, index: usize, interval: Duration) {
@@ -97,10 +100,7 @@ impl Shared {
             drop(logs);
             state = self.state();
             if !state.stop {
-                (state, _) = self
-                    .stopped
-                    .wait_timeout(state, interval)
-                    .unwrap_or_else(PoisonError::into_inner);
+                (state, _) = whole(self.stopped.wait_timeout(state, interval));
             }
         }
     }

@@ -397,7 +397,7 @@ impl ShardLog for FileLog {
         }
         // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
         self.commit(at, Level::Synced, &Wait::FOREVER)
-            .map_err(|error| io::Error::other(format!("{error:?}")))?;
+            .map_err(io::Error::other)?;
         let covers = Covers {
             id: self.id,
             epoch: self.epoch,

@@ -53,6 +53,15 @@ impl From<io::Error> for OpenError {
     }
 }
 
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Header { .. } | Self::Damaged { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,8 +93,6 @@ impl fmt::Display for OpenError {
         }
     }
 }
-
-impl std::error::Error for OpenError {}
 
 /// What reading a log found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::group_commit::{GroupCommit, Writer, guard};
+use super::group_commit::{GroupCommit, Writer};
 use super::segment::{self, RESERVE, Segment, Spare};
 use crate::disk::Disk;
 use crate::shard_log::Level;
@@ -36,7 +36,7 @@ pub(super) fn found(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Vec<S
 impl GroupCommit {
     /// Makes the files of the reserve that are missing. A log that ended touches no file.
     pub(super) fn ensure_reserve(&self, writer: &mut Writer) -> io::Result<()> {
-        if guard(&self.buffer).failure.is_some() || self.lent.load(Ordering::Acquire) {
+        if self.buffer().failure.is_some() || self.lent.load(Ordering::Acquire) {
             return Ok(());
         }
         for name in missing_reserve(writer) {
@@ -71,13 +71,13 @@ impl GroupCommit {
     pub(super) fn give_up_reserve_file(&self, writer: &mut Writer) -> io::Result<()> {
         // One that is promised is used first. A log that ended touches no file.
         self.write_pending(writer, Level::Written);
-        if guard(&self.buffer).failure.is_some() {
+        if self.buffer().failure.is_some() {
             writer.reserve.clear();
         }
         let Some(file) = writer.reserve.pop() else {
             return Ok(());
         };
-        guard(&self.buffer).reserve.pop();
+        self.buffer().reserve.pop();
         self.disk_bytes.fetch_sub(file.bytes(), Ordering::Relaxed);
         self.disk.remove(file.path())
     }
@@ -90,7 +90,7 @@ impl GroupCommit {
     }
 
     pub(super) fn add_to_reserve(&self, writer: &mut Writer, file: Spare) {
-        guard(&self.buffer).reserve.push(file.room());
+        self.buffer().reserve.push(file.room());
         writer.reserve.push(file);
     }
 }

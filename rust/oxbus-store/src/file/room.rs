@@ -10,7 +10,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::group_commit::{GroupCommit, Writer, guard};
+use super::group_commit::{GroupCommit, Writer};
 use super::reserve::missing_reserve;
 use super::segment::{self, Segment, Spare};
 use crate::shard_log::{Level, Lsn};
@@ -33,7 +33,7 @@ impl GroupCommit {
     /// Fills the drain reserve and makes the spare file if there is none. A log that ended touches no file: another may go
     /// on in its place.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
-        if guard(&self.buffer).failure.is_some() || self.lent.load(Ordering::Acquire) {
+        if self.buffer().failure.is_some() || self.lent.load(Ordering::Acquire) {
             return Ok(());
         }
         self.ensure_reserve(writer)?;
@@ -49,12 +49,12 @@ impl GroupCommit {
         self.write_pending(writer, Level::Written);
         self.ensure_reserve(writer)?;
         if let Some(spare) = &writer.spare {
-            let promised = guard(&self.buffer).spare_bytes == 0;
+            let promised = self.buffer().spare_bytes == 0;
             if promised || spare.bytes() >= needed {
                 return Ok(());
             }
             // From now on nobody is promised the small one.
-            guard(&self.buffer).spare_bytes = 0;
+            self.buffer().spare_bytes = 0;
         }
         self.make_spare(writer, needed).inspect_err(|_| {
             if let Some(small) = &writer.spare {
@@ -87,7 +87,7 @@ impl GroupCommit {
 
     /// Lets entries be promised the room of the spare file.
     fn offer(&self, spare: &Spare) {
-        let mut buffer = guard(&self.buffer);
+        let mut buffer = self.buffer();
         let (extent, bytes) = spare.room();
         buffer.spare_bytes = bytes;
         buffer.spare = Some(extent);
@@ -136,7 +136,7 @@ impl GroupCommit {
 
     /// Has nobody be promised the spare file any more; false when somebody is.
     fn withdraw_spare(&self) -> bool {
-        let mut buffer = guard(&self.buffer);
+        let mut buffer = self.buffer();
         buffer.spare = None;
         std::mem::take(&mut buffer.spare_bytes) > 0
     }
@@ -145,7 +145,7 @@ impl GroupCommit {
     /// entry begins another one.
     fn retire_current(&self, writer: &mut Writer, lsn: Lsn) -> bool {
         let is_long = |segment: &Segment| segment.bytes > self.options.segment_bytes_min * RETIRED_TIMES;
-        let ends = writer.current.as_ref().is_some_and(is_long) && guard(&self.buffer).end_segment(lsn);
+        let ends = writer.current.as_ref().is_some_and(is_long) && self.buffer().end_segment(lsn);
         if ends {
             writer.finished.extend(writer.current.take());
         }

@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::group_commit::{GroupCommit, Role, guard};
 use crate::Wait;
+use oxbus_model::sync::whole;
+
+use super::group_commit::{GroupCommit, Role};
 use crate::shard_log::{AppendError, Failure, Level, Lsn};
 
 /// Between two questions whether to leave.
@@ -34,6 +36,7 @@ struct Asked {
 /// The standby of a log, and how anybody sees that it is wanted.
 #[derive(Debug, Default)]
 pub(super) struct Standby {
+    /// Whole after a panic: each field is set in one step, and says only what to do next.
     asked: Mutex<Asked>,
     suspect: AtomicBool,
     begun: AtomicU64,
@@ -48,7 +51,7 @@ impl Drop for Turn<'_> {
         self.0.standby.ended.fetch_add(1, Ordering::Release);
         if std::thread::panicking() {
             // What it had taken to write is lost: nobody may wait for it.
-            self.0.end(Failure::Io { errno: None });
+            self.0.end(Failure::Panicked);
         }
     }
 }
@@ -112,7 +115,7 @@ impl GroupCommit {
     }
 
     fn ask(self: &Arc<Self>, level: Option<Level>, spare_bytes: u64) {
-        let mut asked = guard(&self.standby.asked);
+        let mut asked = whole(self.standby.asked.lock());
         asked.level = asked.level.max(level);
         asked.spare_bytes = asked.spare_bytes.max(spare_bytes);
         if std::mem::replace(&mut asked.running, true) {
@@ -122,14 +125,14 @@ impl GroupCommit {
         let log = Arc::clone(self);
         let named = std::thread::Builder::new().name("oxbus-standby".to_owned());
         if let Err(error) = named.spawn(move || log.stand_by()) {
-            guard(&self.standby.asked).running = false;
+            whole(self.standby.asked.lock()).running = false;
             self.end(Failure::of(&error));
         }
     }
 
     fn stand_by(self: &Arc<Self>) {
         loop {
-            let mut asked = guard(&self.standby.asked);
+            let mut asked = whole(self.standby.asked.lock());
             let (level, spare_bytes) = (asked.level.take(), std::mem::take(&mut asked.spare_bytes));
             asked.running = level.is_some() || spare_bytes > 0;
             if !asked.running {

@@ -77,10 +77,14 @@ fn written(lengths: &[usize], gap: usize, change: impl FnOnce(&mut Vec<u8>)) -> 
 /// What is shown, and the error that ended it.
 fn read<'a>(messages: impl Iterator<Item = &'a Stored>) -> (Vec<Vec<u8>>, Option<io::ErrorKind>) {
     let mut shown = Vec::new();
-    let ended = NeighbourReader::default().read(messages, io::Error::kind, |bytes| {
-        shown.push(bytes.to_vec());
-        Ok(())
-    });
+    let ended = NeighbourReader::default().read(
+        messages,
+        |error| error.kind(),
+        |bytes| {
+            shown.push(bytes.to_vec());
+            Ok(())
+        },
+    );
     (shown, ended.err())
 }
 

@@ -13,10 +13,11 @@ mod turn;
 
 use oxbus_store::Wait;
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use oxbus_model::caps::HOPS_MAX;
 use oxbus_model::name::SubQueue;
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 
 pub(crate) use self::moving::forget;
@@ -62,7 +63,7 @@ impl Entity {
 
     /// Notes an entity that moves its messages here: it is looked at when this one is.
     pub(crate) fn add_source(&self, source: &Arc<Self>) {
-        let mut sources = self.forwarding.sources.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = whole(self.forwarding.sources.write());
         sources.retain(|known| known.strong_count() > 0);
         if !sources.iter().any(|known| known.ptr_eq(&Arc::downgrade(source))) {
             sources.push(Arc::downgrade(source));
@@ -71,7 +72,7 @@ impl Entity {
 
     /// The entities that move their messages here.
     fn known_sources(&self) -> Vec<Arc<Self>> {
-        let known = self.forwarding.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let known = whole(self.forwarding.sources.read());
         known.iter().filter_map(Weak::upgrade).collect()
     }
 

@@ -11,9 +11,10 @@
 use oxbus_store::Wait;
 use std::cell::Cell as Flag;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
+use std::sync::{Mutex, MutexGuard, RwLock, Weak};
 
 use oxbus_model::name::SubQueue;
+use oxbus_model::sync::{try_whole, whole};
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{Claimed, Hold, LockKey, Outcome};
 
@@ -40,7 +41,8 @@ pub(in crate::entity) struct Forwarding {
     asked: [AtomicU64; 2],
     /// The cells of which messages were put aside, likewise.
     kept: [AtomicU64; 2],
-    /// Locked by who has the turn.
+    /// Locked by who has the turn. Whole after a panic: what a panic left out of it stays held where it is, and goes on after the next
+    /// open.
     aside: Mutex<Aside>,
     /// Who has the turn has done enough.
     is_tired: AtomicBool,
@@ -101,15 +103,10 @@ impl Forwarding {
     fn take_turn(&self) -> Option<MutexGuard<'_, Aside>> {
         // Asked before the turn is seen taken here; given back before what was asked is looked at there: one sees the other.
         fence(Ordering::SeqCst);
-        let turn = match self.aside.try_lock() {
-            Ok(turn) => turn,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                if IS_MOVING.get() || !self.is_tired.load(Ordering::SeqCst) {
-                    return None;
-                }
-                self.wait_for_turn()
-            }
+        let turn = match try_whole(self.aside.try_lock()) {
+            Some(turn) => turn,
+            None if IS_MOVING.get() || !self.is_tired.load(Ordering::SeqCst) => return None,
+            None => self.wait_for_turn(),
         };
         self.is_tired.store(false, Ordering::SeqCst);
         Some(turn)
@@ -117,7 +114,7 @@ impl Forwarding {
 
     fn wait_for_turn(&self) -> MutexGuard<'_, Aside> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let turn = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = whole(self.aside.lock());
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         turn
     }
@@ -365,7 +362,7 @@ impl Entity {
         if !self.is_forwarding(sub_queue) {
             return (0, 0);
         }
-        let aside = self.forwarding.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let aside = whole(self.forwarding.aside.lock());
         aside.count((sub_queue, index))
     }
 }

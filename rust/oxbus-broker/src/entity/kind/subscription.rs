@@ -2,10 +2,11 @@
 //! What only a subscription has: its topic and its rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, RwLock, Weak};
 
 use oxbus_model::Result;
 use oxbus_model::rules::RuleSettings;
+use oxbus_model::sync::whole;
 
 use super::Entity;
 use crate::filter::Rule;
@@ -53,11 +54,11 @@ impl Subscription {
     }
 
     fn rules(&self) -> Vec<CompiledRule> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+        whole(self.rules.read()).clone()
     }
 
     fn set_rules(&self, rules: Vec<CompiledRule>) {
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        *whole(self.rules.write()) = rules;
     }
 }
 

@@ -2,9 +2,10 @@
 //! What only a topic has: its subscriptions, and their rules as one send sees them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use oxbus_model::rules::FilterSettings;
+use oxbus_model::sync::whole;
 
 use super::{CompiledRule, Entity, Kind};
 use crate::filter::{Rule, TopicRules};
@@ -45,7 +46,7 @@ impl Topic {
     }
 
     pub(super) fn subscribers(&self) -> Arc<Subscribers> {
-        Arc::clone(&self.subscribers.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&*whole(self.subscribers.read()))
     }
 }
 
@@ -64,7 +65,7 @@ impl Entity {
     pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
         let Kind::Topic(topic) = &self.kind else { return };
         let rules = OnceLock::new();
-        *topic.subscribers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Subscribers { entities, rules });
+        *whole(topic.subscribers.write()) = Arc::new(Subscribers { entities, rules });
     }
 
     /// Makes later sends to a topic go by the rules that its subscriptions have now.

@@ -8,7 +8,7 @@
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks};
@@ -17,8 +17,9 @@ use oxbus_store::shard_log::Room;
 use super::terms::{PartitionPlan, Plan, ReservationInfo, Standing};
 use super::turn::{Taken, Turn};
 use crate::entity::Entity;
+use crate::shard::guarded::{Guard, Guarded};
 use crate::shard::journal::{ConsumerRecord, Ranges, ReservationRecord};
-use crate::shard::{Cell, Reserved};
+use crate::shard::{Cell, Reserved, Shard};
 use crate::write::Operation;
 
 /// A consumer of an entity, or of its dead-letter queue.
@@ -29,7 +30,9 @@ pub(crate) struct Consumer {
     /// The cell that keeps it.
     pub(super) home: usize,
     turn: Turn,
-    state: Mutex<State>,
+    /// The shard of that cell.
+    shard: Arc<Shard>,
+    state: Guarded<State>,
 }
 
 /// What a consumer has.
@@ -190,13 +193,14 @@ impl State {
 }
 
 impl Consumer {
-    pub(super) fn new(sub_queue: SubQueue, name: Arc<str>, home: usize) -> Self {
+    pub(super) fn new(sub_queue: SubQueue, name: Arc<str>, home: usize, shard: &Arc<Shard>) -> Self {
         Self {
             name,
             sub_queue,
             home,
             turn: Turn::default(),
-            state: Mutex::default(),
+            shard: Arc::clone(shard),
+            state: Guarded::default(),
         }
     }
 
@@ -205,9 +209,10 @@ impl Consumer {
         sub_queue: SubQueue,
         name: Arc<str>,
         home: usize,
+        shard: &Arc<Shard>,
         record: &ConsumerRecord,
     ) -> (Self, Vec<u64>) {
-        let consumer = Self::new(sub_queue, name, home);
+        let consumer = Self::new(sub_queue, name, home, shard);
         *consumer.state() = State {
             epoch: record.epoch,
             done: record.done,
@@ -240,8 +245,8 @@ impl Consumer {
     }
 
     /// What it has. Held for a step on it, the journal's append included; never for a wait or a wake-up.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> Guard<'_, State> {
+        self.state.lock(self.shard.health())
     }
 
     /// True when a reservation up to a number lapsed.

@@ -18,10 +18,11 @@ mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::SubQueue;
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::shard_log::Room;
@@ -38,6 +39,7 @@ type Known = BTreeMap<(SubQueue, Arc<str>), Arc<Consumer>>;
 /// The consumers of an entity.
 #[derive(Debug)]
 pub(crate) struct Consumers {
+    /// Whole after a panic: each change is one call of the map.
     known: Mutex<Known>,
     /// No reservation lapses before this tick.
     earliest: AtomicU64,
@@ -54,7 +56,7 @@ impl Default for Consumers {
 
 impl Consumers {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.known.lock())
     }
 
     fn all(&self) -> Vec<Arc<Consumer>> {
@@ -87,7 +89,7 @@ impl Entity {
         self.shard(home).health().check_serves(self.shard(home).id(), wait)?;
         let consumer = {
             let mut known = self.consumers.known();
-            let made = || Arc::new(Consumer::new(sub_queue, name.into(), home));
+            let made = || Arc::new(Consumer::new(sub_queue, name.into(), home, self.shard(home)));
             Arc::clone(known.entry((sub_queue, name.into())).or_insert_with(made))
         };
         let turn = consumer.take_turn(wait)?;
@@ -183,7 +185,7 @@ impl Entity {
                 if partition_of(name.as_bytes(), self.partitions().into()) as usize != home {
                     continue;
                 }
-                let (consumer, live) = Consumer::restore(sub_queue, Arc::clone(&name), home, &record);
+                let (consumer, live) = Consumer::restore(sub_queue, Arc::clone(&name), home, self.shard(home), &record);
                 for n in live {
                     let mut state = consumer.state();
                     if let Some(reservation) = state.reservations.get_mut(&n) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whose turn it is: one call at a time changes what a consumer has, and waits for the journal in its turn.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
@@ -13,6 +14,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Taken by one call at a time.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
+    /// One value, set in one step: it is whole after a panic.
     is_taken: Mutex<bool>,
     given_back: Condvar,
 }
@@ -33,14 +35,14 @@ impl Turn {
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
             let woken = self.given_back.wait_timeout(is_taken, LOOK_AGAIN);
-            is_taken = woken.unwrap_or_else(PoisonError::into_inner).0;
+            is_taken = whole(woken).0;
         }
         *is_taken = true;
         Ok(Taken(self))
     }
 
     fn guard(&self) -> MutexGuard<'_, bool> {
-        self.is_taken.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.is_taken.lock())
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
 const MESSAGES: usize = 20;
 
-fn open(disk: &FaultDisk) -> Namespace {
+pub(super) fn open(disk: &FaultDisk) -> Namespace {
     let opened = Namespace::open(NamespaceOptions {
         store: Some(StoreOptions {
             path: PathBuf::from("/bus"),

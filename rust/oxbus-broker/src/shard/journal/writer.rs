@@ -5,7 +5,7 @@
 //! numbers. Nobody waits for a sync under it; an append may write a full buffer, or make the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use oxbus_model::caps::JOURNAL_BYTES_MAX;
 use oxbus_model::options::Durability;
@@ -14,10 +14,12 @@ use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
 
 use super::fold::fold;
+use crate::shard::Health;
+use crate::shard::guarded::{Guard, Guarded};
 
 /// The journal of a shard.
 pub struct Journal {
-    log: Mutex<Arc<dyn ShardLog>>,
+    log: Guarded<Arc<dyn ShardLog>>,
     /// What a caller gets that asks for nothing.
     durability: Durability,
     /// Bytes of entries since the last snapshot.
@@ -50,7 +52,7 @@ impl std::fmt::Debug for Journal {
 /// The right to append, and with it the order of numbers.
 pub struct Order<'a> {
     journal: &'a Journal,
-    log: MutexGuard<'a, Arc<dyn ShardLog>>,
+    log: Guard<'a, Arc<dyn ShardLog>>,
 }
 
 impl std::fmt::Debug for Pending {
@@ -83,7 +85,7 @@ impl Journal {
     /// A journal over a log that holds so many bytes which no snapshot covers, and a snapshot of so many.
     pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64, snapshot_bytes: u64) -> Self {
         Self {
-            log: Mutex::new(log),
+            log: Guarded::new(log),
             durability,
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
@@ -144,33 +146,40 @@ impl Journal {
 
     /// The log that is in use.
     pub fn log(&self) -> Arc<dyn ShardLog> {
-        self.order().log()
+        self.log.look()
     }
 
     /// The last entry, whoever appended it: once it is safe, so is all before it.
     pub fn last(&self) -> Pending {
-        let order = self.order();
+        let log = self.log();
         Pending {
-            log: order.log(),
-            lsn: order.last(),
+            lsn: last_of(&*log),
+            log,
             place: None,
         }
     }
 
-    /// Takes the right to append.
-    pub fn order(&self) -> Order<'_> {
+    /// Takes the right to append to the journal of the shard whose health that is.
+    #[inline]
+    pub fn order<'a>(&'a self, health: &'a Health) -> Order<'a> {
         Order {
             journal: self,
-            log: self.log.lock().unwrap_or_else(PoisonError::into_inner),
+            log: self.log.lock(health),
         }
     }
 }
 
 impl Journal {
     /// The same for an entry of so many bytes: waits for its room first, while others may append, when the disk may hang.
-    pub fn order_for(&self, room: Room, bytes: usize, wait: &Wait<'_>) -> Result<Order<'_>, AppendError> {
+    pub fn order_for<'a>(
+        &'a self,
+        health: &'a Health,
+        room: Room,
+        bytes: usize,
+        wait: &Wait<'_>,
+    ) -> Result<Order<'a>, AppendError> {
         loop {
-            let order = self.order();
+            let order = self.order(health);
             if order.log.has_room(bytes, room) {
                 return Ok(order);
             }
@@ -234,7 +243,7 @@ impl Order<'_> {
 
     /// The last entry that was appended.
     pub fn last(&self) -> Lsn {
-        Lsn(self.log.next_lsn().0 - 1)
+        last_of(&**self.log)
     }
 
     /// Goes on with another log: the one before failed.
@@ -271,6 +280,10 @@ impl Pending {
     pub fn wait_for(&self, lsn: Lsn, durability: Durability, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.log.commit(lsn.min(self.lsn), level(durability), wait)
     }
+}
+
+fn last_of(log: &dyn ShardLog) -> Lsn {
+    Lsn(log.next_lsn().0 - 1)
 }
 
 fn level(durability: Durability) -> Level {

@@ -17,8 +17,8 @@ mod index;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{Claimed, Hold, LockKey};
@@ -26,20 +26,17 @@ use oxbus_store::{Claimed, Hold, LockKey};
 use self::index::Index;
 pub(crate) use self::index::News;
 pub use self::index::{Accepted, SessionInfo, SessionLost, State};
+use super::Shard;
+use super::guarded::{Guard, Guarded};
 
 /// The sessions of one cell.
 #[derive(Debug)]
 pub struct Sessions {
-    intake: Mutex<()>,
-    index: Mutex<Index>,
+    shard: Arc<Shard>,
+    intake: Guarded<()>,
+    index: Guarded<Index>,
     /// The earliest end of a lock; moves under the mutex of the index.
     next_deadline: AtomicU64,
-}
-
-impl Default for Sessions {
-    fn default() -> Self {
-        Self::restore(std::iter::empty())
-    }
 }
 
 /// How a session is taken from its holder.
@@ -63,21 +60,22 @@ pub struct Take {
 }
 
 impl Sessions {
-    /// The sessions with the states that recovery found.
-    pub fn restore(states: impl Iterator<Item = (Arc<str>, State)>) -> Self {
+    /// The sessions of a cell of that shard, with the states that recovery found.
+    pub fn restore(shard: &Arc<Shard>, states: impl Iterator<Item = (Arc<str>, State)>) -> Self {
         Self {
-            intake: Mutex::default(),
-            index: Mutex::new(Index::restore(states)),
+            shard: Arc::clone(shard),
+            intake: Guarded::default(),
+            index: Guarded::new(Index::restore(states)),
             next_deadline: AtomicU64::new(Ticks::NEVER.0),
         }
     }
 
-    pub(crate) fn intake(&self) -> MutexGuard<'_, ()> {
-        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn intake(&self) -> Guard<'_, ()> {
+        self.intake.lock(&self.shard.health)
     }
 
-    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn index(&self) -> Guard<'_, Index> {
+        self.index.lock(&self.shard.health)
     }
 
     pub(crate) fn note_deadline(&self, index: &Index) {
@@ -146,11 +144,11 @@ impl Sessions {
     /// True when the holder of a session waits for messages of it, or somebody is in the index now. Waits for nobody: who
     /// writes a state down holds the index, and who asks may hold the queue map, which a snapshot reads.
     pub fn has_waiters(&self) -> bool {
-        let holders = match self.index.try_lock() {
-            Ok(index) => index.holders(),
-            Err(TryLockError::Poisoned(index)) => index.into_inner().holders(),
-            Err(TryLockError::WouldBlock) => return true,
+        let Some(index) = self.index.try_lock(&self.shard.health) else {
+            return true;
         };
+        let holders = index.holders();
+        drop(index);
         holders.iter().any(|holder| holder.doorbell().waiters() > 0)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use super::super::header::HEADER_BYTES;
 use super::super::segment;
-use super::{Buffer, Callback, Follows, GroupCommit, guard};
+use super::{Buffer, Callback, Follows, GroupCommit};
 use crate::Wait;
 use crate::extent::{Extent, Place};
 use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room};
@@ -58,7 +58,7 @@ impl GroupCommit {
         if !self.is_suspect() {
             return true;
         }
-        let buffer = guard(&self.buffer);
+        let buffer = self.buffer();
         buffer.failure.is_some() || self.check_room(&buffer, bytes, room).is_ok()
     }
 
@@ -70,7 +70,7 @@ impl GroupCommit {
         wait: &Wait<'_>,
     ) -> Result<(), AppendError> {
         loop {
-            let buffer = guard(&self.buffer);
+            let buffer = self.buffer();
             if buffer.failure.is_some() || !self.is_suspect() {
                 return Ok(());
             }
@@ -131,7 +131,7 @@ impl GroupCommit {
         level: Level,
         done: &mut Option<Done>,
     ) -> Result<Option<Place>, Refused> {
-        let mut guarded = guard(&self.buffer);
+        let mut guarded = self.buffer();
         let buffer = &mut *guarded;
         if let Some(failure) = buffer.failure {
             return Err(Refused::For(AppendError::Unavailable(failure)));

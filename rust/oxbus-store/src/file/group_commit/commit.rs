@@ -12,8 +12,10 @@
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
+use oxbus_model::sync::whole;
+
 use super::waiters::Role;
-use super::{GroupCommit, Writer, guard};
+use super::{GroupCommit, Writer};
 use crate::Wait;
 use crate::shard_log::{AppendError, Level, Lsn};
 
@@ -132,7 +134,7 @@ impl GroupCommit {
         if self.reached(level) >= lsn {
             return Some(Ok(()));
         }
-        let failure = guard(&self.buffer).failure?;
+        let failure = self.buffer().failure?;
         // It may have been reached before the failure, after our look.
         let reached = self.reached(level) >= lsn;
         Some(if reached {
@@ -152,14 +154,14 @@ impl GroupCommit {
         longest: Option<Duration>,
         is_working: impl FnOnce() -> bool,
     ) {
-        let mut buffer = guard(&self.buffer);
+        let mut buffer = self.buffer();
         if self.reached(level) >= lsn || buffer.failure.is_some() || !is_working() {
             return;
         }
         let seat = buffer.waiters.add(lsn, level, role);
         drop(buffer);
         if !seat.wait(longest) {
-            guard(&self.buffer).waiters.remove(&seat);
+            self.buffer().waiters.remove(&seat);
         }
     }
 
@@ -171,7 +173,7 @@ impl GroupCommit {
     /// The same, but of those who wait on, only for one of `levels` somebody is called to go on: the caller does the rest.
     fn settle(&self, levels: &[Level]) {
         // Who is between its look and its wait holds the buffer.
-        let mut buffer = guard(&self.buffer);
+        let mut buffer = self.buffer();
         let has_failed = buffer.failure.is_some();
         let is_over = |level, lsn| has_failed || self.reached(level) >= lsn;
         let called = buffer.waiters.call(is_over, levels);
@@ -187,7 +189,7 @@ impl GroupCommit {
 
     /// Has everybody who waits look again.
     pub(in crate::file) fn wake(&self) {
-        let called = guard(&self.buffer).waiters.call(|_, _| true, &[]);
+        let called = self.buffer().waiters.call(|_, _| true, &[]);
         for seat in called {
             seat.call();
         }
@@ -195,7 +197,7 @@ impl GroupCommit {
 
     /// Runs `work` as the writing thread.
     pub(in crate::file) fn with_writer<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> R {
-        let mut writer = guard(&self.writer);
+        let mut writer = whole(self.writer.lock());
         let turn = self.turn();
         let result = work(&mut writer);
         drop(turn);

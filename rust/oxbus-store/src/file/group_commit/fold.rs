@@ -14,11 +14,13 @@
 use std::io;
 use std::sync::Arc;
 
+use oxbus_model::sync::whole;
+
 use super::super::frame::{self, ENTRY_HEADER_BYTES};
 use super::super::header::{HEADER_BYTES, Header, Resumes};
 use super::super::recovery;
 use super::super::segment::Segment;
-use super::{GroupCommit, Writer, fresh_frame, guard};
+use super::{GroupCommit, Writer, fresh_frame};
 use crate::shard_log::{Level, Lsn};
 
 impl GroupCommit {
@@ -34,7 +36,7 @@ impl GroupCommit {
             Err(error) if error.kind() != io::ErrorKind::StorageFull => return Err(error),
             _ => {}
         }
-        if guard(&self.buffer).failure.is_some() || writer.reserve.is_empty() {
+        if self.buffer().failure.is_some() || writer.reserve.is_empty() {
             return Ok(false);
         }
         let mut kept: Vec<Segment> = writer.finished.iter().chain(&writer.current).cloned().collect();
@@ -44,7 +46,7 @@ impl GroupCommit {
         };
         let written = self.reached(Level::Written);
         if let Some(current) = &writer.current {
-            let syncing = guard(&self.syncer);
+            let syncing = whole(self.syncer.lock());
             current.file.sync()?;
             drop(syncing);
             self.advance(Level::Synced, written, None);
@@ -61,7 +63,7 @@ impl GroupCommit {
         let room = writer.reserve[0].bytes();
         if HEADER_BYTES as u64 + frame.len() as u64 > room / 4 * 3 {
             // The last file is used as it is; then only more room helps.
-            let had_gain = std::mem::replace(&mut guard(&self.buffer).may_fold, false);
+            let had_gain = std::mem::replace(&mut self.buffer().may_fold, false);
             return Ok(had_gain);
         }
         let resumes = first.resumes.unwrap_or(Resumes {
@@ -91,7 +93,7 @@ impl GroupCommit {
             ..self.next_header(writer, lsn)
         };
         let file = writer.reserve.remove(0);
-        let (extent, bytes) = guard(&self.buffer).reserve.remove(0);
+        let (extent, bytes) = self.buffer().reserve.remove(0);
         let crc = frame::seal(frame, 1, lsn, Lsn(lsn.0 - 1), writer.last_crc, header.salt);
         // With the header it is synced, and named after that.
         file.write_first_frame(frame)?;
@@ -102,7 +104,7 @@ impl GroupCommit {
         writer.count_segment();
         writer.position = end;
         writer.last_crc = crc;
-        let mut buffer = guard(&self.buffer);
+        let mut buffer = self.buffer();
         buffer.begin(Some(extent), bytes, true);
         buffer.left_bytes -= frame.len() as u64;
         buffer.position = end;

@@ -13,6 +13,7 @@
 //! - `synced <= written < next`;
 //! - after a failed write or sync nothing is written or acknowledged any more: a second sync may lie. Entries that
 //!   were not acknowledged until then are unknown;
+//! - a panic with the buffer, or in a turn at the disk, ends the log: the next one begins with what is in memory;
 //! - what the buffer took has its place on disk, in the current segment or in a file that is there to follow it: an append
 //!   without one is refused before it gets a number;
 //! - an entry that adds is taken while the drain reserve is whole, and takes nothing of it (`reserve`).
@@ -22,6 +23,7 @@
 //! the sync.
 
 mod append;
+mod buffer;
 mod commit;
 mod fold;
 mod waiters;
@@ -29,7 +31,9 @@ mod waiters;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use oxbus_model::sync::whole;
 
 use super::FileLogOptions;
 use super::committers::Asking;
@@ -134,9 +138,11 @@ pub(super) struct GroupCommit {
     pub(super) dir: PathBuf,
     pub(super) options: FileLogOptions,
     epoch: u64,
-    pub(super) buffer: Mutex<Buffer>,
+    /// A panic with it ends the log (`buffer`).
+    buffer: Mutex<Buffer>,
     pub(super) asking: Asking,
     pub(super) standby: Standby,
+    /// Changed in a turn, or with the buffer: a panic ends the log.
     writer: Mutex<Writer>,
     syncer: Mutex<()>,
     written: AtomicU64,
@@ -146,10 +152,6 @@ pub(super) struct GroupCommit {
     /// A file of the drain reserve gives its room to a snapshot.
     pub(super) lent: AtomicBool,
     pub(super) disk_bytes: AtomicU64,
-}
-
-pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn fresh_frame(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -261,7 +263,7 @@ impl GroupCommit {
     }
 
     pub(super) fn next(&self) -> Lsn {
-        guard(&self.buffer).next
+        self.buffer().next
     }
 
     pub(super) fn reached(&self, level: Level) -> Lsn {
@@ -276,7 +278,7 @@ impl GroupCommit {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        guard(&self.buffer).failure.is_some()
+        self.buffer().failure.is_some()
     }
 
     pub(super) fn disk_bytes(&self) -> u64 {
@@ -290,7 +292,7 @@ impl GroupCommit {
     }
 
     fn fail(&self, failure: Failure) {
-        let mut buffer = guard(&self.buffer);
+        let mut buffer = self.buffer();
         let failure = *buffer.failure.get_or_insert(failure);
         let callbacks = std::mem::take(&mut buffer.callbacks);
         let unknown = |it: Callback| (it.done, Err(AppendError::Unknown(failure)));
@@ -299,7 +301,7 @@ impl GroupCommit {
 
     /// Notes that entries have reached a level; the callbacks of those who wait for it are due.
     fn advance(&self, level: Level, to: Lsn, file: Option<&Arc<dyn DiskFile>>) {
-        let mut guarded = guard(&self.buffer);
+        let mut guarded = self.buffer();
         let buffer = &mut *guarded;
         match level {
             Level::Written => &self.written,
@@ -317,7 +319,7 @@ impl GroupCommit {
     /// Writes the buffer as one frame; at the level `Synced` the caller is going to sync it.
     pub(super) fn write_pending(&self, writer: &mut Writer, level: Level) {
         let (mut frame, entries, last, follows) = {
-            let mut buffer = guard(&self.buffer);
+            let mut buffer = self.buffer();
             if buffer.failure.is_some() || buffer.entries == 0 {
                 return;
             }
@@ -382,7 +384,7 @@ impl GroupCommit {
     fn begin_segment(&self, writer: &mut Writer, first: Lsn, follows: Follows) -> io::Result<()> {
         if let Some(current) = &writer.current {
             // Who reads a segment with a successor relies on it.
-            let syncing = guard(&self.syncer);
+            let syncing = whole(self.syncer.lock());
             current.file.sync()?;
             drop(syncing);
             self.advance(Level::Synced, Lsn(first.0 - 1), None);
@@ -423,7 +425,7 @@ impl GroupCommit {
     /// Syncs what is written.
     fn sync_written(&self) {
         let unsynced = {
-            let mut buffer = guard(&self.buffer);
+            let mut buffer = self.buffer();
             if buffer.failure.is_some() {
                 return;
             }

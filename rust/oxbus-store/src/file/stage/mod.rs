@@ -105,7 +105,14 @@ impl fmt::Display for StageError {
     }
 }
 
-impl std::error::Error for StageError {}
+impl std::error::Error for StageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Newer { .. } | Self::Misplaced | Self::Damaged { .. } => None,
+        }
+    }
+}
 
 /// What a directory of stages holds.
 #[derive(Debug, Default)]

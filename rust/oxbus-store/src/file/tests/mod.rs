@@ -8,6 +8,7 @@ mod crowd;
 mod damage;
 mod draining;
 mod flusher;
+mod panics;
 mod places;
 mod recycled;
 mod salvage;

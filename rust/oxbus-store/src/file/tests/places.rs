@@ -41,10 +41,14 @@ fn check_all(messages: &[(Vec<u8>, Stored)]) {
     }
     let mut expected = messages.iter().map(|(bytes, _)| &bytes[..]);
     let stored = messages.iter().map(|(_, stored)| stored);
-    let read = NeighbourReader::default().read(stored, std::io::Error::kind, |bytes| {
-        assert_eq!(Some(bytes), expected.next());
-        Ok(())
-    });
+    let read = NeighbourReader::default().read(
+        stored,
+        |error| error.kind(),
+        |bytes| {
+            assert_eq!(Some(bytes), expected.next());
+            Ok(())
+        },
+    );
     assert_eq!((read, expected.next()), (Ok(()), None));
 }
 

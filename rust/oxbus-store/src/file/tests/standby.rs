@@ -146,7 +146,7 @@ fn a_panic_at_the_disk_ends_the_log() {
         .expect("taken");
     let panics = || log.commits.with_writer(|_| panic!("a fault of ours"));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("it panics");
-    let failure = Failure::Io { errno: None };
+    let failure = Failure::Panicked;
     assert_eq!(
         log.commit(Lsn(2), Level::Synced, &Wait::FOREVER),
         Err(AppendError::Unknown(failure))
