@@ -31,7 +31,7 @@ pub use table::TableBuilder;
 pub use tokens::{LockTokens, lock_tokens};
 
 /// The error of Arrow data that cannot be read.
-pub fn unreadable(error: &ArrowError) -> Error {
+pub fn unreadable(error: ArrowError) -> Error {
     let detail = format!("the Arrow data cannot be read; check what made it: {error}");
-    Error::new(ErrorKind::InvalidArgument, detail)
+    Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
 }

@@ -69,8 +69,8 @@ impl PropertiesIn {
 /// Writes the members of a JSON object.
 fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
     let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, format!("application_properties {what}"));
-    let members: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(text).map_err(|error| wrong(format!("must be the text of a JSON object: {error}")))?;
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
+        .map_err(|error| wrong(format!("must be the text of a JSON object: {error}")).with_source(error))?;
     for (key, value) in &members {
         let value = match value {
             serde_json::Value::Null => Value::Null,
@@ -136,7 +136,7 @@ impl PropertiesColumn {
                         map.values().append_value(&self.scratch);
                     }
                 }
-                map.append(properties.is_some()).map_err(|error| unreadable(&error))
+                map.append(properties.is_some()).map_err(unreadable)
             }
             Form::Json(json) => {
                 json.append_option(properties.map(|properties| as_json(&properties)));

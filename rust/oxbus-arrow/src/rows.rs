@@ -46,7 +46,7 @@ impl Columns {
     fn read_but(chunk: &StructArray, partition_column: Option<&str>) -> Result<Self> {
         if chunk.null_count() > 0 {
             let detail = "a row of the table is null; drop it".to_owned();
-            return Err(unreadable(&ArrowError::CDataInterface(detail)));
+            return Err(unreadable(ArrowError::CDataInterface(detail)));
         }
         let mut columns = Self {
             rows: chunk.len(),

@@ -149,5 +149,6 @@ pub(crate) fn message_of(
 
 /// An error with the index of its row.
 pub(crate) fn at_row(number: usize, error: &Error) -> Error {
-    Error::new(error.kind(), format!("row {number}: {}", error.detail()))
+    let detail = format!("row {number}: {}", error.detail());
+    Error::new(error.kind(), detail).with_shared_source(error.shared_source())
 }

@@ -19,19 +19,17 @@ pub struct Encoder(StreamEncoder);
 impl Encoder {
     /// For batches of that schema.
     pub fn new(schema: &Schema) -> Result<Self> {
-        StreamEncoder::try_new(schema)
-            .map(Self)
-            .map_err(|error| unreadable(&error))
+        StreamEncoder::try_new(schema).map(Self).map_err(unreadable)
     }
 
     /// The bytes of a batch, those of the schema before the first.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<Buffer>> {
-        self.0.encode(batch).map_err(|error| unreadable(&error))
+        self.0.encode(batch).map_err(unreadable)
     }
 
     /// The end of the stream.
     pub fn finish(self) -> Result<Vec<Buffer>> {
-        self.0.finish().map_err(|error| unreadable(&error))
+        self.0.finish().map_err(unreadable)
     }
 }
 
@@ -44,7 +42,7 @@ impl Decoder {
     pub fn push(&mut self, mut bytes: Buffer) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         while !bytes.is_empty() {
-            let batch = self.0.decode(&mut bytes).map_err(|error| unreadable(&error))?;
+            let batch = self.0.decode(&mut bytes).map_err(unreadable)?;
             batches.extend(batch);
         }
         Ok(batches)
@@ -57,7 +55,7 @@ impl Decoder {
 
     /// Refuses a stream that ended within a message.
     pub fn finish(mut self) -> Result<()> {
-        self.0.finish().map_err(|error| unreadable(&error))
+        self.0.finish().map_err(unreadable)
     }
 }
 

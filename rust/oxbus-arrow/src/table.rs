@@ -128,7 +128,7 @@ impl TableBuilder {
         if let Some(tokens) = &mut self.lock_token {
             if receiver.mode() == ReceiveMode::PeekLock {
                 let token = receiver.token(at).0;
-                tokens.append_value(token).map_err(|error| unreadable(&error))?;
+                tokens.append_value(token).map_err(unreadable)?;
             } else {
                 tokens.append_null();
             }
@@ -300,8 +300,7 @@ impl TableBuilder {
             }
         }
         let counted = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &counted)
-            .map_err(|error| unreadable(&error))
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &counted).map_err(unreadable)
     }
 
     /// A column, if it was chosen.
@@ -321,7 +320,7 @@ impl TableBuilder {
                     .message_id
                     .take()
                     .map(|mut ids| StringArray::try_from_binary(ids.finish()));
-                let text = text.transpose().map_err(|error| unreadable(&error))?;
+                let text = text.transpose().map_err(unreadable)?;
                 text.map(|text| Arc::new(text) as ArrayRef)
             }
             Column::SessionId

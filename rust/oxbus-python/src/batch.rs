@@ -2,11 +2,12 @@
 //! `ServiceBusMessageBatch`: messages that are stored together or not at all.
 
 use std::ops::DerefMut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use oxbus_broker::client::Batch;
 use oxbus_model::caps::{BATCH_SIZE_BYTES_DEFAULT, MESSAGE_SIZE_BYTES_MAX};
 use oxbus_model::options::in_range;
+use oxbus_model::sync::whole;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -16,6 +17,7 @@ use crate::message::ServiceBusMessage;
 /// A batch.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusMessageBatch {
+    /// Whole after a panic: a message is in it once it is checked and encoded.
     batch: Mutex<Batch>,
 }
 
@@ -39,7 +41,7 @@ impl ServiceBusMessageBatch {
     }
 
     fn guard(&self) -> MutexGuard<'_, Batch> {
-        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.batch.lock())
     }
 }
 

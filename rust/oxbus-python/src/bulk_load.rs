@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `_BulkLoad`: rows of one task on their way into a namespace that nobody has open.
 
-use oxbus_store::Wait;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use oxbus_broker::shard::Injected;
 use oxbus_broker::{BulkLoad, Namespace};
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, PartitionId};
+use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
@@ -23,13 +24,13 @@ struct Loading {
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _BulkLoad {
     keyless: PartitionId,
-    /// `None` once it has ended.
+    /// `None` once it has ended. Whole after a panic: who works on it has taken it out.
     loading: Owned<Mutex<Option<Loading>>>,
 }
 
 impl _BulkLoad {
     fn take(&self) -> PyResult<Loading> {
-        let mut loading = self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loading = whole(self.loading.get()?.lock());
         let ended = || Error::new(ErrorKind::InvalidOperation, "the load has ended; begin another");
         loading.take().ok_or_else(ended).or_raise()
     }
@@ -69,7 +70,7 @@ impl _BulkLoad {
             return Err(Error::new(ErrorKind::InvalidArgument, detail)).or_raise();
         }
         let fault = Injected::parse(fault).or_raise()?;
-        let loading = self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let loading = whole(self.loading.get()?.lock());
         loading
             .as_ref()
             .map_or(Ok(()), |it| it.load.inject_fault(fault, after))
@@ -81,7 +82,7 @@ impl _BulkLoad {
         let wait = convert::wait("wait_time", wait_time)?;
         let loading = self.take()?;
         let checked = blocking::run_for(py, true, None, |calls_off| loading.load.check_free(wait, calls_off))?;
-        *self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner) = Some(loading);
+        *whole(self.loading.get()?.lock()) = Some(loading);
         checked.or_raise()
     }
 
@@ -97,7 +98,7 @@ impl _BulkLoad {
             Ok(loading)
         });
         let loading = pushed?.or_raise()?;
-        *self.loading.get()?.lock().unwrap_or_else(PoisonError::into_inner) = Some(loading);
+        *whole(self.loading.get()?.lock()) = Some(loading);
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ManualClock`: time moved by hand.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use oxbus_broker::SystemClock;
 use oxbus_model::Clock;
+use oxbus_model::sync::whole;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyWeakrefReference;
@@ -16,6 +17,7 @@ use crate::convert;
 pub(crate) struct ManualClock {
     clock: Arc<oxbus_broker::ManualClock>,
     /// References to objects whose `look` is called when the clock has moved.
+    /// Whole after a panic: one that is in the list is called.
     followers: Mutex<Vec<Py<PyWeakrefReference>>>,
 }
 
@@ -25,7 +27,7 @@ impl ManualClock {
     }
 
     fn live_followers<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = whole(self.followers.lock());
         let found: Vec<_> = followers
             .iter()
             .map(|it| (it.clone_ref(py), it.bind(py).upgrade()))
@@ -72,7 +74,7 @@ impl ManualClock {
     /// Has `look` of an object called after each move, in the thread that moves the clock, for as long as the object lives.
     fn _follow(&self, follower: &Bound<'_, PyAny>) -> PyResult<()> {
         let reference = PyWeakrefReference::new(follower)?.unbind();
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = whole(self.followers.lock());
         followers.push(reference);
         Ok(())
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From error kind to Python exception: one table.
+//! From error kind to Python exception: one table. What made an error is the exception's cause.
+
+use std::error::Error as StdError;
+use std::io;
 
 use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
@@ -47,8 +50,12 @@ fn condition(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-/// The exception of an error.
+/// The exception of an error, with what made it.
 pub(crate) fn raise(error: &Error) -> PyErr {
+    with_cause(exception_of(error), error.source())
+}
+
+fn exception_of(error: &Error) -> PyErr {
     let Some(class) = class_name(error.kind()) else {
         let detail = error.detail().to_owned();
         let built_in = match error.kind() {
@@ -63,6 +70,31 @@ pub(crate) fn raise(error: &Error) -> PyErr {
         }
         Ok(())
     })
+}
+
+/// The same exception, caused by another error, if there is one.
+pub(crate) fn with_cause(exception: PyErr, source: Option<&(dyn StdError + 'static)>) -> PyErr {
+    if let Some(source) = source {
+        let cause = with_cause(foreign(source), source.source());
+        Python::attach(|py| exception.set_cause(py, Some(cause)));
+    }
+    exception
+}
+
+/// The exception of an error that is none of this workspace's: an `OSError` with the system's number, if it is the system's.
+fn foreign(error: &(dyn StdError + 'static)) -> PyErr {
+    let text = error.to_string();
+    let Some(system) = error.downcast_ref::<io::Error>() else {
+        return PyException::new_err(text);
+    };
+    match system.raw_os_error() {
+        // Python shows the number itself.
+        Some(errno) => {
+            let end = format!(" (os error {errno})");
+            PyOSError::new_err((errno, text.trim_end_matches(&end).to_owned()))
+        }
+        None => PyOSError::new_err(text),
+    }
 }
 
 /// A built-in exception that says what a call did whose work had begun.

@@ -2,10 +2,11 @@
 //! What a message to send holds: a body, an id for when none is given, and what few messages have.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use oxbus_model::Timestamp;
 use oxbus_model::message::AssignedId;
+use oxbus_model::sync::whole;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -97,6 +98,7 @@ impl Outgoing {
     }
 }
 
+/// Whole after a panic: each field is set in one step.
 fn guard(details: &Mutex<Details>) -> MutexGuard<'_, Details> {
-    details.lock().unwrap_or_else(PoisonError::into_inner)
+    whole(details.lock())
 }

@@ -2,13 +2,14 @@
 //! `ServiceBusReceivedMessage`: a message that was received, fetched or peeked.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use oxbus_broker::client::{Browsed, Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::options::ReceiveMode;
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, SequenceNumber, Timestamp};
 use oxbus_store::{LockKey, Phase};
 use pyo3::prelude::*;
@@ -43,6 +44,7 @@ pub(crate) struct ServiceBusReceivedMessage {
     settled: AtomicBool,
     /// A transaction that settles it is being committed.
     committing: AtomicBool,
+    /// Set in one step: whole after a panic.
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -316,15 +318,13 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.auto_renew_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        whole(self.auto_renew_error.lock())
             .as_ref()
             .map(|error| error.clone_ref(py))
     }
 
     #[setter]
     fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
-        *self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner) = value;
+        *whole(self.auto_renew_error.lock()) = value;
     }
 }

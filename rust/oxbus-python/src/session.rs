@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `ServiceBusSession`: the session that a receiver has accepted, and the list of a queue's sessions.
 
-use oxbus_store::Wait;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use oxbus_broker::Receiver;
+use oxbus_model::sync::whole;
 use oxbus_model::{Ticks, Timestamp};
+use oxbus_store::Wait;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
@@ -19,6 +20,7 @@ use crate::{blocking, convert, transaction};
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusSession {
     shared: Py<SharedReceiver>,
+    /// Set in one step: whole after a panic.
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -113,13 +115,13 @@ impl ServiceBusSession {
 
     #[getter]
     fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let error = self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let error = whole(self.auto_renew_error.lock());
         error.as_ref().map(|error| error.clone_ref(py))
     }
 
     #[setter]
     fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
-        *self.auto_renew_error.lock().unwrap_or_else(PoisonError::into_inner) = value;
+        *whole(self.auto_renew_error.lock()) = value;
     }
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The native part of `Transaction`, and how a call finds the one that it is part of: its argument, or the scope it is in.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use oxbus_broker::client::{Numbers, Transaction as Inner};
 use oxbus_model::Error;
 use oxbus_model::ErrorKind;
+use oxbus_model::sync::whole;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -25,8 +26,10 @@ static SCOPES: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Transaction {
     inner: Owned<Inner>,
     /// Lists to be filled with the numbers of scheduled messages.
+    /// Whole after a panic: a list is in it or stays empty.
     lists: Mutex<Vec<(Numbers, Py<PyList>)>>,
     /// Messages that are settled once it is committed.
+    /// Whole after a panic: one that is not in it does not know that it is settled.
     settled: Mutex<Vec<Py<ServiceBusReceivedMessage>>>,
 }
 
@@ -38,13 +41,13 @@ impl Transaction {
 
     /// Has a list filled with numbers when the transaction is committed.
     pub(crate) fn fill(&self, numbers: Numbers, list: Py<PyList>) {
-        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = whole(self.lists.lock());
         lists.push((numbers, list));
     }
 
     /// Has a message count as settled when the transaction is committed.
     pub(crate) fn note_settled(&self, message: &Bound<'_, ServiceBusReceivedMessage>) {
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = whole(self.settled.lock());
         settled.push(message.clone().unbind());
     }
 }
@@ -93,7 +96,7 @@ pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &st
 impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.inner()?;
-        let settled = std::mem::take(&mut *self.settled.lock().unwrap_or_else(PoisonError::into_inner));
+        let settled = std::mem::take(&mut *whole(self.settled.lock()));
         for message in &settled {
             message.get().set_committing(true);
         }
@@ -105,9 +108,9 @@ impl Transaction {
             message.get().set_committing(false);
         }
         committed?;
-        let lists = std::mem::take(&mut *self.lists.lock().unwrap_or_else(PoisonError::into_inner));
+        let lists = std::mem::take(&mut *whole(self.lists.lock()));
         for (numbers, list) in lists {
-            for number in &*numbers.lock().unwrap_or_else(PoisonError::into_inner) {
+            for number in &*whole(numbers.lock()) {
                 list.bind(py).append(number.0)?;
             }
         }

@@ -6,8 +6,8 @@
 //! so it stays parked until the process ends; every other thread returns to Python, which is waiting to join it.
 
 use std::cell::RefCell;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use oxbus_broker::Receiver;
@@ -15,6 +15,7 @@ use oxbus_broker::client::{Acceptor, Deliveries, Plan, Reservations, Waited, Wis
 use oxbus_broker::clock::Alarm;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use oxbus_model::caps::CALL_MS_DEFAULT;
+use oxbus_model::sync::whole;
 use oxbus_store::Wait;
 use pyo3::prelude::*;
 
@@ -31,20 +32,21 @@ const EXIT_SLICE: Duration = Duration::from_millis(500);
 const ONE_PIECE: Duration = Duration::from_secs(3600);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
+/// Both lists are whole after a panic: a namespace is in them or not.
 static NAMESPACES: Mutex<Vec<WakeHandle>> = Mutex::new(Vec::new());
 /// Durable namespaces, to be closed when the process ends.
 static DURABLE: Mutex<Vec<Owned<CloseHandle>>> = Mutex::new(Vec::new());
 
 /// Lets the exit of the interpreter wake the receivers of a namespace.
 pub(crate) fn register(handle: WakeHandle) {
-    let mut namespaces = NAMESPACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut namespaces = whole(NAMESPACES.lock());
     namespaces.retain(WakeHandle::is_alive);
     namespaces.push(handle);
 }
 
 /// Lets the end of the process close a durable namespace.
 pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
-    let mut namespaces = DURABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut namespaces = whole(DURABLE.lock());
     namespaces.retain(|handle| handle.if_ours().is_some_and(CloseHandle::is_alive));
     namespaces.push(handle);
 }
@@ -53,7 +55,7 @@ pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
 #[pyfunction]
 pub(crate) fn _close_durable(py: Python<'_>) {
     py.detach(|| {
-        let handles = std::mem::take(&mut *DURABLE.lock().unwrap_or_else(PoisonError::into_inner));
+        let handles = std::mem::take(&mut *whole(DURABLE.lock()));
         handles.iter().filter_map(Owned::if_ours).for_each(CloseHandle::close);
     });
 }
@@ -63,7 +65,7 @@ pub(crate) fn _close_durable(py: Python<'_>) {
 pub(crate) fn _wake_waiting(py: Python<'_>) {
     EXITING.store(true, Ordering::SeqCst);
     py.detach(|| {
-        let namespaces = std::mem::take(&mut *NAMESPACES.lock().unwrap_or_else(PoisonError::into_inner));
+        let namespaces = std::mem::take(&mut *whole(NAMESPACES.lock()));
         namespaces.iter().for_each(WakeHandle::wake_all);
     });
 }

@@ -8,9 +8,10 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use oxbus_broker::client;
+use oxbus_model::sync::whole;
 use pyo3::prelude::*;
 
 use crate::fork::Owned;
@@ -18,6 +19,7 @@ use crate::receiver::ServiceBusReceiver;
 
 #[derive(Debug)]
 struct Rings {
+    /// Whole after a panic: a ring is in it or was not heard.
     numbers: Mutex<Vec<u64>>,
     /// A byte is on its way.
     told: AtomicBool,
@@ -26,7 +28,7 @@ struct Rings {
 
 impl Rings {
     fn ring(&self, number: u64) {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+        whole(self.numbers.lock()).push(number);
         if !self.told.swap(true, Ordering::SeqCst) {
             // A socket that is full is readable already.
             let _ = (&self.writer).write(&[1]);
@@ -41,7 +43,8 @@ pub(crate) struct WakeUps {
     reader: UnixStream,
 }
 
-/// A place among those who wait at a queue; gives its ring to the next one when nobody took it.
+/// A place among those who wait at a queue; gives its ring to the next one when nobody took it. Taken in one step: whole
+/// after a panic.
 #[pyclass(frozen, name = "_WakeTicket", module = "oxbus")]
 pub(crate) struct WakeTicket(Mutex<Option<Owned<client::WakeTicket>>>);
 
@@ -74,7 +77,7 @@ impl WakeUps {
         while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
         // After the bytes, before the numbers: a ring from here on writes another byte.
         self.rings.told.store(false, Ordering::SeqCst);
-        std::mem::take(&mut *self.rings.numbers.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *whole(self.rings.numbers.lock()))
     }
 }
 
@@ -82,13 +85,13 @@ impl WakeUps {
 impl WakeTicket {
     /// Leaves the place. True when it was rung: then look for messages.
     fn take_ring(&self) -> bool {
-        let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ticket = whole(self.0.lock()).take();
         ticket.is_some_and(|ticket| ticket.with_ours(client::WakeTicket::take_ring).unwrap_or(false))
     }
 
     /// Leaves the place; a ring goes to the next one.
     fn leave(&self) {
-        let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ticket = whole(self.0.lock()).take();
         drop(ticket);
     }
 }

@@ -64,7 +64,7 @@ impl<'a> Wanted<'a> {
             port,
             addresses: Vec::new(),
         };
-        let found = (host, port).to_socket_addrs().map_err(|error| wanted.cannot(&error))?;
+        let found = (host, port).to_socket_addrs().map_err(|error| wanted.cannot(error))?;
         wanted.addresses = found.collect();
         Ok(wanted)
     }
@@ -80,17 +80,17 @@ impl<'a> Wanted<'a> {
     }
 
     pub(crate) fn bind(&self) -> Result<TcpListener> {
-        let listener = TcpListener::bind(&self.addresses[..]).map_err(|error| self.cannot(&error))?;
-        listener.set_nonblocking(true).map_err(|error| self.cannot(&error))?;
+        let listener = TcpListener::bind(&self.addresses[..]).map_err(|error| self.cannot(error))?;
+        listener.set_nonblocking(true).map_err(|error| self.cannot(error))?;
         Ok(listener)
     }
 
-    fn cannot(&self, error: &std::io::Error) -> Error {
+    fn cannot(&self, error: std::io::Error) -> Error {
         let detail = format!(
             "the server cannot listen there; choose another host or port: {}: {error}",
             self.place()
         );
-        Error::new(ErrorKind::Storage, detail)
+        Error::new(ErrorKind::Storage, detail).with_source(error)
     }
 }
 

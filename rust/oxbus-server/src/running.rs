@@ -2,9 +2,10 @@
 //! A server that runs: its threads, and how it ends.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Result};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -14,8 +15,8 @@ use tokio::task::JoinHandle;
 const HANDLERS_MAX: usize = 4;
 
 /// What cannot be started, and why.
-pub(crate) fn cannot_start(error: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Storage, format!("the server cannot start: {error}"))
+pub(crate) fn cannot_start(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Storage, format!("the server cannot start: {error}")).with_source(error)
 }
 
 /// The threads of a server.
@@ -28,13 +29,13 @@ pub(crate) fn threads(name: &str, blocking_max: usize) -> Result<Runtime> {
         .enable_io()
         .enable_time()
         .build()
-        .map_err(|error| cannot_start(&error))
+        .map_err(cannot_start)
 }
 
 /// A server between its start and its end.
 pub(crate) struct Running {
     stop: watch::Sender<bool>,
-    /// Ends once all connections have ended.
+    /// Ends once all connections have ended. Taken in one step: whole after a panic.
     ended: Mutex<Option<(Runtime, JoinHandle<()>)>>,
     patience: Duration,
 }
@@ -63,7 +64,7 @@ impl Running {
     /// Ends it; connections have some time to end by themselves. Closing again does nothing.
     pub(crate) fn close(&self) {
         self.stop.send_replace(true);
-        let taken = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = whole(self.ended.lock()).take();
         let Some((runtime, serving)) = taken else { return };
         // Those that are not done by then are cut off; what they stored stays.
         let _ = runtime.block_on(async { tokio::time::timeout(self.patience, serving).await });

@@ -28,13 +28,13 @@ impl BulkServer {
     pub fn start(namespace: Namespace, options: ServerOptions) -> Result<Self> {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = options.listen()?;
-        let address = listener.local_addr().map_err(|error| cannot_start(&error))?;
+        let address = listener.local_addr().map_err(cannot_start)?;
         let runtime = threads("oxbus-bulk", BULK_BLOCKING_THREADS_MAX)?;
         let (stop, stopped) = watch::channel(false);
         let routes = bulk::routes(Plane::new(namespace, &options, stopped.clone()));
         let listener = {
             let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(listener).map_err(|error| cannot_start(&error))?
+            tokio::net::TcpListener::from_std(listener).map_err(cannot_start)?
         };
         let serving = connections::serve(listener, tls, options.limits, routes, stopped);
         let patience = Duration::from_millis(BULK_CLOSE_MS_MAX);

@@ -14,19 +14,20 @@ use crate::options::TlsFiles;
 
 /// What shakes hands with clients.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
-    let unreadable = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
-        let detail = format!(
-            "{what} cannot be read; give the path of a PEM file: `{}`: {error}",
-            path.display()
-        );
-        Error::new(ErrorKind::InvalidArgument, detail)
-    };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect)
-        .map_err(|error| unreadable("certificate", &files.certificate, &error))?;
+        .map_err(|error| unreadable("certificate", &files.certificate, error))?;
     let key = PrivateKeyDer::from_pem_file(&files.private_key)
-        .map_err(|error| unreadable("private_key", &files.private_key, &error))?;
-    acceptor_of(chain, key).map_err(|error| unreadable("certificate or private_key", &files.certificate, &error))
+        .map_err(|error| unreadable("private_key", &files.private_key, error))?;
+    acceptor_of(chain, key).map_err(|error| unreadable("certificate or private_key", &files.certificate, error))
+}
+
+fn unreadable(what: &str, path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    let detail = format!(
+        "{what} cannot be read; give the path of a PEM file: `{}`: {error}",
+        path.display()
+    );
+    Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
 }
 
 /// The same of a certificate with its issuers, and its key.

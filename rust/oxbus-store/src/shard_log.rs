@@ -134,6 +134,16 @@ impl std::error::Error for AppendError {
     }
 }
 
+impl From<AppendError> for io::Error {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Unavailable(Failure::Io { errno: Some(errno) })
+            | AppendError::Unknown(Failure::Io { errno: Some(errno) }) => Self::from_raw_os_error(errno),
+            error => Self::other(error),
+        }
+    }
+}
+
 impl AppendError {
     /// What to tell as the cause of an error: that of the system, or the error itself.
     pub fn cause(&self) -> Source {

@@ -166,8 +166,7 @@ impl Shard {
 
 fn sync_all(log: &dyn ShardLog) -> io::Result<()> {
     let last = Lsn(log.next_lsn().0 - 1);
-    log.commit(last, Level::Synced, &Wait::FOREVER)
-        .map_err(io::Error::other)
+    Ok(log.commit(last, Level::Synced, &Wait::FOREVER)?)
 }
 
 fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<Noted<C>> {

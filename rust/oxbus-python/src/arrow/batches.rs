@@ -42,7 +42,7 @@ impl Batches {
         let array = imported.chunks.remove(0);
         let array = array.as_struct();
         if array.null_count() > 0 {
-            return Err(failed(&ArrowError::CDataInterface(
+            return Err(failed(ArrowError::CDataInterface(
                 "a row of the table is null; drop it".to_owned(),
             )));
         }
@@ -61,7 +61,7 @@ impl Batches {
     /// The next batch.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>> {
         match self {
-            Self::Stream(stream) => stream.next().transpose().map_err(|error| unreadable(&error)),
+            Self::Stream(stream) => stream.next().transpose().map_err(unreadable),
             Self::One(_, batch) => Ok(batch.take()),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct Imported {
     pub(crate) chunks: Vec<ArrayRef>,
 }
 
-pub(super) fn failed(error: &ArrowError) -> PyErr {
+pub(super) fn failed(error: ArrowError) -> PyErr {
     raise(&unreadable(error))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         // SAFETY: the capsules bear the names that the interface gives to initialised structures of these types, and
         // both live until the end of this function; the array is moved out, so its capsule finds it released.
         let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-        let array = make_array(data.map_err(|error| failed(&error))?);
+        let array = make_array(data.map_err(failed)?);
         return Ok(Some(Imported {
             data_type: array.data_type().clone(),
             chunks: vec![array],
@@ -54,11 +54,9 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the
         // end of this function; the stream is moved out, so its capsule finds it released.
-        let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(|error| failed(&error))?;
+        let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(failed)?;
         let data_type = reader.field().data_type().clone();
-        let chunks = reader
-            .collect::<Result<Vec<ArrayRef>, ArrowError>>()
-            .map_err(|error| failed(&error))?;
+        let chunks = reader.collect::<Result<Vec<ArrayRef>, ArrowError>>().map_err(failed)?;
         return Ok(Some(Imported { data_type, chunks }));
     }
     Ok(None)
@@ -74,7 +72,7 @@ pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<Record
     // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of this
     // function; the stream is moved out, so its capsule finds it released.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
-    reader.map(Some).map_err(|error| failed(&error))
+    reader.map(Some).map_err(failed)
 }
 
 /// An Arrow array of partition ids.
@@ -109,7 +107,7 @@ impl ArrowArray {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // The interface lets a producer ignore the wish for another type.
         let _ = requested_schema;
-        let (array, schema) = to_ffi(&self.0.to_data()).map_err(|error| failed(&error))?;
+        let (array, schema) = to_ffi(&self.0.to_data()).map_err(failed)?;
         Ok((
             PyCapsule::new_with_value(py, schema, SCHEMA)?,
             PyCapsule::new_with_value(py, array, ARRAY)?,

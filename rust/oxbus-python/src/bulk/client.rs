@@ -16,7 +16,7 @@ use super::link::Link;
 use super::rows::{Download, Upload};
 use crate::arrow::{self, ArrowTable, Batches};
 use crate::convert;
-use crate::error::{OrRaise, named};
+use crate::error::{OrRaise, named, with_cause};
 
 /// Bytes of a JSON answer: more than any that is asked for has.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
@@ -66,7 +66,8 @@ impl BulkClient {
 fn parsed(answer: &[u8]) -> PyResult<Value> {
     serde_json::from_slice(answer).map_err(|error| {
         let detail = format!("the server's answer cannot be read; is a proxy in between? {error}");
-        named("ServiceBusConnectionError", &detail, |_| Ok(()))
+        let exception = named("ServiceBusConnectionError", &detail, |_| Ok(()));
+        with_cause(exception, Some(&error))
     })
 }
 

@@ -12,7 +12,7 @@ use oxbus_wire::{Address, Fault, FaultKind};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 
-use crate::error::{OrRaise, named, named_with, raise};
+use crate::error::{OrRaise, named, named_with, raise, with_cause};
 use crate::fork::Owned;
 use crate::waiting;
 
@@ -128,7 +128,11 @@ impl Link {
 fn raise_failure(py: Python<'_>, failure: Failure) -> PyErr {
     match failure {
         Failure::Fault(fault) => raise_fault(py, fault),
-        Failure::Connection(text, effect) => named_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(())),
+        Failure::Here(error) => raise(&error),
+        Failure::Connection(text, effect, source) => {
+            let exception = named_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));
+            with_cause(exception, source.as_deref().map(|source| source as _))
+        }
         Failure::Timeout(text, effect) => named_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
         Failure::Left => {
             let text = "the interpreter is exiting";

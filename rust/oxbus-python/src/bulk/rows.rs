@@ -8,8 +8,8 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use oxbus_arrow::stream::{Decoder, Encoder, parts};
-use oxbus_model::Result;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_PIECE_BYTES};
+use oxbus_model::{Error, Result};
 use oxbus_wire::client::{Answer, Failure, Patience};
 
 /// Makes the bytes of rows, piece by piece.
@@ -76,14 +76,14 @@ impl Download {
             }
             let is_over = filled < piece.len();
             piece.truncate(filled);
-            batches.extend(decoder.push(Buffer::from_vec(piece)).map_err(|error| garbled(&error))?);
+            batches.extend(decoder.push(Buffer::from_vec(piece)).map_err(garbled)?);
             if is_over {
                 break;
             }
         }
         let schema = decoder.schema();
-        decoder.finish().map_err(|error| garbled(&error))?;
-        let schema = schema.ok_or_else(|| garbled(&"there is no table"))?;
+        decoder.finish().map_err(garbled)?;
+        let schema = schema.ok_or_else(|| Failure::connection(unreadable(&"there is no table")))?;
         Ok(Self { schema, batches })
     }
 
@@ -92,8 +92,10 @@ impl Download {
     }
 }
 
-fn garbled(error: &dyn Display) -> Failure {
-    Failure::connection(format!(
-        "the server's answer cannot be read; is a proxy in between? {error}"
-    ))
+fn garbled(error: Error) -> Failure {
+    Failure::connection_by(unreadable(&error), error)
+}
+
+fn unreadable(error: &dyn Display) -> String {
+    format!("the server's answer cannot be read; is a proxy in between? {error}")
 }

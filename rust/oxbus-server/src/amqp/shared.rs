@@ -2,12 +2,13 @@
 //! What calls on threads need of their connection: what its client may do, and what it receives from.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use oxbus_broker::Receiver;
 use oxbus_model::Timestamp;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::AMQP_CLAIMS_MAX;
+use oxbus_model::sync::whole;
 
 use crate::front::Context;
 use crate::sas::{Claims, Refused, Why};
@@ -21,8 +22,9 @@ pub(super) struct Shared {
     receivers: Mutex<HashMap<String, Arc<Receiver>>>,
 }
 
+/// Both are whole after a panic: what a token allows is in it or not, and so is a receiver.
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    whole(mutex.lock())
 }
 
 impl Shared {

@@ -8,7 +8,7 @@
 
 use oxbus_store::Wait;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use oxbus_amqp::engine::{LinkId, SessionId};
@@ -17,6 +17,7 @@ use oxbus_amqp::performative::{DeliveryState, Fault, TransactionRequest, conditi
 use oxbus_arrow::NewId;
 use oxbus_broker::client::Transaction;
 use oxbus_model::caps::AMQP_TRANSACTIONS_MAX;
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::fault;
@@ -25,6 +26,7 @@ use crate::front::Context;
 /// Transactions of one connection.
 pub(super) struct Coordinator {
     context: Context,
+    /// Whole after a panic: a transaction is in it or not, and one that is not is rolled back.
     open: Mutex<Open>,
 }
 
@@ -56,7 +58,7 @@ impl Coordinator {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(self.open.lock())
     }
 
     /// Answers a message on a coordinator link. May wait for a store.

@@ -35,7 +35,7 @@ pub(super) fn make(host: &str) -> Result<Made> {
     let failed = |error: rcgen::Error| {
         let detail =
             format!("the development certificate cannot be made; pass a certificate and a private key: {error}");
-        Error::new(ErrorKind::InvalidArgument, detail)
+        Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
     };
     let now = OffsetDateTime::UNIX_EPOCH + Duration::milliseconds(SystemClock::new().now().0 as i64);
     let dated = |mut params: CertificateParams, name: &str| {
@@ -74,10 +74,8 @@ impl Made {
     /// What shakes hands with clients.
     pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
         tls::acceptor_of(self.chain.clone(), self.key.clone_key()).map_err(|error| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                format!("the development certificate is none: {error}"),
-            )
+            let detail = format!("the development certificate is none: {error}");
+            Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
         })
     }
 
@@ -88,7 +86,7 @@ impl Made {
                 "the certificate cannot be written; name a file in a directory that is there: `{}`: {error}",
                 path.display()
             );
-            Error::new(ErrorKind::Storage, detail)
+            Error::new(ErrorKind::Storage, detail).with_source(error)
         })
     }
 }

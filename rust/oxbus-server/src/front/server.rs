@@ -50,7 +50,7 @@ impl BusServer {
                 .as_ref()
                 .map(TcpListener::local_addr)
                 .transpose()
-                .map_err(|error| cannot_start(&error))?;
+                .map_err(cannot_start)?;
         }
         let is_loopback = addresses.iter().flatten().all(|address| address.ip().is_loopback());
         let (stop, stopped) = watch::channel(false);
@@ -61,7 +61,7 @@ impl BusServer {
         for listener in listeners.into_iter().flatten() {
             let listener = {
                 let _inside = runtime.enter();
-                tokio::net::TcpListener::from_std(listener).map_err(|error| cannot_start(&error))?
+                tokio::net::TcpListener::from_std(listener).map_err(cannot_start)?
             };
             let (acceptor, context) = (acceptor.clone(), context.clone());
             let handle = move |socket| handle(socket, acceptor.clone(), context.clone());

@@ -2,7 +2,7 @@
 //! An HTTP connection: what it keeps between its requests, and how a request finds its handler.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::Request;
@@ -13,6 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX};
+use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
@@ -31,6 +32,7 @@ pub(super) struct Connection {
     /// Receivers with their caches: what one request locked beyond its message, the next one gets (B-130).
     pub(super) kept: Kept,
     /// What the connection became when it switched to a WebSocket.
+    /// Set in one step: whole after a panic.
     switched: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -70,11 +72,7 @@ pub(crate) async fn serve_http(
     }
     connection.kept.close();
     // It has the place of this connection until it ends.
-    let switched = connection
-        .switched
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    let switched = whole(connection.switched.lock()).take();
     if let Some(task) = switched {
         let _ = task.await;
     }
@@ -85,7 +83,7 @@ impl Connection {
         let answer = if is_websocket(&request) {
             let switched = switch(request, &self.context, self.peer);
             let answer = switched.map(|(answer, task)| {
-                *self.switched.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+                *whole(self.switched.lock()) = Some(task);
                 answer
             });
             answer.ok_or_else(|| {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rules of a namespace and its entities, and whether a token agrees with one.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
+use oxbus_model::sync::whole;
 use oxbus_model::{Result, Timestamp};
 
 use super::refused::{Refused, Why};
@@ -63,6 +64,7 @@ impl Claims {
 
 /// The rules that hold.
 pub struct Authority {
+    /// Replaced as a whole: whole after a panic.
     rules: RwLock<Arc<[AuthorizationRule]>>,
     entities: Box<dyn EntityRules>,
 }
@@ -80,13 +82,13 @@ impl Authority {
     /// Puts other rules of the namespace in place of those that hold: keys rotate while clients go on.
     pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
         AuthorizationRule::check_all(&rules)?;
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules.into();
+        *whole(self.rules.write()) = rules.into();
         Ok(())
     }
 
     /// The rules of the namespace.
     pub fn rules(&self) -> Arc<[AuthorizationRule]> {
-        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+        whole(self.rules.read()).clone()
     }
 
     /// What the token allows at the audience: an address such as `sb://host/entity`, or a path.

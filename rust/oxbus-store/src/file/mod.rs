@@ -396,8 +396,7 @@ impl ShardLog for FileLog {
             ));
         }
         // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
-        self.commit(at, Level::Synced, &Wait::FOREVER)
-            .map_err(io::Error::other)?;
+        self.commit(at, Level::Synced, &Wait::FOREVER)?;
         let covers = Covers {
             id: self.id,
             epoch: self.epoch,

@@ -83,10 +83,9 @@ pub(super) struct Head {
     pub(super) next: Option<String>,
 }
 
-fn broken(address: &str, error: &io::Error) -> Failure {
-    Failure::connection(format!(
-        "the connection to the bulk server broke; try again: {address}: {error}"
-    ))
+fn broken(address: &str, error: io::Error) -> Failure {
+    let text = format!("the connection to the bulk server broke; try again: {address}: {error}");
+    Failure::connection_by(text, error)
 }
 
 impl Connection {
@@ -96,26 +95,25 @@ impl Connection {
         patience: &Patience<'_>,
     ) -> std::result::Result<Self, Failure> {
         let endpoint = address.endpoint();
-        let unreachable = |error: &dyn std::fmt::Display| {
-            Failure::connection(format!(
-                "the bulk server cannot be reached; start it or correct the Endpoint: {endpoint}: {error}"
-            ))
+        let text = |error: &dyn std::fmt::Display| {
+            format!("the bulk server cannot be reached; start it or correct the Endpoint: {endpoint}: {error}")
         };
+        let unreachable = |error: io::Error| Failure::connection_by(text(&error), error);
         let places = (address.host.as_str(), address.port)
             .to_socket_addrs()
-            .map_err(|error| unreachable(&error))?;
+            .map_err(unreachable)?;
         let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
         for place in places {
             match TcpStream::connect_timeout(&place, patience.timeout) {
                 Ok(socket) => {
-                    socket.set_nodelay(true).map_err(|error| unreachable(&error))?;
+                    socket.set_nodelay(true).map_err(unreachable)?;
                     let stream = match tls {
                         None => Stream::Plain(socket),
                         Some(config) => {
-                            let name =
-                                ServerName::try_from(address.host.clone()).map_err(|error| unreachable(&error))?;
-                            let session =
-                                ClientConnection::new(Arc::clone(config), name).map_err(|error| unreachable(&error))?;
+                            let name = ServerName::try_from(address.host.clone())
+                                .map_err(|error| Failure::connection_by(text(&error), error))?;
+                            let session = ClientConnection::new(Arc::clone(config), name)
+                                .map_err(|error| Failure::connection_by(text(&error), error))?;
                             Stream::Tls(Box::new(StreamOwned::new(session, socket)))
                         }
                     };
@@ -127,7 +125,7 @@ impl Connection {
                     };
                     connection.be_patient(patience)?;
                     connection.shake_hands(patience).map_err(|failure| match failure {
-                        Failure::Connection(text, _) => unreachable(&text),
+                        Failure::Connection(why, effect, source) => Failure::Connection(text(&why), effect, source),
                         other => other,
                     })?;
                     return Ok(connection);
@@ -135,7 +133,7 @@ impl Connection {
                 Err(error) => last = error,
             }
         }
-        Err(unreachable(&last))
+        Err(unreachable(last))
     }
 
     /// Says who both are, before anything else, so that what goes wrong then is told apart.
@@ -162,7 +160,7 @@ impl Connection {
         socket
             .set_read_timeout(slice)
             .and_then(|()| socket.set_write_timeout(slice))
-            .map_err(|error| broken("", &error))?;
+            .map_err(|error| broken("", error))?;
         self.slice = patience.slice;
         Ok(())
     }
@@ -202,7 +200,7 @@ impl Connection {
         while !bytes.is_empty() {
             let written = patiently(patience, || self.stream.write(bytes))?;
             if written == 0 {
-                return Err(broken("", &io::Error::from(ErrorKind::WriteZero)));
+                return Err(broken("", io::Error::from(ErrorKind::WriteZero)));
             }
             bytes = &bytes[written..];
         }
@@ -262,7 +260,7 @@ impl Connection {
         let read = patiently(patience, || stream.read(&mut buffer[length..]));
         self.buffer.truncate(length + read.as_ref().map_or(0, |read| *read));
         match read? {
-            0 => Err(broken("", &io::Error::from(ErrorKind::UnexpectedEof))),
+            0 => Err(broken("", io::Error::from(ErrorKind::UnexpectedEof))),
             _ => Ok(()),
         }
     }
@@ -272,7 +270,7 @@ impl Connection {
         if self.used == self.buffer.len() {
             if out.len() >= BUFFER_BYTES {
                 return match patiently(patience, || self.stream.read(out))? {
-                    0 => Err(broken("", &io::Error::from(ErrorKind::UnexpectedEof))),
+                    0 => Err(broken("", io::Error::from(ErrorKind::UnexpectedEof))),
                     read => Ok(read),
                 };
             }
@@ -291,7 +289,7 @@ impl Connection {
         while self.read(&mut byte, patience)? == 1 && byte[0] != b'\n' {
             line.push(byte[0]);
             if line.len() > HEAD_BYTES_MAX {
-                return Err(broken("", &io::Error::from(ErrorKind::InvalidData)));
+                return Err(broken("", io::Error::from(ErrorKind::InvalidData)));
             }
         }
         line.pop_if(|last| *last == b'\r');
@@ -332,7 +330,7 @@ fn patiently(
                 waited += patience.slice;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(broken("", &error)),
+            Err(error) => return Err(broken("", error)),
         }
         if (patience.wants_to_leave)() {
             return Err(Failure::Left);

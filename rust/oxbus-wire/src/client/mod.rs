@@ -10,11 +10,12 @@ mod connection;
 mod request;
 mod tls;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
-use oxbus_model::{Effect, Error, Result, Timestamp};
+use oxbus_model::sync::whole;
+use oxbus_model::{Effect, Error, Result, Source, Timestamp};
 use rustls::ClientConfig;
 
 pub use self::answer::Answer;
@@ -29,8 +30,10 @@ use crate::fault::Fault;
 pub enum Failure {
     /// The server refused it.
     Fault(Fault),
-    /// The server cannot be reached, or the connection broke; what the call did.
-    Connection(String, Option<Effect>),
+    /// It did not come to the server.
+    Here(Error),
+    /// The server cannot be reached, or the connection broke; what the call did, and what made it so.
+    Connection(String, Option<Effect>, Option<Source>),
     /// The server did not answer in time; what the call did.
     Timeout(String, Option<Effect>),
     /// The caller wanted to leave.
@@ -40,13 +43,18 @@ pub enum Failure {
 impl Failure {
     /// The server cannot be reached, or the connection broke, before the call did anything.
     pub fn connection(text: impl Into<String>) -> Self {
-        Self::Connection(text.into(), None)
+        Self::Connection(text.into(), None, None)
+    }
+
+    /// The same because of another error.
+    pub fn connection_by(text: String, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Connection(text, None, Some(Arc::new(source)))
     }
 
     /// The same after the server may have acted.
     pub(self) fn with_effect(self, effect: Effect) -> Self {
         match self {
-            Self::Connection(text, _) => Self::Connection(text, Some(effect)),
+            Self::Connection(text, _, source) => Self::Connection(text, Some(effect), source),
             Self::Timeout(text, _) => Self::Timeout(text, Some(effect)),
             other => other,
         }
@@ -55,7 +63,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Fault(Fault::from(error))
+        Self::Here(error)
     }
 }
 
@@ -64,6 +72,7 @@ pub struct Client {
     address: Address,
     tls: Option<Arc<ClientConfig>>,
     clock: fn() -> Timestamp,
+    /// Whole after a panic: a connection is in it or dropped.
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -131,7 +140,7 @@ impl Client {
                 return Err(failed.failure);
             }
             // The server ended the connection while it was idle; the others are probably gone too.
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            whole(self.idle.lock()).clear();
         }
     }
 
@@ -181,7 +190,7 @@ impl Client {
     /// A connection that is open still.
     fn take_idle(&self) -> Option<Connection> {
         loop {
-            let connection = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+            let connection = whole(self.idle.lock()).pop()?;
             if connection.is_open() {
                 return Some(connection);
             }
@@ -189,7 +198,7 @@ impl Client {
     }
 
     fn give_back(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = whole(self.idle.lock());
         if idle.len() < BULK_IDLE_CONNECTIONS_MAX {
             idle.push(connection);
         }
@@ -197,7 +206,7 @@ impl Client {
 
     /// Ends the connections that nobody uses.
     pub fn close_idle(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        whole(self.idle.lock()).clear();
     }
 
     /// How long a call is willing to wait for one piece of the connection.

@@ -16,7 +16,7 @@ pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
             let unreadable = |error: rustls_pki_types::pem::Error| {
                 let detail =
                     format!("ca_file cannot be read; give the path of a PEM file with certificates: `{path}`: {error}");
-                Error::new(ErrorKind::InvalidArgument, detail)
+                Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
             };
             let certificates: Vec<CertificateDer<'_>> = CertificateDer::pem_file_iter(path)
                 .and_then(Iterator::collect)

@@ -4,15 +4,16 @@
 //! A receive on a partitioned entity asks all partitions, hands out one message and keeps the others locked for later
 //! requests of the same connection (B-125, B-130). When the connection ends they stay locked until their locks end (B-129).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
 use oxbus_model::Result;
 use oxbus_model::caps::HTTP_RECEIVERS_MAX;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
+use oxbus_model::sync::whole;
 
-/// The receivers of a connection, the one used last at the end.
+/// The receivers of a connection, the one used last at the end. Whole after a panic: one that is not in it is closed.
 #[derive(Default, Clone)]
 pub(in crate::http) struct Kept(Arc<Mutex<Vec<Entry>>>);
 
@@ -23,7 +24,7 @@ impl Kept {
     /// The receiver of an entity in peek-lock mode.
     pub(super) fn receiver(&self, namespace: &Namespace, path: &str) -> Result<Arc<Receiver>> {
         let key = EntityName::key_of(path);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = whole(self.0.lock());
         let found = kept.iter().position(|(name, _)| *name == key).map(|at| kept.remove(at));
         // An entity that was deleted and created again is another one.
         let alive = found.filter(|(_, receiver)| !receiver.is_closed() && receiver.queue().check_alive().is_ok());
@@ -41,7 +42,7 @@ impl Kept {
 
     /// Ends all of them.
     pub(in crate::http) fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        whole(self.0.lock()).clear();
     }
 }
 
@@ -63,11 +64,12 @@ pub(super) fn open(namespace: &Namespace, path: &str, mode: ReceiveMode) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, PoisonError};
+    use std::sync::Arc;
 
     use oxbus_broker::{Namespace, NamespaceOptions};
     use oxbus_model::caps::HTTP_RECEIVERS_MAX;
 
+    use oxbus_model::sync::whole;
     use oxbus_store::Wait;
 
     use super::Kept;
@@ -84,7 +86,7 @@ mod tests {
             kept.receiver(&namespace, &format!("q{number}")).expect("a receiver");
             kept.receiver(&namespace, "Q0").expect("a receiver");
         }
-        let names = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = whole(kept.0.lock());
         let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.len(), HTTP_RECEIVERS_MAX);
         assert_eq!(
