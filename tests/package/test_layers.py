@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 MAY_KNOW = {
     "oxbus-model": set[str](),
     "oxbus-store": {"oxbus-model"},
+    "oxbus-twin": {"oxbus-model", "oxbus-store"},
     "oxbus-broker": {"oxbus-model", "oxbus-store"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-wire": {"oxbus-model"},
@@ -37,7 +38,7 @@ MAY_KNOW = {
         "oxbus-server",
     },
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
-    "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-amqp"},
+    "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-amqp"},
 }
 
 BROKER_PARTS_ABOVE = {

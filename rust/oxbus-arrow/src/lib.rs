@@ -25,7 +25,7 @@ pub use load::load;
 pub use properties::PropertiesAs;
 pub use received::{reserved_table, table};
 pub use rows::Columns;
-pub use send::{NewId, NotSent, Outgoing, Sent};
+pub use send::{NotSent, Outgoing, Sent};
 pub use stage::Putting;
 pub use table::TableBuilder;
 pub use tokens::{LockTokens, lock_tokens};

@@ -2,11 +2,12 @@
 //! Rows of a table as rows of a bulk load.
 
 use oxbus_broker::BulkLoad;
+use oxbus_model::message::NewId;
 use oxbus_model::message::{MessageId, PropertiesBuilder};
 use oxbus_model::{PartitionId, Result};
 
 use crate::rows::Columns;
-use crate::send::{NewId, at_row};
+use crate::send::at_row;
 
 /// Adds the rows of a chunk to a bulk load; those without a key go to one partition. `first` is the number of the first row,
 /// for errors.

@@ -10,13 +10,11 @@ use oxbus_broker::Sender;
 use oxbus_broker::client::{Keyless, Partitioner, Stored};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::write::EncodedMessage;
+use oxbus_model::message::NewId;
 use oxbus_model::message::{AssignedId, MessageId, PropertiesBuilder};
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
 use crate::rows::Columns;
-
-/// Makes ids that no other message has, for rows without one: the first of as many as asked for, which follow it.
-pub type NewId = fn(u64) -> AssignedId;
 
 /// What became of the rows.
 #[derive(Debug, Default)]

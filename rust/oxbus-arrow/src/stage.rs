@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use oxbus_broker::Staging;
 use oxbus_broker::write::EncodedMessage;
+use oxbus_model::message::NewId;
 use oxbus_model::message::PropertiesBuilder;
 use oxbus_model::{PartitionId, Result};
 
 use crate::rows::Columns;
-use crate::send::{NewId, at_row, message_of};
+use crate::send::{at_row, message_of};
 
 /// A stage that takes rows. Dropped before it is finished, it is removed.
 pub struct Putting {

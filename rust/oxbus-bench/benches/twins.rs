@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use oxbus_model::{Ticks, Timestamp};
-use oxbus_store::{Hold, MessageStore, MutexLog, NewMessage, Record, SlotLog};
+use oxbus_store::{Hold, MessageStore, NewMessage, Record, SlotLog};
+use oxbus_twin::MutexLog;
 
 /// The allocator of the wheel.
 #[global_allocator]

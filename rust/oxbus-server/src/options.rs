@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 
-use oxbus_arrow::NewId;
+use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_wire::Key;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One message of a store that a mutex guards: what a hold and its end do to it.
 //!
-//! The mutex twin and the ordered map share these transitions and add their own indexes.
+//! The ordered map and the mutex twin of the tests share these transitions and add their own indexes.
 //! Rules: docs/behaviour.md B-163, B-164, B-178, B-281, B-282.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
@@ -9,24 +9,30 @@ use oxbus_model::{Counter, Ticks, Timestamp};
 use crate::{Claimed, LockKey, Outcome, Peeked, Phase, Removed, Stored};
 
 /// Largest generation; the next one is 0.
-pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
+pub const GENERATION_MAX: u32 = (1 << 20) - 1;
 
 /// A stored message.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) record: Stored,
-    pub(crate) enqueued_at: Timestamp,
-    pub(crate) expires_at: Timestamp,
+pub struct Entry {
+    /// Its bytes.
+    pub record: Stored,
+    /// When it was accepted.
+    pub enqueued_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
     /// [`Ticks::NEVER`] unless locked.
-    pub(crate) deadline: Ticks,
-    pub(crate) delivery_count: u32,
-    pub(crate) generation: u32,
-    pub(crate) phase: Phase,
+    pub deadline: Ticks,
+    /// Deliveries charged so far.
+    pub delivery_count: u32,
+    /// Its latest hold.
+    pub generation: u32,
+    /// Where it is.
+    pub phase: Phase,
 }
 
 /// Where a message is after its hold ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Nowhere: done with.
     Completed,
     /// In its place.
@@ -41,7 +47,7 @@ pub(crate) enum Next {
 
 impl Entry {
     /// A message nobody has held.
-    pub(crate) fn new(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Self {
+    pub fn new(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Self {
         Self {
             record,
             enqueued_at,
@@ -54,26 +60,26 @@ impl Entry {
     }
 
     /// Starts a hold that no earlier key names.
-    pub(crate) fn hold(&mut self, phase: Phase, deadline: Ticks) {
+    pub fn hold(&mut self, phase: Phase, deadline: Ticks) {
         self.generation = next_generation(self.generation);
         self.phase = phase;
         self.deadline = deadline;
     }
 
     /// True while `generation` locks this message at `ticks`.
-    pub(crate) fn is_locked_by(&self, generation: u32, ticks: Ticks) -> bool {
+    pub fn is_locked_by(&self, generation: u32, ticks: Ticks) -> bool {
         matches!(self.phase, Phase::Locked | Phase::DeferredLocked)
             && self.generation == generation
             && self.deadline > ticks
     }
 
     /// True while `generation` keeps this message in a receive cache.
-    pub(crate) fn is_cached_by(&self, generation: u32) -> bool {
+    pub fn is_cached_by(&self, generation: u32) -> bool {
         self.phase == Phase::Cached && self.generation == generation
     }
 
     /// Ends the lock.
-    pub(crate) fn end(&mut self, outcome: Outcome) -> Next {
+    pub fn end(&mut self, outcome: Outcome) -> Next {
         self.deadline = Ticks::NEVER;
         let deferred = self.phase == Phase::DeferredLocked;
         match outcome {
@@ -102,7 +108,7 @@ impl Entry {
     }
 
     /// The message as it leaves its store.
-    pub(crate) fn into_removed(self, counter: u64) -> Removed {
+    pub fn into_removed(self, counter: u64) -> Removed {
         Removed {
             counter: Counter(counter),
             record: self.record,
@@ -113,7 +119,7 @@ impl Entry {
     }
 
     /// The message as its holder sees it.
-    pub(crate) fn claimed(&self, counter: u64) -> Claimed {
+    pub fn claimed(&self, counter: u64) -> Claimed {
         Claimed {
             key: LockKey {
                 counter: Counter(counter),
@@ -129,7 +135,7 @@ impl Entry {
     }
 
     /// The message as its holder sees it when it left the store for it.
-    pub(crate) fn into_claimed(self, counter: u64) -> Claimed {
+    pub fn into_claimed(self, counter: u64) -> Claimed {
         Claimed {
             key: LockKey {
                 counter: Counter(counter),
@@ -145,7 +151,7 @@ impl Entry {
     }
 
     /// The message as a browser sees it.
-    pub(crate) fn peeked(&self, counter: u64) -> Peeked {
+    pub fn peeked(&self, counter: u64) -> Peeked {
         Peeked {
             counter: Counter(counter),
             record: self.record.clone(),
@@ -176,6 +182,6 @@ impl Entry {
 }
 
 /// The generation after `generation`.
-pub(crate) fn next_generation(generation: u32) -> u32 {
+pub fn next_generation(generation: u32) -> u32 {
     (generation + 1) & GENERATION_MAX
 }

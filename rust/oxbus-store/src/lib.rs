@@ -2,7 +2,7 @@
 //! One cell's messages; never decodes a message, knows no entity.
 //!
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
-//! `slot_log` (the lock-free store), `mutex_log` (its twin), `ordered` (sparse numbers), `doorbell` (waiting),
+//! `slot_log` (the lock-free store), `ordered` (sparse numbers), `doorbell` (waiting),
 //! `versions` (a value that is replaced as a whole);
 //! then `shard_log` (what a durable log does), `extent` and `neighbours` (messages that stay on disk), `wait` (how long to wait for it), `file` (the journal in files), `disk` and
 //! `fault` (what it stands on).
@@ -10,7 +10,7 @@
 #[cfg(not(loom))]
 pub mod disk;
 pub mod doorbell;
-mod entry;
+pub mod entry;
 #[cfg(not(loom))]
 pub mod extent;
 #[cfg(not(loom))]
@@ -22,7 +22,6 @@ pub mod injected;
 #[cfg(not(loom))]
 pub mod memory_log;
 pub mod message_store;
-mod mutex_log;
 #[cfg(not(loom))]
 mod neighbours;
 mod ordered;
@@ -38,7 +37,6 @@ mod wait;
 
 pub use doorbell::Doorbell;
 pub use message_store::*;
-pub use mutex_log::MutexLog;
 #[cfg(not(loom))]
 pub use neighbours::NeighbourReader;
 pub use ordered::OrderedStore;
@@ -50,9 +48,5 @@ pub use versions::Versions;
 #[cfg(not(loom))]
 pub use wait::Wait;
 
-/// The store of a cell: the slot log, or its mutex twin when the build says so.
-#[cfg(not(feature = "mutex_store"))]
+/// The store of a cell.
 pub type CellStore = SlotLog;
-/// The store of a cell: the slot log, or its mutex twin when the build says so.
-#[cfg(feature = "mutex_store")]
-pub type CellStore = MutexLog;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every store of messages does: the slot log, its mutex twin and the ordered map.
+//! What every store of messages does: the slot log, the ordered map, and the mutex twin of the tests.
 //!
 //! A message is in exactly one phase. Settlement names a message by [`LockKey`]: its counter and the
 //! generation of the hold; a generation is used once, so a stale key never matches.
@@ -214,7 +214,7 @@ impl Counts {
     }
 
     /// Counts one message of `record_bytes` bytes.
-    pub(crate) fn add(&mut self, phase: Phase, record_bytes: usize) {
+    pub fn add(&mut self, phase: Phase, record_bytes: usize) {
         let of_phase = match phase {
             Phase::Ready => &mut self.ready,
             Phase::Cached => &mut self.cached,

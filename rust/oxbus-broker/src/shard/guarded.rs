@@ -24,7 +24,7 @@ pub struct Guarded<T>(Mutex<T>);
 pub struct Guard<'a, T> {
     /// Let go of first: then the mutex knows whether a panic did it.
     state: MutexGuard<'a, T>,
-    _watch: Watch<'a, T>,
+    watch: Watch<'a, T>,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<T> Guarded<T> {
         let mutex = &self.0;
         Guard {
             state,
-            _watch: Watch { mutex, health },
+            watch: Watch { mutex, health },
         }
     }
 }
@@ -99,10 +99,11 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Guard<'_, T> {
     /// Lets go of the state until a condition is notified, or for so long.
+    #[must_use]
     pub fn wait_timeout(self, condition: &Condvar, longest: Duration) -> Self {
-        let Self { state, _watch } = self;
+        let Self { state, watch } = self;
         let (state, _) = whole(condition.wait_timeout(state, longest));
-        Self { state, _watch }
+        Self { state, watch }
     }
 }
 

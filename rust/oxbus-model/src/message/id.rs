@@ -93,6 +93,9 @@ impl fmt::Display for MessageId<'_> {
     }
 }
 
+/// Makes ids that no other message has: the first of as many as asked for, which follow it.
+pub type NewId = fn(u64) -> AssignedId;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -23,7 +23,7 @@ mod sections;
 
 use std::borrow::Cow;
 
-pub use id::{AssignedId, MessageId};
+pub use id::{AssignedId, MessageId, NewId};
 pub use properties::{Properties, PropertiesBuilder, Raw, Value};
 pub use sections::BodyKind;
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use oxbus_amqp::engine::{Incoming, IncomingId, LinkId};
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
-use oxbus_arrow::NewId;
 use oxbus_broker::Sender;
 use oxbus_broker::client::Batch;
 use oxbus_model::Result;
 use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
+use oxbus_model::message::NewId;
 
 use super::connection::Connection;
 use super::jobs::Done;

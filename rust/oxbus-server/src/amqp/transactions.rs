@@ -14,9 +14,9 @@ use bytes::Bytes;
 use oxbus_amqp::engine::{LinkId, SessionId};
 use oxbus_amqp::message::{Sections, value_body};
 use oxbus_amqp::performative::{DeliveryState, Fault, TransactionRequest, condition};
-use oxbus_arrow::NewId;
 use oxbus_broker::client::Transaction;
 use oxbus_model::caps::AMQP_TRANSACTIONS_MAX;
+use oxbus_model::message::NewId;
 use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Result};
 

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use oxbus_arrow::NewId;
 use oxbus_broker::{Namespace, SystemClock};
 use oxbus_model::authorization::AuthorizationRule;
 use oxbus_model::caps::{HTTP_BODIES_BYTES_MAX, HTTP_REQUESTS_MAX};
+use oxbus_model::message::NewId;
 use oxbus_model::{Clock, Result, Timestamp};
 use tokio::sync::{Semaphore, watch};
 

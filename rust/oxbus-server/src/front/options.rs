@@ -4,8 +4,8 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-use oxbus_arrow::NewId;
 use oxbus_model::authorization::AuthorizationRule;
+use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use crate::options::{TlsFiles, Wanted};

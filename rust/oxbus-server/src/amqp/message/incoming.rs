@@ -8,7 +8,7 @@ use oxbus_amqp::codec::{DecodeError, Field, Map, Reader, Value, code, descriptor
 use oxbus_amqp::message::{
     BodyKind, Header, MessageId as AmqpId, Properties, Sections, data, entries, read_map, section,
 };
-use oxbus_arrow::NewId;
+use oxbus_model::message::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A message on its way in, with texts of its own.
 
-use oxbus_arrow::NewId;
+use oxbus_model::message::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Result, Timestamp};

@@ -5,7 +5,8 @@
 mod shared_map;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, MessageStore, MutexLog, NewMessage, Outcome, Phase, Record, Removed, SlotLog};
+use oxbus_store::{Claimed, Hold, MessageStore, NewMessage, Outcome, Phase, Record, Removed, SlotLog};
+use oxbus_twin::MutexLog;
 use shared_map::SharedMap;
 
 const NOW: Timestamp = Timestamp(1_000);

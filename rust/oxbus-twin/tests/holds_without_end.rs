@@ -6,7 +6,8 @@
 mod shared_map;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, MessageStore, MutexLog, NewMessage, Outcome, Record, SlotLog};
+use oxbus_store::{Claimed, Hold, MessageStore, NewMessage, Outcome, Record, SlotLog};
+use oxbus_twin::MutexLog;
 use shared_map::SharedMap;
 
 const NOW: Timestamp = Timestamp(1_000);

@@ -5,14 +5,14 @@ use oxbus_model::{Counter, Timestamp};
 
 use super::MutexLog;
 use super::state::BLOCK;
-use crate::entry::Entry;
-use crate::message_store::{NewMessage, NumberedStore, Phase, Restored};
-use crate::sync::lock;
+use oxbus_model::sync::whole;
+use oxbus_store::entry::Entry;
+use oxbus_store::{NewMessage, NumberedStore, Phase, Restored};
 
 impl NumberedStore for MutexLog {
     fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self {
         let log = Self::new();
-        let mut state = lock(&log.0);
+        let mut state = whole(log.0.lock());
         let mut messages = messages.peekable();
         let tail = next.0 - 1;
         // Places are made from the first message on, in whole blocks.
@@ -45,16 +45,16 @@ impl NumberedStore for MutexLog {
     }
 
     fn next(&self) -> Counter {
-        Counter(lock(&self.0).tail + 1)
+        Counter(whole(self.0.lock()).tail + 1)
     }
 
     fn is_settled(&self, before: Counter) -> bool {
-        let state = lock(&self.0);
+        let state = whole(self.0.lock());
         state.reserved.first().is_none_or(|first| first + 1 >= before.0)
     }
 
     fn reserve(&self, count: usize) -> Counter {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let first = state.tail;
         for _ in 0..count {
             let index = state.take_index();
@@ -64,7 +64,7 @@ impl NumberedStore for MutexLog {
     }
 
     fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         for (index, message) in (first.0 - 1..).zip(batch.drain(..)) {
             state.reserved.remove(&index);
             let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Ready);
@@ -73,7 +73,7 @@ impl NumberedStore for MutexLog {
     }
 
     fn publish_scheduled(&self, counter: Counter, message: NewMessage, enqueued_at: Timestamp) {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let index = counter.0 - 1;
         state.reserved.remove(&index);
         let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Scheduled);
@@ -81,7 +81,7 @@ impl NumberedStore for MutexLog {
     }
 
     fn give_up(&self, first: Counter, count: usize) {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         for index in first.0 - 1..first.0 - 1 + count as u64 {
             state.reserved.remove(&index);
             state.abandon_index(index);

@@ -5,9 +5,10 @@ mod support;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, MutexLog, NewMessage, Outcome, Peeked, Phase, Record,
-    Removed, Settled, SlotLog,
+    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Phase, Record, Removed,
+    Settled, SlotLog,
 };
+use oxbus_twin::MutexLog;
 use proptest::prelude::*;
 use support::model::{End, Ended, Key, Message, Model};
 use support::shared_map::SharedMap;

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::entry::{Entry, Next};
-use crate::message_store::{Claimed, Hold, LockKey, LockLost, NewMessage, Outcome, Phase, Removed, Settled};
+use oxbus_store::entry::{Entry, Next};
+use oxbus_store::{Claimed, Hold, LockKey, LockLost, NewMessage, Outcome, Phase, Removed, Settled};
 
 pub(super) const BLOCK: u64 = 64;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{
-    Hold, LockKey, MessageStore, MutexLog, NewMessage, NumberedStore, Outcome, Phase, Record, Removed, Restored,
-    SlotLog,
+    Hold, LockKey, MessageStore, NewMessage, NumberedStore, Outcome, Phase, Record, Removed, Restored, SlotLog,
 };
+use oxbus_twin::MutexLog;
 use proptest::prelude::*;
 
 const NOW: Timestamp = Timestamp(1_000);

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{
-    Doorbell, Hold, LockKey, MessageStore, MutexLog, NewMessage, Outcome, Record, Settled, SlotLog, Stored,
-};
+use oxbus_store::{Doorbell, Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled, SlotLog, Stored};
+use oxbus_twin::MutexLog;
 
 const NOW: Timestamp = Timestamp(1_000);
 const MESSAGES: u64 = 60_000;

@@ -5,7 +5,8 @@
 mod shared_map;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Hold, LockLost, MessageStore, MutexLog, NewMessage, Outcome, Phase, Record, SlotLog};
+use oxbus_store::{Hold, LockLost, MessageStore, NewMessage, Outcome, Phase, Record, SlotLog};
+use oxbus_twin::MutexLog;
 use shared_map::SharedMap;
 
 const NOW: Timestamp = Timestamp(1_000);

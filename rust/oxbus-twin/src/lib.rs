@@ -17,16 +17,21 @@ use std::collections::{BTreeSet, VecDeque};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::entry::Entry;
-use crate::message_store::{
+use oxbus_model::sync::whole;
+use oxbus_store::entry::Entry;
+use oxbus_store::{
     Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Phase, Removed, Settled,
 };
-use crate::sync::{Mutex, Ordering, fence, lock};
 use state::{BLOCK, Block, State};
+use std::sync::Mutex;
+use std::sync::atomic::{Ordering, fence};
 
 /// Messages of one cell under one mutex.
 #[derive(Debug)]
-pub struct MutexLog(Mutex<State>);
+pub struct MutexLog(
+    /// Whole after a panic for as long as a test asks it anything: its tests fail by then.
+    Mutex<State>,
+);
 
 impl MutexLog {
     /// An empty log; the first message gets counter 1.
@@ -52,7 +57,7 @@ impl Default for MutexLog {
 impl MessageStore for MutexLog {
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
         assert!(!batch.is_empty(), "an empty batch has no first number");
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let first = Counter(state.tail + 1);
         for message in batch.drain(..) {
             state.append(message, enqueued_at, Phase::Ready);
@@ -61,17 +66,17 @@ impl MessageStore for MutexLog {
     }
 
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        let counter = lock(&self.0).append(message, enqueued_at, Phase::Ready);
+        let counter = whole(self.0.lock()).append(message, enqueued_at, Phase::Ready);
         fence(Ordering::SeqCst);
         counter
     }
 
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        lock(&self.0).append(message, enqueued_at, Phase::Scheduled)
+        whole(self.0.lock()).append(message, enqueued_at, Phase::Scheduled)
     }
 
     fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let (number, offset) = state.place(counter)?;
         let entry = state.block(number)?.entry(offset)?;
         (entry.phase == Phase::Scheduled).then(|| state.leave(counter))
@@ -85,7 +90,7 @@ impl MessageStore for MutexLog {
         out: &mut Vec<Claimed>,
         expired: &mut Vec<Removed>,
     ) -> usize {
-        lock(&self.0).claim(max, hold, now, out, expired)
+        whole(self.0.lock()).claim(max, hold, now, out, expired)
     }
 
     fn claim_these(
@@ -96,11 +101,11 @@ impl MessageStore for MutexLog {
         out: &mut Vec<Claimed>,
         expired: &mut Vec<Removed>,
     ) -> usize {
-        lock(&self.0).claim_these(counters, hold, now, out, expired)
+        whole(self.0.lock()).claim_these(counters, hold, now, out, expired)
     }
 
     fn has_ready(&self) -> bool {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let mut number = state.ready_from.max(state.base);
         loop {
             let visible = state.visible_bits(number);
@@ -119,7 +124,7 @@ impl MessageStore for MutexLog {
     }
 
     fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let (number, offset) = state.place(key.counter)?;
         let entry = state
             .block(number)?
@@ -149,7 +154,7 @@ impl MessageStore for MutexLog {
     }
 
     fn release_cached(&self, keys: &[LockKey]) -> usize {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let mut released = 0;
         for key in keys {
             let Some((number, offset)) = state.place(key.counter) else {
@@ -168,11 +173,11 @@ impl MessageStore for MutexLog {
     }
 
     fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
-        lock(&self.0).settle(key, outcome, ticks)
+        whole(self.0.lock()).settle(key, outcome, ticks)
     }
 
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         for (index, key) in keys.iter().enumerate() {
             if state.settle(*key, Outcome::Complete, ticks).is_err() {
                 lost.push(index);
@@ -181,7 +186,7 @@ impl MessageStore for MutexLog {
     }
 
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         let before = std::mem::replace(&mut entry.deadline, deadline);
         let (number, _) = state.place(key.counter).expect("found above");
@@ -190,7 +195,7 @@ impl MessageStore for MutexLog {
     }
 
     fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.delivery_count = entry.delivery_count.saturating_add(1);
         if entry.delivery_count < max_delivery_count {
@@ -203,7 +208,7 @@ impl MessageStore for MutexLog {
     }
 
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.generation = generation;
         let before = std::mem::replace(&mut entry.deadline, deadline);
@@ -213,7 +218,7 @@ impl MessageStore for MutexLog {
     }
 
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         let Some((number, offset)) = state.place(key.counter) else {
             return false;
         };
@@ -231,7 +236,7 @@ impl MessageStore for MutexLog {
         _ticks: Ticks,
         out: &mut Vec<Claimed>,
     ) -> Result<(), Counter> {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         for (index, counter) in counters.iter().enumerate() {
             let deferred = state.place(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
@@ -264,7 +269,7 @@ impl MessageStore for MutexLog {
     }
 
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         for counter in counters {
             let is_over = state.place(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
@@ -277,7 +282,7 @@ impl MessageStore for MutexLog {
     }
 
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
-        let mut state = lock(&self.0);
+        let mut state = whole(self.0.lock());
         if state.earliest > ticks {
             return 0;
         }
@@ -297,11 +302,11 @@ impl MessageStore for MutexLog {
     }
 
     fn next_expiry(&self) -> Ticks {
-        lock(&self.0).earliest
+        whole(self.0.lock()).earliest
     }
 
     fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
-        let state = lock(&self.0);
+        let state = whole(self.0.lock());
         let start = from.0.saturating_sub(1);
         let end = out.len().saturating_add(max);
         let skip = (start / BLOCK).saturating_sub(state.base);
@@ -324,7 +329,7 @@ impl MessageStore for MutexLog {
     }
 
     fn counts(&self) -> Counts {
-        let state = lock(&self.0);
+        let state = whole(self.0.lock());
         let mut counts = Counts::default();
         for entry in state
             .blocks
@@ -339,7 +344,7 @@ impl MessageStore for MutexLog {
     }
 
     fn overhead_bytes(&self) -> usize {
-        let state = lock(&self.0);
+        let state = whole(self.0.lock());
         let slots =
             state.blocks.iter().filter(|block| block.slots.is_some()).count() + usize::from(state.spare.is_some());
         slots * BLOCK as usize * size_of::<Option<Entry>>() + state.blocks.capacity() * size_of::<Block>()
