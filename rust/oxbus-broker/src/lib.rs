@@ -6,7 +6,8 @@
 //! Knows no socket, no Python and no async runtime. Time and randomness enter through `clock`.
 
 mod abreast;
-pub mod bulk_load;
+mod bulk_load;
+mod catalog;
 pub mod client;
 pub mod clock;
 pub mod durable;
@@ -16,12 +17,13 @@ pub mod memory;
 pub mod namespace;
 pub mod record;
 pub mod routing;
+pub mod salvage;
 pub mod shard;
 pub mod stage;
 pub mod write;
 
-pub use bulk_load::{BulkLoad, Loaded};
 pub use client::{Receiver, ReceiverOptions, Sender};
 pub use clock::{ManualClock, SystemClock};
+pub use namespace::bulk_load::{BulkLoad, Loaded};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use stage::{StageInfo, StageState, Stages, Staging};

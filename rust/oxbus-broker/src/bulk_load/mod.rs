@@ -15,7 +15,6 @@
 //! A crash at any step leaves a name attached once or not: the name of rows that were taken over is in the journal, in the
 //! same entry, so a file that appears a second time is dropped.
 
-mod load;
 mod salvage;
 mod take_over;
 
@@ -23,7 +22,6 @@ use std::path::{Path, PathBuf};
 
 use oxbus_model::{Identity, Result, Timestamp};
 
-pub use load::{BulkLoad, Loaded};
 pub(crate) use salvage::WaitingLoads;
 pub(crate) use take_over::take_over;
 
@@ -33,12 +31,12 @@ use crate::durable::shard_dir;
 const SUFFIX: &str = ".name";
 
 /// Where rows for a partition wait.
-fn attached_dir(dir: &Path, partition: u16) -> PathBuf {
+pub(crate) fn attached_dir(dir: &Path, partition: u16) -> PathBuf {
     shard_dir(dir, partition).join("attached")
 }
 
 /// A number for a file that no other file has; it rises with time, and [`begun_at`] tells when.
-fn new_number(now: Timestamp) -> Result<u64> {
+pub(crate) fn new_number(now: Timestamp) -> Result<u64> {
     Ok(now.0 << 16 | u64::from(u16::from_ne_bytes(random_bytes()?)))
 }
 
@@ -48,11 +46,11 @@ fn begun_at(number: u64) -> Timestamp {
 }
 
 /// What the files begin with that say that rows of a name were attached to an entity.
-fn name_prefix(entity: u64, name: Identity) -> String {
+pub(crate) fn name_prefix(entity: u64, name: Identity) -> String {
     format!("{entity:x}-{:032x}-", name.0)
 }
 
-fn name_file(entity: u64, name: Identity, now: Timestamp) -> String {
+pub(crate) fn name_file(entity: u64, name: Identity, now: Timestamp) -> String {
     format!("{}{:012x}{SUFFIX}", name_prefix(entity, name), now.0)
 }
 

@@ -14,7 +14,7 @@ use oxbus_store::file::{Catalog, FileLog, HeaderError, OpenError};
 use super::open::storage;
 
 /// The partition whose directory has that name.
-pub(super) fn partition_of(name: &str) -> Option<u16> {
+pub(crate) fn partition_of(name: &str) -> Option<u16> {
     name.strip_prefix("shard-")?.parse().ok()
 }
 

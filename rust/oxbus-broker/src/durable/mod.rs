@@ -11,19 +11,16 @@
 //! `found` says what a directory is, and `open` puts it together; `upkeep` writes snapshots and heals shards while it is open, and `watch` sees whether disks answer.
 
 mod compaction;
-mod contents;
 mod found;
 mod open;
-mod salvage;
 mod store;
 mod upkeep;
 mod watch;
 
 pub(crate) use compaction::compact_opened;
-pub use contents::{Contents, EntityEntry, EntityRole};
+pub(crate) use found::partition_of;
 pub use open::{Opened, StoreOptions, open};
-pub(crate) use open::{shard_dir, storage};
-pub use salvage::{SalvagedPartition, salvage};
+pub(crate) use open::{Replaying, own, shard_dir, storage};
 pub use store::{ShardStore, Stores};
 pub use upkeep::{Kept, Upkeep};
 

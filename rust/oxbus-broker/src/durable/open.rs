@@ -23,9 +23,10 @@ use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
 use oxbus_store::{Record, Stored};
 
-use super::contents::FencedEntry;
 use super::found::find;
-use super::{Contents, Recovery, ShardStore, Stores};
+use super::{Recovery, ShardStore, Stores};
+use crate::catalog::Contents;
+use crate::catalog::FencedEntry;
 use crate::clock::{SystemClock, random_bytes};
 use crate::memory::Memory;
 use crate::shard::journal::{Event, Events, Image, Journal};
@@ -355,10 +356,10 @@ fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static)
 
 /// The messages of a shard while its journal is read.
 #[derive(Default)]
-pub(super) struct Replaying {
-    pub(super) image: Image,
+pub(crate) struct Replaying {
+    pub(crate) image: Image,
     /// What cannot be, at the first place where it is.
-    pub(super) wrong: Option<String>,
+    pub(crate) wrong: Option<String>,
     memory: Arc<Memory>,
     /// The entries that never count: epoch and number.
     fenced: Vec<(u64, Lsn)>,

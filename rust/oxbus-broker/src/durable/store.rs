@@ -14,10 +14,10 @@ use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
 use oxbus_store::injected::Injection;
 use oxbus_store::shard_log::{Chunks, ShardLog};
 
-use super::contents::FencedEntry;
+use super::Recovery;
 use super::open::{own, shard_dir};
-use super::{Contents, Recovery};
-use crate::stage::Files;
+use crate::catalog::Contents;
+use crate::catalog::FencedEntry;
 use crate::write::UnconfirmedEntry;
 
 /// The files of one shard.
@@ -130,17 +130,6 @@ impl Stores {
     /// The files of a partition, when they are open here.
     pub fn shard(&self, partition: u16) -> Option<&ShardStore> {
         self.shards.get(usize::from(partition))?.as_ref()
-    }
-
-    /// Where the stages are.
-    pub(crate) fn stage_files(&self) -> Files {
-        Files {
-            disk: Arc::clone(&self.disk),
-            namespace: self.dir.clone(),
-            store: guard(&self.catalog).0.store,
-            synced: self.durability == Durability::Fsync,
-            owns_all: self.owns_all,
-        }
     }
 
     /// What identities are hashed with.

@@ -9,6 +9,7 @@ mod admission;
 mod announce;
 mod bounds;
 mod cells;
+mod core;
 pub mod counts;
 pub mod drain;
 pub(crate) mod forward;
@@ -33,6 +34,7 @@ use oxbus_model::options::QueueSettings;
 use oxbus_model::{EntityKind, Timestamp};
 use oxbus_store::Versions;
 
+pub use self::core::{Core, WakeHandle};
 pub use self::counts::{PartitionCounts, QueueCounts};
 pub use self::drain::{Drained, Waiting};
 use self::forward::Forwarding;
@@ -42,7 +44,6 @@ pub use self::purge::Choice;
 pub use self::receivable::Receivable;
 use self::reservation::Consumers;
 pub use self::settings::Settings;
-use crate::namespace::Core;
 use crate::shard::journal::EntityId;
 use crate::shard::{Cell, Features, Shard};
 

@@ -8,7 +8,7 @@ use oxbus_model::options::QueueSettings;
 use oxbus_model::tier::Plan;
 
 use super::Entity;
-use crate::durable::EntityRole;
+use crate::catalog::EntityRole;
 use crate::shard::Rules;
 
 /// The settings that hold, and what follows from them.

@@ -16,7 +16,7 @@ use oxbus_model::{EntityKind, Error, ErrorKind, Result};
 use super::Namespace;
 use super::from_catalog::{link_all, subscribe_all};
 use super::inner::Inner;
-use crate::durable::{EntityEntry, EntityRole};
+use crate::catalog::{EntityEntry, EntityRole};
 use crate::entity::Entity;
 use crate::shard::Shard;
 

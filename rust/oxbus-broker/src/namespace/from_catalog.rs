@@ -13,7 +13,7 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use super::inner::Inner;
 use crate::abreast;
 use crate::bulk_load;
-use crate::durable::{Contents, EntityEntry};
+use crate::catalog::{Contents, EntityEntry};
 use crate::entity::Entity;
 use crate::entity::forward::forget;
 use crate::entity::kind::Kind;

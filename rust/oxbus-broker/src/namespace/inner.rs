@@ -12,12 +12,14 @@ use oxbus_store::NumberedStore;
 use oxbus_store::file::FileLog;
 
 use super::NamespaceOptions;
-use super::core::Core;
+use crate::catalog::EntityEntry;
 use crate::clock::{ManualClock, SystemClock};
-use crate::durable::{self, EntityEntry, Stores, Upkeep};
+use crate::durable::{self, Stores, Upkeep};
+use crate::entity::Core;
 use crate::entity::Entity;
 use crate::shard::journal::Journal;
 use crate::shard::{Cell, CellHandle, Fault, Shard, snapshot_bytes};
+use crate::stage::Files;
 use crate::stage::Shelf;
 
 /// Closes a namespace, without keeping it alive.
@@ -116,7 +118,7 @@ impl Inner {
             }
         };
         let core_now = core.clock().now();
-        let shelf = Arc::new(Shelf::new(&core, &shards, stores.as_ref().map(Stores::stage_files)));
+        let shelf = Arc::new(Shelf::new(&core, &shards, stores.as_ref().map(Files::of)));
         let inner = Arc::new(Self {
             upkeep: OnceLock::new(),
             core,

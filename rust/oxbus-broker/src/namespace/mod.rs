@@ -4,7 +4,7 @@
 //! In memory, or in a directory (`durable`). Queues are found by name without case. Handles keep their queue alive; a deleted queue refuses every call,
 //! and a queue of the same name created later is another incarnation.
 
-mod core;
+pub mod bulk_load;
 mod entities;
 mod from_catalog;
 mod health;
@@ -21,7 +21,6 @@ use oxbus_model::options::{LockPolicy, PeekPolicy};
 use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, Result, Timestamp};
 
-pub use self::core::{Core, WakeHandle};
 pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
 use self::inner::{ClosesOnDrop, Inner};
@@ -31,6 +30,7 @@ use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, T
 use crate::clock::ManualClock;
 use crate::durable::{Recovery, StoreOptions, Stores};
 use crate::entity::QueueCounts;
+pub use crate::entity::WakeHandle;
 use crate::shard::Shard;
 use crate::stage::Stages;
 

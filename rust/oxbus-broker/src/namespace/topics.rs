@@ -12,7 +12,7 @@ use oxbus_model::{EntityKind, Error, ErrorKind, Result};
 
 use super::Namespace;
 use super::entities::check_all_serve;
-use crate::durable::EntityRole;
+use crate::catalog::EntityRole;
 use crate::entity::Entity;
 use crate::entity::kind::{CompiledRule, count_filters};
 

@@ -15,8 +15,8 @@ use oxbus_model::{Result, Timestamp};
 
 use super::Namespace;
 use super::topics::SubscriptionOptions;
+use crate::catalog::EntityRole;
 use crate::clock::random_bytes;
-use crate::durable::EntityRole;
 use crate::entity::Entity;
 
 /// One option. Durations are milliseconds; the longest of .NET, or more, means never.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_MS};
 use oxbus_model::hash::partition_of;
+use oxbus_model::options::Durability;
 use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
@@ -23,7 +24,8 @@ use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
 use super::content::Content;
 use super::{StageInfo, StageState};
 use crate::clock::random_bytes;
-use crate::namespace::Core;
+use crate::durable::Stores;
+use crate::entity::Core;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Intent, Pending};
 
@@ -110,6 +112,17 @@ impl Drop for Turn<'_> {
 }
 
 impl Files {
+    /// Those of the namespace in a directory.
+    pub(crate) fn of(stores: &Stores) -> Self {
+        Self {
+            disk: stores.disk(),
+            namespace: stores.dir().to_owned(),
+            store: stores.id(),
+            synced: stores.durability() == Durability::Fsync,
+            owns_all: stores.owns_all(),
+        }
+    }
+
     /// The directory of the stages.
     pub(super) fn dir(&self) -> PathBuf {
         self.namespace.join("stages")

@@ -18,7 +18,7 @@ pub(crate) use self::arriving::Outgoing;
 pub(crate) use self::subscription::{CompiledRule, Subscription};
 pub(crate) use self::topic::{Subscribers, Topic, count_filters};
 use super::Entity;
-use crate::durable::EntityRole;
+use crate::catalog::EntityRole;
 use crate::shard::Cell;
 
 /// What an entity is, with what only that kind has.

@@ -12,8 +12,8 @@ use oxbus_model::sync::whole;
 use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
+use super::Entity;
 use crate::clock::random_bytes;
-use crate::entity::Entity;
 use crate::memory::{Memory, Quota};
 use crate::shard::Cell;
 use crate::shard::journal::EntityId;
@@ -34,7 +34,7 @@ pub struct Core {
     /// The memory limit in memory, if there is one.
     quota: Option<Quota>,
     /// The memory limit in a directory.
-    pub(super) memory: Arc<Memory>,
+    pub(crate) memory: Arc<Memory>,
     turns: AtomicU64,
     /// Bytes of all stages.
     staged_bytes: AtomicU64,
@@ -53,7 +53,7 @@ pub struct Core {
 }
 
 impl Core {
-    pub(super) fn new(
+    pub(crate) fn new(
         clock: Arc<dyn Clock>,
         (lock_policy, peek_policy): (LockPolicy, PeekPolicy),
         plan: Plan,
@@ -98,7 +98,7 @@ impl Core {
     }
 
     /// Takes over the key of a directory.
-    pub(super) fn set_identity_key(&self, key: IdentityKey) {
+    pub(crate) fn set_identity_key(&self, key: IdentityKey) {
         let _ = self.identity_key.set(key);
     }
 
@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Notes that other processes own partitions of it.
-    pub(super) fn share(&self) {
+    pub(crate) fn share(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
 
@@ -162,12 +162,12 @@ impl Core {
     }
 
     /// From now on calls may wait for a store.
-    pub(super) fn let_wait(&self) {
+    pub(crate) fn let_wait(&self) {
         self.waits.store(true, Ordering::SeqCst);
     }
 
     /// Takes over how late entries are fenced.
-    pub(super) fn set_fences(&self, fences: Fences) {
+    pub(crate) fn set_fences(&self, fences: Fences) {
         let _ = self.fences.set(fences);
     }
 
@@ -216,12 +216,12 @@ impl Core {
     }
 
     /// Wakes who waits, without keeping the namespace alive.
-    pub(super) fn wake_handle(self: &Arc<Self>) -> WakeHandle {
+    pub(crate) fn wake_handle(self: &Arc<Self>) -> WakeHandle {
         WakeHandle(Arc::downgrade(self))
     }
 
     /// Refuses every later call; false when it did so before.
-    pub(super) fn shut(&self) -> bool {
+    pub(crate) fn shut(&self) -> bool {
         self.open.swap(false, Ordering::SeqCst)
     }
 
@@ -242,11 +242,11 @@ impl Core {
         self.queues().values().find(|entity| entity.id() == id).cloned()
     }
 
-    pub(super) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
+    pub(crate) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
         whole(self.queues.read())
     }
 
-    pub(super) fn queues_for_change(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
+    pub(crate) fn queues_for_change(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
         whole(self.queues.write())
     }
 }

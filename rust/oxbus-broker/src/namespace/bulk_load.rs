@@ -15,11 +15,11 @@ use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageHead, StageWriter};
 
-use super::{attached_dir, name_file, name_prefix, new_number};
+use super::Namespace;
+use crate::bulk_load::{attached_dir, name_file, name_prefix, new_number};
 use crate::client::Sender;
 use crate::clock::Alarm;
 use crate::durable::{Stores, storage};
-use crate::namespace::Namespace;
 use crate::routing::Route;
 use crate::shard::Injected;
 

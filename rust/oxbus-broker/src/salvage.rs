@@ -13,11 +13,10 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, Salvaged, ShardId, salvage as salvage_log};
 
-use super::found::partition_of;
-use super::open::{Replaying, own, shard_dir, storage};
-use super::{Contents, EntityEntry, EntityRole};
 use crate::bulk_load::WaitingLoads;
+use crate::catalog::{Contents, EntityEntry, EntityRole};
 use crate::clock::random_bytes;
+use crate::durable::{Replaying, own, partition_of, shard_dir, storage};
 use crate::shard::journal::{EntityId, Image};
 
 /// Bytes of a chunk of a snapshot; one message may make it longer.
