@@ -10,6 +10,8 @@ mod consumer;
 mod decode;
 mod event;
 mod fold;
+#[cfg(test)]
+mod golden;
 mod image;
 mod intent;
 mod numbered;
