@@ -39,6 +39,10 @@ A wrong argument (type, range, closed handle) is a ``TypeError`` or a ``ValueErr
 Every error has an `effect`: what the call did before it failed. A call may be made again without doing anything twice
 when it is ``"none"`` or None. A ``ValueError`` or ``OSError`` has one only if the work of its call had begun.
 Which call fails with which effect: docs/guarantees.md, "What a call that failed has done".
+
+What made an error is its ``__cause__``: an ``OSError`` with its ``errno`` when a call of the system failed, else an
+exception with the text of what failed, as of a file that is damaged or of Arrow data that cannot be read. An error that
+came over a connection has none.
 """
 
 from __future__ import annotations
