@@ -174,11 +174,19 @@ impl From<String> for Reason {
 
 /// A send that may wait for the store, until it is dropped.
 #[derive(Debug)]
-pub struct InFlight<'a>(&'a AtomicU32);
+pub struct InFlight<'a> {
+    health: &'a Health,
+    /// The thread panicked before it came here: what is sent while it unwinds is sent to the end.
+    was_panicking: bool,
+}
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        self.health.in_flight.fetch_sub(1, Ordering::Release);
+        if std::thread::panicking() && !self.was_panicking {
+            // Its numbers are neither messages nor given up, and the journal may have it.
+            self.health.fail_panicked();
+        }
     }
 }
 
@@ -255,7 +263,10 @@ impl Health {
 
     /// Counts a send that may wait for the store; refuses it when too many do.
     pub fn enter(&self, partition: PartitionId) -> Result<InFlight<'_>> {
-        let in_flight = InFlight(&self.in_flight);
+        let in_flight = InFlight {
+            health: self,
+            was_panicking: std::thread::panicking(),
+        };
         if self.in_flight.fetch_add(1, Ordering::Acquire) < OPERATIONS_IN_FLIGHT_MAX {
             return Ok(in_flight);
         }

@@ -15,6 +15,7 @@ use oxbus_store::fault::FaultDisk;
 use super::tests::open;
 use crate::client::{SettleKey, Settlement};
 use crate::durable::Kept;
+use crate::entity::Entity;
 use crate::shard::{Fault, Shard};
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
@@ -55,6 +56,11 @@ fn in_memory() -> Namespace {
         ..NamespaceOptions::default()
     };
     with_queue(Namespace::open(options).expect("there is memory"))
+}
+
+fn queue(namespace: &Namespace) -> Arc<Entity> {
+    let queues = namespace.inner.core.queues();
+    queues.values().next().cloned().expect("there is one")
 }
 
 fn shard(namespace: &Namespace) -> &Arc<Shard> {
@@ -136,33 +142,25 @@ fn a_lock_of_a_partition_that_a_panic_took_out_of_service_cannot_be_settled() {
 
 #[test]
 fn the_next_open_finds_what_was_acknowledged_before_a_panic() {
-    // What a call had done when it panicked: nothing; numbers given out that no message has; half of a unit of work.
-    let steps: [fn(&Namespace); 3] = [
+    // What a call had done when it panicked: nothing; numbers given out that no message has, under the journal's order or as
+    // it waits for its entry; half of a unit of work.
+    let steps: [fn(&Namespace); 4] = [
         |namespace| shard(namespace).panic_in_a_step(),
         |namespace| {
             let shard = shard(namespace);
             let journal = shard.journal().expect("there is a disk");
             let _order = journal.order(shard.health());
-            let queue = namespace
-                .inner
-                .core
-                .queues()
-                .values()
-                .next()
-                .cloned()
-                .expect("there is one");
-            queue.cell(0).expect("it has a message").main().reserve(1);
+            queue(namespace).cell(0).expect("it has a message").main().reserve(1);
             panic!("asked for by the test");
         },
         |namespace| {
-            let queue = namespace
-                .inner
-                .core
-                .queues()
-                .values()
-                .next()
-                .cloned()
-                .expect("there is one");
+            let shard = shard(namespace);
+            let _in_flight = shard.health().enter(shard.id()).expect("few wait");
+            queue(namespace).cell(0).expect("it has a message").main().reserve(1);
+            panic!("asked for by the test");
+        },
+        |namespace| {
+            let queue = queue(namespace);
             let _unit = queue.cell(0).expect("it has a message").shard.unit();
             panic!("asked for by the test");
         },
@@ -186,14 +184,7 @@ fn the_next_open_finds_what_was_acknowledged_before_a_panic() {
         assert!(again.partition_health().iter().all(|it| it.fault.is_none()));
         send(&again, &here).expect("it works again");
         // The two of here, the new one, and those of the other partition, which were received under locks.
-        let queue = again
-            .inner
-            .core
-            .queues()
-            .values()
-            .next()
-            .cloned()
-            .expect("there is one");
+        let queue = queue(&again);
         let kept = |index| {
             queue
                 .cell(index)
