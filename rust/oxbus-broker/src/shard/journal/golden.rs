@@ -74,35 +74,79 @@ fn intent() -> Intent {
     }
 }
 
-/// A name and the bytes of an event of each kind and form.
-fn events() -> Vec<(&'static str, Vec<u8>)> {
-    let at = Timestamp(1_700_000_000_100);
-    let never = Timestamp::NEVER;
-    let identities = vec![
-        (at, Identity(0x0102_0304_0506_0708_090A_0B0C_0D0E_0F10)),
-        (never, Identity(1)),
-    ];
-    let origins = vec![
-        Origin {
-            entity: EntityId(41),
-            partition: 42,
-            is_dead_letter: true,
-            counter: Counter(43),
-        },
-        Origin {
-            entity: EntityId(44),
-            partition: 0,
-            is_dead_letter: false,
-            counter: Counter(45),
-        },
-    ];
-    let appended = |bytes, expires_at| Appended { expires_at, bytes };
-    let edited = Changed::Edited {
+const AT: Timestamp = Timestamp(1_700_000_000_100);
+const NEVER: Timestamp = Timestamp::NEVER;
+
+type Named = (&'static str, Vec<u8>);
+
+/// The bytes of an event, which are read back to the same event.
+fn named(name: &'static str, event: &Event<'_>) -> Named {
+    let mut bytes = Vec::new();
+    event.encode(EntityId(0x1_0007), &mut bytes);
+    let read: Vec<_> = Events::of(&bytes).collect();
+    assert_eq!(read, [Ok((EntityId(0x1_0007), event.clone()))], "it comes back");
+    (name, bytes)
+}
+
+fn changed() -> Changed<'static> {
+    Changed::Edited {
         front: [51, 52, 53],
         keep: 54,
         middle: b"changed",
         tail: 55,
+    }
+}
+
+/// Messages come in.
+fn arriving() -> Vec<Named> {
+    let appended = |bytes, expires_at| Appended { expires_at, bytes };
+    let copy = |entity, counter, expires_at| FannedOut {
+        entity: EntityId(entity),
+        counter: Counter(counter),
+        expires_at,
     };
+    vec![
+        named(
+            "append",
+            &Event::Append {
+                first: Counter(300),
+                enqueued_at: AT,
+                messages: vec![appended(b"one", NEVER), appended(b"two", AT)],
+            },
+        ),
+        named(
+            "schedule",
+            &Event::Schedule {
+                counter: Counter(301),
+                due: Timestamp(1_700_000_000_302),
+                enqueued_at: AT,
+                expires_at: NEVER,
+                bytes: b"later",
+            },
+        ),
+        named(
+            "activate",
+            &Event::Activate {
+                counter: Counter(303),
+                becomes: Counter(304),
+                enqueued_at: AT,
+                expires_at: Timestamp(1_700_000_000_305),
+                bytes: b"now",
+            },
+        ),
+        named(
+            "fan out",
+            &Event::FanOut {
+                enqueued_at: AT,
+                bytes: b"copied",
+                copies: vec![copy(313, 314, NEVER), copy(315, 316, AT)],
+            },
+        ),
+    ]
+}
+
+/// Messages are handed out and settled.
+fn handing_out() -> Vec<Named> {
     let returned = |deferred, record| Event::Return {
         sub_queue: SubQueue::DeadLetter,
         counter: Counter(61),
@@ -113,156 +157,117 @@ fn events() -> Vec<(&'static str, Vec<u8>)> {
     };
     let dead_letter = |record| Event::DeadLetter {
         counter: Counter(71),
-        enqueued_at: at,
-        expires_at: never,
+        enqueued_at: AT,
+        expires_at: NEVER,
         delivery_count: 72,
         record,
     };
-    let mut packed = Vec::new();
-    Event::Number { next: Counter(81) }.encode(EntityId(82), &mut packed);
-    let packed_copy = packed.repeat(9);
-    let all: Vec<(&'static str, Event<'_>)> = vec![
-        (
-            "append",
-            Event::Append {
-                first: Counter(300),
-                enqueued_at: at,
-                messages: vec![appended(b"one", never), appended(b"two", at)],
-            },
-        ),
-        (
-            "schedule",
-            Event::Schedule {
-                counter: Counter(301),
-                due: Timestamp(1_700_000_000_302),
-                enqueued_at: at,
-                expires_at: never,
-                bytes: b"later",
-            },
-        ),
-        (
-            "activate",
-            Event::Activate {
-                counter: Counter(303),
-                becomes: Counter(304),
-                enqueued_at: at,
-                expires_at: Timestamp(1_700_000_000_305),
-                bytes: b"now",
-            },
-        ),
-        (
+    vec![
+        named(
             "hand out",
-            Event::HandOut {
+            &Event::HandOut {
                 sub_queue: SubQueue::DeadLetter,
                 messages: vec![handed_out(306, 307, 308, false), handed_out(309, 310, 1, true)],
             },
         ),
-        ("return", returned(false, None)),
-        (
+        named("return", &returned(false, None)),
+        named(
             "return deferred with a record",
-            returned(true, Some(Changed::Whole(b"whole"))),
+            &returned(true, Some(Changed::Whole(b"whole"))),
         ),
-        ("return with a changed record", returned(false, Some(edited))),
-        (
+        named("return with a changed record", &returned(false, Some(changed()))),
+        named(
             "remove",
-            Event::Remove {
+            &Event::Remove {
                 sub_queue: SubQueue::Main,
                 counters: Ranges::from_iter([1, 2, 3, 200, 70_000].map(Counter)),
             },
         ),
-        ("dead letter", dead_letter(Changed::Whole(b"dead"))),
-        ("dead letter with a changed record", dead_letter(edited)),
-        ("keep ready", keep(Rest::Ready)),
-        ("keep deferred", keep(Rest::Deferred)),
-        ("keep fetched", keep(Rest::Fetched)),
-        (
-            "keep scheduled",
-            keep(Rest::Scheduled {
-                due: Timestamp(1_700_000_000_311),
-            }),
-        ),
-        ("number", Event::Number { next: Counter(312) }),
-        (
+        named("dead letter", &dead_letter(Changed::Whole(b"dead"))),
+        named("dead letter with a changed record", &dead_letter(changed())),
+    ]
+}
+
+/// What a snapshot keeps of an entity.
+fn kept() -> Vec<Named> {
+    let due = Timestamp(1_700_000_000_311);
+    vec![
+        named("keep ready", &keep(Rest::Ready)),
+        named("keep deferred", &keep(Rest::Deferred)),
+        named("keep fetched", &keep(Rest::Fetched)),
+        named("keep scheduled", &keep(Rest::Scheduled { due })),
+        named("number", &Event::Number { next: Counter(312) }),
+    ]
+}
+
+/// What an entity remembers beside its messages.
+fn remembered() -> Vec<Named> {
+    let identities = vec![
+        (AT, Identity(0x0102_0304_0506_0708_090A_0B0C_0D0E_0F10)),
+        (NEVER, Identity(1)),
+    ];
+    let state = |id, state| Event::SessionState { id, set_at: AT, state };
+    vec![
+        named(
             "seen",
-            Event::Seen {
+            &Event::Seen {
                 identities: identities.clone(),
             },
         ),
-        (
-            "session state",
-            Event::SessionState {
-                id: "session",
-                set_at: at,
-                state: Some(b"state"),
-            },
-        ),
-        (
-            "session state cleared",
-            Event::SessionState {
-                id: "鍵",
-                set_at: at,
-                state: None,
-            },
-        ),
-        (
-            "fan out",
-            Event::FanOut {
-                enqueued_at: at,
-                bytes: b"copied",
-                copies: vec![
-                    FannedOut {
-                        entity: EntityId(313),
-                        counter: Counter(314),
-                        expires_at: never,
-                    },
-                    FannedOut {
-                        entity: EntityId(315),
-                        counter: Counter(316),
-                        expires_at: at,
-                    },
-                ],
-            },
-        ),
-        (
-            "arrived",
-            Event::Arrived {
-                is_over: false,
-                origins: origins.clone(),
-            },
-        ),
-        ("arrived, over", Event::Arrived { is_over: true, origins }),
-        ("attached", Event::Attached { identities }),
-        (
+        named("session state", &state("session", Some(b"state"))),
+        named("session state cleared", &state("鍵", None)),
+        named("attached", &Event::Attached { identities }),
+        named(
             "consumer",
-            Event::Consumer {
+            &Event::Consumer {
                 sub_queue: SubQueue::DeadLetter,
                 name: "consumer",
                 record: Arc::new(consumer()),
             },
         ),
-        (
+        named(
             "intent",
-            Event::Intent {
+            &Event::Intent {
                 sink: "sink",
                 intent: intent(),
             },
         ),
-    ];
-    let encoded = |event: &Event<'_>| {
-        let mut bytes = Vec::new();
-        event.encode(EntityId(0x1_0007), &mut bytes);
-        let read: Vec<_> = Events::of(&bytes).collect();
-        assert_eq!(read, [Ok((EntityId(0x1_0007), event.clone()))], "it comes back");
-        bytes
+    ]
+}
+
+/// Messages came from another shard.
+fn arrived() -> Vec<Named> {
+    let origin = |entity, partition, is_dead_letter, counter| Origin {
+        entity: EntityId(entity),
+        partition,
+        is_dead_letter,
+        counter: Counter(counter),
     };
-    let mut named: Vec<(&'static str, Vec<u8>)> = all.iter().map(|(name, event)| (*name, encoded(event))).collect();
-    let bytes = packed::packed(packed_copy, |packed| {
+    let arrived = |is_over| Event::Arrived {
+        is_over,
+        origins: vec![origin(41, 42, true, 43), origin(44, 0, false, 45)],
+    };
+    vec![
+        named("arrived", &arrived(false)),
+        named("arrived, over", &arrived(true)),
+    ]
+}
+
+/// Events of a file that were packed. What they hold is not read back as one event.
+fn folded() -> Vec<Named> {
+    let mut events = Vec::new();
+    Event::Number { next: Counter(81) }.encode(EntityId(82), &mut events);
+    let bytes = packed::packed(events.repeat(9), |packed| {
         let mut bytes = Vec::new();
         Event::Packed(packed).encode(EntityId(0), &mut bytes);
         bytes
     });
-    named.push(("packed", bytes));
-    named
+    vec![("packed", bytes)]
+}
+
+/// A name and the bytes of an event of each kind and form.
+fn events() -> Vec<Named> {
+    [arriving(), handing_out(), kept(), remembered(), arrived(), folded()].concat()
 }
 
 fn lines() -> String {
