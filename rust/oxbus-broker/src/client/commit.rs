@@ -169,8 +169,8 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, w
         numbers.push((&sent.numbers, shown));
     }
     let notices = if let Some(home) = home(work, &batch, wait)? {
-        let (write, notices) = batch.finish(home);
-        let mut write = write.atomic();
+        let (mut write, notices) = batch.finish(home);
+        write.set_atomic();
         for it in admitted.values() {
             write.push(Operation::Seen(it.cell, &it.admission));
         }

@@ -170,7 +170,7 @@ impl Receiver {
 
     fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut Progress, wait: &Wait<'_>) {
         let keys: Vec<LockKey> = at.iter().map(|at| at.key).collect();
-        let mut writes = Vec::new();
+        let mut writes = Vec::with_capacity(at.len().min(usize::from(self.queue.partitions())));
         for round in self.rounds(at) {
             let mut end = 0;
             for run in at.chunk_by(|a, b| a.index == b.index) {

@@ -76,8 +76,13 @@ impl Receiver {
 
     fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
         let (cell, mut write) = self.write_of(at, settlement, wait)?;
-        let ticket = self.begin((at, cell), &mut write, wait)?;
-        self.finish(at, ticket, wait)
+        let done = write.commit(cell, cell.durability(None), wait);
+        if done.as_ref().err().is_none_or(|error| error.effect != Effect::None) {
+            self.note_settled(&[at]);
+        }
+        let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
+        self.queue.announce(at.index, done.ended, wait);
+        Ok(())
     }
 
     /// The write of a settlement that may happen now, and its cell.

@@ -160,8 +160,8 @@ impl Entity {
             .history()
             .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
             .transpose()?;
-        let (write, notices) = batch.finish(cell);
-        let mut write = write.atomic();
+        let (mut write, notices) = batch.finish(cell);
+        write.set_atomic();
         if let Some(admission) = &admission {
             write.push(Operation::Seen(cell, admission));
         }

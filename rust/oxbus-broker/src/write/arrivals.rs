@@ -23,17 +23,19 @@ const EVENT_BYTES: usize = 64;
 /// Consecutive numbers in one cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Numbers {
-    pub(super) first: Counter,
+    /// The first that is not taken.
+    pub(super) next: Counter,
+    /// How many there are in all.
     pub(super) count: usize,
+    /// How far numbers go from now on, when the journal has to know that.
+    pub(super) mark: Option<Counter>,
 }
 
 impl Numbers {
-    /// Takes the first `count` of them.
+    /// Takes the next `count` of them.
     fn take(&mut self, count: usize) -> Counter {
-        debug_assert!(count <= self.count, "each message was counted");
-        let first = self.first;
-        self.first = Counter(first.0 + count as u64);
-        self.count -= count;
+        let first = self.next;
+        self.next = Counter(first.0 + count as u64);
         first
     }
 }
@@ -52,14 +54,15 @@ fn bytes_of(message: &NewMessage) -> &[u8] {
 impl ShardWrite<'_> {
     /// The numbers that its messages get if they get the next ones.
     pub(super) fn next_numbers(&self) -> AllNumbers {
-        let mut numbers: AllNumbers = self
-            .cells
-            .iter()
-            .map(|cell| Numbers {
-                first: cell.main.next(),
-                count: 0,
-            })
-            .collect();
+        let none = |cell: &&Cell| Numbers {
+            next: cell.main.next(),
+            count: 0,
+            mark: None,
+        };
+        let mut numbers: AllNumbers = match &self.cells[..] {
+            [cell] => AllNumbers::from_buf([none(cell)]),
+            cells => cells.iter().map(none).collect(),
+        };
         for operation in self.operations.iter() {
             match operation {
                 Operation::Append(messages) => numbers[0].count += messages.len(),
@@ -81,22 +84,21 @@ impl ShardWrite<'_> {
     }
 
     /// Reserves as many numbers. Under the journal's order they are the ones that were next.
-    pub(super) fn reserve(&self, mut numbers: AllNumbers) -> AllNumbers {
-        for (cell, numbers) in self.cells.iter().zip(&mut numbers).filter(|(_, it)| it.count > 0) {
+    pub(super) fn reserve(&self, numbers: &mut AllNumbers) {
+        for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
             let first = cell.main.reserve(numbers.count);
             debug_assert!(
-                cell.shard.journal().is_none() || first == numbers.first,
-                "numbers are given out under the journal's order"
+                cell.shard.journal().is_none() || first.0 + numbers.count as u64 == numbers.next.0,
+                "numbers are given out under the journal's order, and each has its event"
             );
-            numbers.first = first;
+            numbers.next = first;
         }
-        numbers
     }
 
     /// Gives the numbers up: no message will have them.
     pub(super) fn give_up(&self, numbers: &AllNumbers) {
         for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
-            cell.main.give_up(numbers.first, numbers.count);
+            cell.main.give_up(numbers.next, numbers.count);
         }
     }
 
@@ -122,7 +124,7 @@ impl ShardWrite<'_> {
     }
 
     /// Adds the events of what comes in under these numbers.
-    pub(super) fn encode_arrivals(&self, mut numbers: AllNumbers, entry: &mut Vec<u8>) {
+    pub(super) fn encode_arrivals(&self, numbers: &mut AllNumbers, entry: &mut Vec<u8>) {
         let now = self.moment.now;
         for operation in self.operations.iter() {
             match operation {
@@ -197,17 +199,23 @@ impl ShardWrite<'_> {
     }
 
     /// Puts what came in where it belongs, under its numbers; how many are ready in the first cell.
-    pub(super) fn publish(&mut self, mut numbers: AllNumbers, places: Option<Vec<Place>>) -> usize {
-        for operation in self.operations.iter() {
-            if let Operation::Activate { cell, counter, .. } = operation {
-                // Out of its old place first: a snapshot that sees the new number settled does not see the old one.
-                cell.main.take_scheduled(*counter);
+    pub(super) fn publish(&mut self, numbers: &mut AllNumbers, places: Option<Vec<Place>>) -> usize {
+        let operations = &mut *self.operations;
+        for operation in operations.iter() {
+            match operation {
+                // Before the messages: a snapshot that has them must know their identities.
+                Operation::Seen(_, admission) | Operation::Attached(_, admission) => admission.keep(),
+                // Before it has its new place: a snapshot that sees the new number settled does not see the old one.
+                Operation::Activate { cell, counter, .. } => {
+                    cell.main.take_scheduled(*counter);
+                }
+                _ => {}
             }
         }
         let now = self.moment.now;
         let mut places = places.map(Vec::into_iter);
         let mut ready = 0;
-        for operation in self.operations.iter_mut() {
+        for operation in operations {
             match operation {
                 Operation::Append(messages) => {
                     ready += messages.len();
@@ -239,7 +247,7 @@ impl ShardWrite<'_> {
                     self.cells[*to].publish_scheduled(counter, *due, message, now);
                 }
                 Operation::FanOut { fans, .. } => {
-                    publish_copies(&self.cells, std::mem::take(fans), &mut numbers, now, &mut places);
+                    publish_copies(&self.cells, std::mem::take(fans), numbers, now, &mut places);
                 }
                 Operation::DeadLetter {
                     dead_letter: DeadLetter::New(to, message),
@@ -253,7 +261,6 @@ impl ShardWrite<'_> {
                 _ => {}
             }
         }
-        debug_assert!(numbers.iter().all(|it| it.count == 0), "each number has its message");
         ready
     }
 }

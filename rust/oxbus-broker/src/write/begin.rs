@@ -10,8 +10,8 @@ use super::error::WriteError;
 use super::pins::Pins;
 use super::records;
 use super::settlements::{settle_remove, settle_return};
-use super::shard_write::{DeadLetter, HandOut, Leaving, Operation, Operations, ShardWrite};
-use super::ticket::{Committed, Later, Ticket};
+use super::shard_write::{DeadLetter, HandOut, Leaving, Operation, ShardWrite};
+use super::ticket::{Committed, Held, Ticket};
 use crate::shard::high_water::Ahead;
 use crate::shard::journal::{Event, Intent, Journal, Pending, push_intent};
 use crate::shard::{Deed, SessionLost, Shard};
@@ -35,11 +35,6 @@ impl Shard {
     /// held a lock. Callers over several shards begin all writes before they finish the first: their syncs run side by side.
     ///
     /// An error leaves messages that come in where they were.
-    #[expect(
-        clippy::inline_always,
-        reason = "the end of a lock in memory is counted by `make instructions`"
-    )]
-    #[inline(always)]
     pub fn begin<'w, 'a>(
         &'a self,
         write: &'w mut ShardWrite<'a>,
@@ -53,34 +48,30 @@ impl Shard {
 }
 
 impl<'a> Ticket<'_, 'a> {
-    #[expect(
-        clippy::inline_always,
-        reason = "the end of a lock in memory is counted by `make instructions`"
-    )]
-    #[inline(always)]
-    fn start(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
+    pub(super) fn start(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
+        match self.shard.journal() {
+            None => self.start_in_memory(wait),
+            Some(journal) if self.write.takes_effect_later => self.start_later(journal, wait),
+            Some(_) => self.start_journaled(wait),
+        }
+    }
+
+    /// Without a journal there is nothing to wait for: a write takes effect here, unless it is atomic over several shards.
+    fn start_in_memory(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
+        if self.write.is_atomic {
+            self.pin()?;
+            self.takes_effect_later = true;
+        } else if !self.write.only_arrives() {
+            self.settle_all(None, wait)?;
+        }
         if self.write.takes_effect_later {
-            return self.start_later(wait);
+            self.numbers = self.write.next_numbers();
+            self.write.reserve(&mut self.numbers);
+            if !self.write.is_atomic {
+                self.take_effect(wait);
+            }
         }
-        if self.shard.journal().is_some() {
-            return self.start_journaled(wait);
-        }
-        // Most ends of locks in memory are this one: the same as below, without a list.
-        if let Operations::One(
-            [
-                Operation::Remove {
-                    cell,
-                    sub_queue,
-                    leaving: Leaving::One(key),
-                },
-            ],
-        ) = &self.write.operations
-        {
-            cell.store(*sub_queue)
-                .settle(*key, Outcome::Complete, self.write.moment.ticks)?;
-            return Ok(());
-        }
-        self.settle_all(None, wait)
+        Ok(())
     }
 
     /// Starts a write that has all its effect now.
@@ -91,36 +82,28 @@ impl<'a> Ticket<'_, 'a> {
     }
 
     /// Starts a write of which something takes effect behind the wait.
-    #[inline(never)]
-    fn start_later(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
+    fn start_later(&mut self, journal: &'a Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, is_atomic) = (self.shard, self.write.is_atomic);
         let arrives = self.write.arrives() || is_atomic;
-        let mut later = Box::new(Later::default());
-        let Some(journal) = shard.journal() else {
-            if is_atomic {
-                self.pin(&mut later)?;
-            } else {
-                self.settle_all(None, wait)?;
-            }
-            later.numbers = self.write.reserve(self.write.next_numbers());
-            self.later = Some(later);
-            return Ok(());
-        };
         if arrives || self.write.room() == Room::Adds {
-            later.in_flight = Some(shard.health().enter(shard.id())?);
+            self.in_flight = Some(shard.health().enter(shard.id())?);
         }
         if is_atomic {
-            self.pin(&mut later)?;
+            self.pin()?;
         } else if !arrives {
-            later.unit = Some(shard.unit());
+            self.hold().unit = Some(shard.unit());
         }
         if arrives {
-            self.append_arriving(journal, &mut later, wait)?;
+            self.append_arriving(journal, wait)?;
         } else {
             self.start_journaled(wait)?;
         }
-        self.later = Some(later);
+        self.takes_effect_later = true;
         Ok(())
+    }
+
+    fn hold(&mut self) -> &mut Held<'a> {
+        self.held.get_or_insert_default()
     }
 
     /// Appends the events of what has had its effect already.
@@ -134,9 +117,10 @@ impl<'a> Ticket<'_, 'a> {
     }
 
     /// Takes all locks and checks all sessions of an atomic write, and holds snapshots off until it has its effect.
-    fn pin(&self, later: &mut Later<'a>) -> Result<(), WriteError> {
-        later.pins = Some(Pins::take(self.write)?);
-        later.unit = Some(self.shard.unit());
+    fn pin(&mut self) -> Result<(), WriteError> {
+        let (pins, unit) = (Pins::take(self.write)?, self.shard.unit());
+        let held = self.hold();
+        (held.pins, held.unit) = (Some(pins), Some(unit));
         for operation in self.write.operations.iter() {
             if let Operation::SessionState { cell, accepted, .. } = operation {
                 let sessions = cell.sessions().ok_or(SessionLost)?;
@@ -147,7 +131,6 @@ impl<'a> Ticket<'_, 'a> {
     }
 
     /// Lets the operations take effect that do so before they are journaled, and adds their events.
-    #[inline(never)]
     fn settle_all(&mut self, mut entry: Option<&mut Vec<u8>>, wait: &Wait<'_>) -> Result<(), WriteError> {
         let ticks = self.write.moment.ticks;
         for operation in self.write.operations.iter_mut() {
@@ -178,13 +161,13 @@ impl<'a> Ticket<'_, 'a> {
     }
 
     /// Gives messages numbers and appends all events in one step.
-    fn append_arriving(&mut self, journal: &Journal, later: &mut Later<'a>, wait: &Wait<'_>) -> Result<(), WriteError> {
+    fn append_arriving(&mut self, journal: &Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, write) = (self.shard, &mut *self.write);
         let mut others = Vec::new();
         for operation in write.operations.iter_mut() {
             operation.encode_other(&mut others);
         }
-        if let Some(pins) = &later.pins {
+        if let Some(pins) = self.held.as_ref().and_then(|held| held.pins.as_ref()) {
             pins.encode(write, &mut others)?;
         }
         write.encode_states(&mut others);
@@ -198,17 +181,14 @@ impl<'a> Ticket<'_, 'a> {
         } else {
             Ahead::Usual
         };
-        let numbers = write.next_numbers();
-        let mut marks = smallvec::SmallVec::<[_; 1]>::new();
-        for (cell, numbers) in write.cells.iter().zip(&numbers) {
-            let end = numbers.first.0 + numbers.count as u64;
-            let next = cell.high_water.due(end, ahead);
-            if let Some(next) = next {
+        let mut numbers = write.next_numbers();
+        for (cell, numbers) in write.cells.iter().zip(&mut numbers) {
+            numbers.mark = cell.high_water.due(numbers.next.0 + numbers.count as u64, ahead);
+            if let Some(next) = numbers.mark {
                 Event::Number { next }.encode(cell.entity, &mut entry);
             }
-            marks.push((end, next));
         }
-        write.encode_arrivals(numbers.clone(), &mut entry);
+        write.encode_arrivals(&mut numbers, &mut entry);
         entry.append(&mut others);
         if entry.is_empty() {
             // No subscription wants the messages (B-344).
@@ -216,15 +196,17 @@ impl<'a> Ticket<'_, 'a> {
         }
         let appended = order.append(room, &entry, wait);
         let pending = appended.map_err(|error| shard.refuse(&error, Deed::Send))?;
-        for (cell, (end, next)) in write.cells.iter().zip(marks) {
-            cell.high_water.note(end, next, pending.lsn);
+        for (cell, numbers) in write.cells.iter().zip(&numbers) {
+            // Each number has its event, so the next one is behind them all.
+            cell.high_water.note(numbers.next.0, numbers.mark, pending.lsn);
         }
-        later.numbers = write.reserve(numbers);
+        write.reserve(&mut numbers);
+        self.numbers = numbers;
         self.pending = Some(pending);
         drop(order);
         if shard.memory.spills() {
             self.level = Durability::Fsync;
-            later.entry = Some(entry);
+            self.hold().entry = Some(entry);
         }
         Ok(())
     }
@@ -272,7 +254,6 @@ impl ShardWrite<'_> {
 
 impl Operation<'_> {
     /// Takes effect in memory and adds its event, or appends it where both are one step: what to wait for then.
-    #[inline(never)]
     fn change(
         &mut self,
         shard: &Shard,

@@ -4,6 +4,7 @@
 //! A [`ShardWrite`] is a plain list of operations. [`Shard::begin`](crate::shard::Shard::begin) brings it into the journal,
 //! [`Ticket::finish`] waits for that and lets the rest take effect. Nothing else appends to a journal, waits for an entry or
 //! publishes a message. One send of one message in memory goes past it: `client::sender` appends that to the store itself.
+//! Without a journal there is nothing to wait for, so all but an atomic write takes effect in `begin`.
 //!
 //! ```text
 //! before   the caller routes, encodes, applies rules, activates what is due, admits identities, takes numbers of topics

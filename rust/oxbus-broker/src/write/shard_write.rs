@@ -4,15 +4,14 @@
 //! Messages that come in name their cells by position, because they get numbers there. All other operations name the cell
 //! itself. A write says nothing about how it is journaled, waited for or undone: that is `begin` and `ticket`.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Ticks, Timestamp};
 use oxbus_store::shard_log::Room;
-use oxbus_store::{LockKey, NewMessage, Outcome, Record, Removed, Wait};
-use smallvec::SmallVec;
+use oxbus_store::{LockKey, MessageStore, NewMessage, Outcome, Record, Removed, Wait};
+use smallvec::{SmallVec, smallvec};
 
 use super::DeadLetterReason;
 use super::error::WriteError;
@@ -246,41 +245,12 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The operations of a write. One alone needs no list.
-#[derive(Debug)]
-pub(super) enum Operations<'a> {
-    One([Operation<'a>; 1]),
-    Many(Vec<Operation<'a>>),
-}
-
-impl<'a> Deref for Operations<'a> {
-    type Target = [Operation<'a>];
-
-    #[inline]
-    fn deref(&self) -> &[Operation<'a>] {
-        match self {
-            Self::One(operation) => operation,
-            Self::Many(operations) => operations,
-        }
-    }
-}
-
-impl<'a> DerefMut for Operations<'a> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [Operation<'a>] {
-        match self {
-            Self::One(operation) => operation,
-            Self::Many(operations) => operations,
-        }
-    }
-}
-
 /// What changes in one shard with one entry of its journal.
 #[derive(Debug)]
 pub struct ShardWrite<'a> {
     /// The cells in which messages get numbers, by position.
     pub(super) cells: SmallVec<[&'a Cell; 1]>,
-    pub(super) operations: Operations<'a>,
+    pub(super) operations: SmallVec<[Operation<'a>; 1]>,
     pub(super) moment: Moment,
     /// Something of it takes effect once the journal has it.
     pub(super) takes_effect_later: bool,
@@ -298,7 +268,7 @@ impl<'a> ShardWrite<'a> {
         Self {
             cells: SmallVec::new(),
             takes_effect_later: operation.changes_later(),
-            operations: Operations::One([operation]),
+            operations: smallvec![operation],
             moment,
             is_atomic: false,
             exact_numbers: false,
@@ -310,19 +280,21 @@ impl<'a> ShardWrite<'a> {
         Self {
             cells: cells.into_iter().collect(),
             takes_effect_later: true,
-            operations: Operations::Many(Vec::new()),
+            operations: SmallVec::new(),
             moment,
             is_atomic: false,
             exact_numbers: false,
         }
     }
 
+    /// Makes space for so many operations.
+    pub fn reserve_operations(&mut self, count: usize) {
+        self.operations.reserve(count);
+    }
+
     /// Adds an operation.
     pub fn push(&mut self, operation: Operation<'a>) {
-        match &mut self.operations {
-            Operations::Many(operations) => operations.push(operation),
-            Operations::One(_) => debug_assert!(false, "a write of one operation is whole"),
-        }
+        self.operations.push(operation);
     }
 
     /// Adds records for the cells of this write that were sent to the cell `home`.
@@ -357,10 +329,8 @@ impl<'a> ShardWrite<'a> {
     }
 
     /// All of it happens, or nothing: locks and sessions that are lost refuse it.
-    #[must_use]
-    pub fn atomic(mut self) -> Self {
+    pub fn set_atomic(&mut self) {
         self.is_atomic = true;
-        self
     }
 
     /// Sets no numbers aside.
@@ -385,8 +355,12 @@ impl<'a> ShardWrite<'a> {
         !self.cells.is_empty()
     }
 
+    /// True when messages come in and nothing else changes, as with most sends.
+    pub(super) fn only_arrives(&self) -> bool {
+        matches!(&self.operations[..], [operation] if operation.arrives())
+    }
+
     /// Begins the write in the shard of a cell.
-    #[inline]
     pub fn begin<'w>(
         &'w mut self,
         cell: &'a Cell,
@@ -397,7 +371,41 @@ impl<'a> ShardWrite<'a> {
     }
 
     /// Begins and finishes the write in the shard of a cell.
+    #[inline]
     pub fn commit(&mut self, cell: &'a Cell, level: Durability, wait: &Wait<'_>) -> Result<Committed, WriteError> {
-        self.begin(cell, level, wait)?.finish(wait)
+        if cell.shard.journal().is_none()
+            && let Some(done) = self.commit_in_memory()
+        {
+            return done;
+        }
+        let mut ticket = Ticket::new(&cell.shard, self, level);
+        ticket.start(wait)?;
+        ticket.finish(wait)
+    }
+
+    /// Most writes in memory are one of these two, and one step in the store; `None` for others.
+    #[inline]
+    fn commit_in_memory(&mut self) -> Option<Result<Committed, WriteError>> {
+        let [operation] = &mut *self.operations else {
+            return None;
+        };
+        match operation {
+            Operation::Append(messages) => {
+                let ready = messages.len();
+                let first = self.cells[0].main.append(messages, self.moment.now);
+                let done = Committed::default();
+                Some(Ok(Committed { first, ready, ..done }))
+            }
+            Operation::Remove {
+                cell,
+                sub_queue,
+                leaving: Leaving::One(key),
+            } if !self.is_atomic => {
+                let store = cell.store(*sub_queue);
+                let settled = store.settle(*key, Outcome::Complete, self.moment.ticks);
+                Some(settled.map(|_| Committed::default()).map_err(WriteError::from))
+            }
+            _ => None,
+        }
     }
 }

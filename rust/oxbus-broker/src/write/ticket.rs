@@ -3,6 +3,7 @@
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect};
+use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Failure};
 use oxbus_store::{LockKey, Wait};
 
@@ -27,21 +28,24 @@ pub struct Ticket<'w, 'a> {
     /// `None` in memory, and when nothing is journaled.
     pub(super) pending: Option<Pending>,
     pub(super) done: Committed,
-    /// What takes effect behind the wait; most ends of locks have nothing of it.
-    pub(super) later: Option<Box<Later<'a>>>,
+    /// Something takes effect behind the wait.
+    pub(super) takes_effect_later: bool,
+    /// The numbers of the messages that come in behind the wait.
+    pub(super) numbers: AllNumbers,
+    pub(super) held: Option<Box<Held<'a>>>,
+    /// Last: a panic is noticed when all else is dropped.
+    pub(super) in_flight: Option<InFlight<'a>>,
 }
 
-/// What a write needs to take effect once the journal has it.
+/// What some writes hold until they have taken effect.
 #[derive(Debug, Default)]
-pub(super) struct Later<'a> {
-    /// The numbers of the messages that come in.
-    pub(super) numbers: AllNumbers,
+pub(super) struct Held<'a> {
     /// The entry, when its messages are to stay on disk.
     pub(super) entry: Option<Vec<u8>>,
+    /// The locks of an atomic write.
     pub(super) pins: Option<Pins<'a>>,
-    /// Keeps snapshots from looking while the write is journaled and has not had its effect.
+    /// Keeps snapshots from looking while the write is journaled and has not taken effect.
     pub(super) unit: Option<Between<'a>>,
-    pub(super) in_flight: Option<InFlight<'a>>,
 }
 
 /// Finishes writes in several shards: all their entries are on their way before the first is waited for.
@@ -77,7 +81,10 @@ impl<'w, 'a> Ticket<'w, 'a> {
             level,
             pending: None,
             done: Committed::default(),
-            later: None,
+            takes_effect_later: false,
+            numbers: AllNumbers::new(),
+            held: None,
+            in_flight: None,
         }
     }
 
@@ -101,30 +108,18 @@ impl<'w, 'a> Ticket<'w, 'a> {
 
     /// Leaves the write without a wait: if it is lost with the process, it happens again by itself.
     pub fn leave(self) -> Committed {
-        debug_assert!(self.later.is_none(), "it has had its effect");
+        debug_assert!(!self.takes_effect_later, "it has taken effect");
         self.done
     }
 
     /// Waits until the entry is as safe as it is to be, and lets the write take effect. After an error the write is as it was,
     /// unless its effect is unknown.
-    #[expect(
-        clippy::inline_always,
-        reason = "the end of a lock in memory is counted by `make instructions`"
-    )]
-    #[inline(always)]
-    pub fn finish(self, wait: &Wait<'_>) -> Result<Committed, WriteError> {
-        if self.pending.is_none() && self.later.is_none() {
-            return Ok(self.done);
-        }
-        self.finish_later(wait)
-    }
-
-    fn finish_later(mut self, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+    pub fn finish(mut self, wait: &Wait<'_>) -> Result<Committed, WriteError> {
         if let Some(pending) = &self.pending {
             self.await_entry(pending, wait)?;
         }
-        if let Some(later) = self.later.take() {
-            self.take_effect(*later, wait);
+        if self.takes_effect_later {
+            self.take_effect(wait);
         }
         Ok(self.done)
     }
@@ -143,9 +138,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         };
         // First: once its numbers are given up, the shard may heal, and would be put out of service again.
         let cause = self.shard.failed(pending, &error, self.write.deed());
-        if let Some(later) = &self.later {
-            self.write.give_up(&later.numbers);
-        }
+        self.write.give_up(&self.numbers);
         let is_late = matches!(error, AppendError::Unknown(Failure::Silent));
         Err(WriteError {
             effect: match error {
@@ -170,34 +163,29 @@ impl<'w, 'a> Ticket<'w, 'a> {
         cells.try_for_each(|cell| pending.wait_for(cell.high_water.covered_at(), Durability::Fsync, wait))
     }
 
-    /// Lets the rest take effect: the journal has the write.
-    fn take_effect(&mut self, later: Later<'a>, wait: &Wait<'_>) {
-        let Later {
-            numbers,
-            entry,
-            pins,
-            unit,
-            in_flight,
-        } = later;
-        let place = self.pending.as_ref().and_then(|pending| pending.place.as_ref());
-        let places = place.and_then(|place| Some(places(entry.as_ref()?, place)));
-        for operation in self.write.operations.iter() {
-            // Before the messages are published: a snapshot that has them must know their identities.
-            if let Operation::Seen(_, admission) | Operation::Attached(_, admission) = operation {
-                admission.keep();
+    /// Lets the rest take effect: the journal has the write, or there is none.
+    pub(super) fn take_effect(&mut self, wait: &Wait<'_>) {
+        if let Some(first) = self.numbers.first() {
+            self.done.first = first.next;
+            let places = self.places();
+            self.done.ready = self.write.publish(&mut self.numbers, places);
+        }
+        match self.held.as_mut().and_then(|held| held.pins.take()) {
+            Some(mut pins) => {
+                self.done.each = pins.end(self.write, wait);
+                self.set_states();
             }
+            None => self.change_later(),
         }
-        if let Some(first) = numbers.first() {
-            self.done.first = first.first;
-            self.done.ready = self.write.publish(numbers, places);
-        }
-        if let Some(mut pins) = pins {
-            self.done.each = pins.end(self.write, wait);
-            self.set_states();
-        } else {
-            self.change_later();
-        }
-        drop((unit, in_flight));
+        self.held = None;
+        self.in_flight = None;
+    }
+
+    /// Where the messages stand in the journal, when they are to stay there.
+    fn places(&self) -> Option<Vec<Place>> {
+        let entry = self.held.as_ref()?.entry.as_ref()?;
+        let place = self.pending.as_ref()?.place.as_ref()?;
+        Some(places(entry, place))
     }
 
     fn set_states(&mut self) {

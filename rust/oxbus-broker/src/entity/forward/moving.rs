@@ -97,12 +97,13 @@ impl Entity {
         } = arriving;
         let home = if is_here { source.cell } else { target };
         let (mut write, notices) = batch.finish(home);
+        write.reserve_operations(2 + run.len());
         if let Some(admission) = &admission {
             write.push(Operation::Seen(target, admission));
         }
         let origins: Vec<Origin> = coming.iter().map(|moving| origin(moving)).collect();
         if is_here {
-            write = write.atomic();
+            write.set_atomic();
             for moving in run {
                 let complete = Settle::Outcome(Outcome::Complete);
                 write.push(Operation::settle(source.cell, source.sub_queue, moving.key, complete));
