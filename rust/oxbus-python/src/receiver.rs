@@ -105,8 +105,8 @@ impl ServiceBusReceiver {
             None => namespace.receiver(&self.queue_name, self.options).or_raise()?,
             Some(acceptor) => {
                 let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
-                let alarm = convert::alarm("max_wait_time", Some(seconds))?;
-                let accepted = waiting::accept(py, acceptor, alarm, || self.closed.load(Ordering::Acquire))?;
+                let deadline = convert::deadline("max_wait_time", Some(seconds))?;
+                let accepted = waiting::accept(py, acceptor, deadline, || self.closed.load(Ordering::Acquire))?;
                 self.check_open()?;
                 accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?
             }
@@ -197,7 +197,7 @@ impl ServiceBusReceiver {
             convert::wait("max_wait_time", seconds)?;
         }
         waiting::receive(py, shared.get().receiver()?, max, out, || {
-            convert::alarm("max_wait_time", max_wait_time.or(self.max_wait_time))
+            convert::deadline("max_wait_time", max_wait_time.or(self.max_wait_time))
         })?;
         Ok(shared)
     }

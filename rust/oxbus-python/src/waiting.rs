@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Acceptor, Deliveries, Plan, Reservations, Waited, Wish};
-use oxbus_broker::clock::Alarm;
+use oxbus_broker::clock::Deadline;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::sync::whole;
@@ -99,14 +99,14 @@ fn waiter(py: Python<'_>) -> PyResult<Waiter> {
 /// Runs `work` outside the interpreter; it leaves a store that does not answer after the time that calls have which name
 /// none.
 pub(crate) fn outside<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
-    outside_until(py, Alarm::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
+    outside_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
 }
 
-/// Runs `work` outside the interpreter; it leaves a store that does not answer at `alarm`, and in the main thread at a
+/// Runs `work` outside the interpreter; it leaves a store that does not answer at `deadline`, and in the main thread at a
 /// signal. A daemon thread does not come back once the interpreter exits.
 pub(crate) fn outside_until<T: Send>(
     py: Python<'_>,
-    alarm: Alarm,
+    deadline: Deadline,
     work: impl FnOnce(&Wait<'_>) -> T + Send,
 ) -> PyResult<T> {
     let waiter = waiter(py)?;
@@ -116,7 +116,7 @@ pub(crate) fn outside_until<T: Send>(
             if waiter == Waiter::Main && signal.borrow().is_none() {
                 *signal.borrow_mut() = Python::attach(|py| py.check_signals().err());
             }
-            alarm.is_over() || signal.borrow().is_some()
+            deadline.is_over() || signal.borrow().is_some()
         };
         let done = work(&Wait::until(&is_over));
         stay_out(waiter);
@@ -160,14 +160,14 @@ fn stay_out(waiter: Waiter) {
     }
 }
 
-/// Receives up to `max` messages into an empty list, waiting until `alarm` while there is none. It stays empty when the
+/// Receives up to `max` messages into an empty list, waiting until `deadline` while there is none. It stays empty when the
 /// wait ends.
 pub(crate) fn receive(
     py: Python<'_>,
     receiver: &Receiver,
     max: usize,
     out: &mut Deliveries,
-    alarm: impl FnOnce() -> PyResult<Alarm>,
+    deadline: impl FnOnce() -> PyResult<Deadline>,
 ) -> PyResult<()> {
     // One that finds something is done before leaving the interpreter would pay.
     if max <= IN_PLACE_MAX && !receiver.queue().may_wait() {
@@ -176,9 +176,9 @@ pub(crate) fn receive(
             return Ok(());
         }
     }
-    let alarm = alarm()?;
+    let deadline = deadline()?;
     let received = in_slices(py, is_exiting, |slice| {
-        receiver.receive_until(max, alarm, slice, is_exiting, &Wait::FOREVER)
+        receiver.receive_until(max, deadline, slice, is_exiting, &Wait::FOREVER)
     })?;
     if let Some(deliveries) = received {
         *out = deliveries;
@@ -186,20 +186,20 @@ pub(crate) fn receive(
     Ok(())
 }
 
-/// Waits for a session until `alarm`, or until nobody wants it any more; `None` when none came.
+/// Waits for a session until `deadline`, or until nobody wants it any more; `None` when none came.
 pub(crate) fn accept(
     py: Python<'_>,
     acceptor: &Acceptor,
-    alarm: Alarm,
+    deadline: Deadline,
     is_closed: impl Fn() -> bool + Sync,
 ) -> PyResult<Option<Receiver>> {
     let is_over = || is_exiting() || is_closed();
     in_slices(py, is_over, |slice| {
-        acceptor.accept_until(alarm, slice, is_over, &Wait::FOREVER)
+        acceptor.accept_until(deadline, slice, is_over, &Wait::FOREVER)
     })
 }
 
-/// Reserves messages, waiting until `alarm` while there is none.
+/// Reserves messages, waiting until `deadline` while there is none.
 pub(crate) fn reserve(
     py: Python<'_>,
     reservations: &Reservations,
@@ -207,9 +207,16 @@ pub(crate) fn reserve(
     (epoch, n): (u64, u64),
     wish: &Wish,
 ) -> PyResult<Plan> {
-    let alarm = Alarm::after(Some(wish.wait));
+    let deadline = Deadline::after(Some(wish.wait));
     let found = in_slices(py, is_exiting, |slice| {
-        reservations.reserve_until(consumer, (epoch, n), wish, (alarm, slice), is_exiting, &Wait::FOREVER)
+        reservations.reserve_until(
+            consumer,
+            (epoch, n),
+            wish,
+            (deadline, slice),
+            is_exiting,
+            &Wait::FOREVER,
+        )
     })?;
     Ok(found.unwrap_or_else(|| reservations.empty_plan(epoch, n)))
 }

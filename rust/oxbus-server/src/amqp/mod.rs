@@ -13,7 +13,6 @@
 //! Source: docs/behaviour.md, section 21 and 0.4.
 
 mod attach;
-mod bell;
 mod call;
 mod cbs;
 mod connection;
@@ -25,6 +24,7 @@ mod links;
 mod management;
 mod message;
 mod node;
+mod notified;
 mod reading;
 mod receives;
 mod runs;

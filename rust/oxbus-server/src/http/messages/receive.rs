@@ -11,13 +11,13 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use oxbus_broker::client::SettleKey;
+use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::{HTTP_WAIT_SECONDS_DEFAULT, HTTP_WAIT_SECONDS_MAX};
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, Result as ModelResult};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tokio::time::Instant;
 
 use super::broker_properties::{self, Seen};
 use super::{empty, kept, user_properties};
@@ -71,7 +71,7 @@ pub(super) async fn receive(
         .await
         .map_err(refuse)?
     };
-    let deadline = Instant::now() + wait_at_most;
+    let deadline = Deadline::after(Some(wait_at_most));
     let taken = wait(&receiver, 1, deadline, context.stopped()).await.map_err(refuse)?;
     let Some(taken) = taken else {
         return Ok(empty(StatusCode::NO_CONTENT));
