@@ -31,6 +31,7 @@ mod outgoing;
 mod properties;
 mod received;
 mod receiver;
+mod receiving;
 mod reservations;
 mod salvage;
 mod sender;
@@ -41,7 +42,7 @@ mod stages;
 mod transaction;
 mod unknown;
 mod waiting;
-mod wake;
+mod wake_ups;
 
 use pyo3::prelude::*;
 
@@ -93,7 +94,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::waiting::{_close_durable, _wake_waiting};
     #[pymodule_export]
-    use super::wake::{WakeTicket, WakeUps};
+    use super::wake_ups::{Waiter, WakeUps};
     use pyo3::prelude::*;
 
     #[pymodule_init]

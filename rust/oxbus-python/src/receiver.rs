@@ -21,7 +21,7 @@ use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
 use crate::session::ServiceBusSession;
 use crate::unknown::{self, Unknown};
-use crate::{blocking, waiting};
+use crate::{blocking, receiving};
 
 /// What a handle and the messages it received share. An object of Python's: its references are counted under the
 /// interpreter's lock, at half the price of an `Arc`.
@@ -97,7 +97,7 @@ impl ServiceBusReceiver {
     #[inline]
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<&Py<SharedReceiver>> {
         let namespace = self.namespace.get()?;
-        self.check_open()?;
+        self.check_open().or_raise()?;
         if let Some(shared) = self.shared.get() {
             return Ok(shared);
         }
@@ -106,26 +106,26 @@ impl ServiceBusReceiver {
             Some(acceptor) => {
                 let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
                 let deadline = convert::deadline("max_wait_time", Some(seconds))?;
-                let accepted = waiting::accept(py, acceptor, deadline, || self.closed.load(Ordering::Acquire))?;
-                self.check_open()?;
+                let accepted = receiving::accept(py, acceptor, deadline, || self.closed.load(Ordering::Acquire))?;
+                self.check_open().or_raise()?;
                 accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?
             }
         };
         self.keep(py, receiver)
     }
 
-    fn check_open(&self) -> PyResult<()> {
+    /// Refuses when the receiver is closed.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
                 ErrorKind::Closed,
                 "the receiver was closed; get a new one from the client",
-            ))
-            .or_raise();
+            ));
         }
         Ok(())
     }
 
-    fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
+    pub(crate) fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
         // Kept first, looked second; `close` does it the other way round, so one of them sees the other.
@@ -134,7 +134,7 @@ impl ServiceBusReceiver {
             // While its session was being accepted.
             shared.get().receiver()?.close(&Wait::FOREVER);
         }
-        self.check_open()?;
+        self.check_open().or_raise()?;
         Ok(shared)
     }
 
@@ -196,13 +196,13 @@ impl ServiceBusReceiver {
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
-        waiting::receive(py, shared.get().receiver()?, max, out, || {
+        receiving::receive(py, shared.get().receiver()?, max, out, || {
             convert::deadline("max_wait_time", max_wait_time.or(self.max_wait_time))
         })?;
         Ok(shared)
     }
 
-    fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
+    pub(crate) fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
         match max_message_count {
             None => Ok(self.options.prefetch.max(1)),
             Some(count) => usize::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
@@ -230,7 +230,7 @@ impl ServiceBusReceiver {
         Ok(message)
     }
 
-    fn hand_over_all<'py>(
+    pub(crate) fn hand_over_all<'py>(
         slf: &Bound<'py, Self>,
         shared: &Py<SharedReceiver>,
         deliveries: &mut Deliveries,
@@ -389,7 +389,7 @@ impl ServiceBusReceiver {
     /// Accepts the session if that takes no wait; true when it is there, or none is wanted.
     fn _try_open(&self, py: Python<'_>) -> PyResult<bool> {
         self.namespace.get()?;
-        self.check_open()?;
+        self.check_open().or_raise()?;
         let Some(acceptor) = self.acceptor()? else {
             self.open(py)?;
             return Ok(true);
