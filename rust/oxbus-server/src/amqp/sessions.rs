@@ -16,11 +16,13 @@ use oxbus_model::{Error, Result, Timestamp};
 use oxbus_store::Wait;
 use tokio::time::Instant;
 
-use super::attach::SESSION_FILTER;
 use super::connection::Connection;
 use super::fault;
 use super::jobs::{Done, Opened};
 use super::links::{Kind, WaitingForSession};
+
+/// Name of the one filter that is known (B-424).
+pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
 
 /// .NET ticks, of 100 ns, between the year 1 and 1970.
 const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;

@@ -20,9 +20,9 @@ use oxbus_model::{Error, Result as ModelResult};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::broker_properties::{self, Seen};
+use super::client::Client;
 use super::{empty, kept, user_properties};
 use crate::http::Answer;
-use crate::http::connection::Connection;
 use crate::http::query::Parameters;
 use crate::http::refusal::{Area, Refusal};
 use crate::taken::{Taken, wait};
@@ -51,16 +51,16 @@ pub(super) fn wait_of(parameters: &Parameters) -> Result<Duration, Refusal> {
 }
 
 pub(super) async fn receive(
-    connection: &Connection,
+    client: &Client,
     request: &Parts,
     entity: String,
     is_locked: bool,
     wait_at_most: Duration,
 ) -> Result<Answer, Refusal> {
     let refuse = |error: Error| Refusal::of(Area::Messages, &error);
-    let context = &connection.context;
+    let context = &client.context;
     let receiver = {
-        let (context, kept, entity) = (context.clone(), connection.kept.clone(), entity.clone());
+        let (context, kept, entity) = (context.clone(), client.kept.clone(), entity.clone());
         on_thread(move |_| {
             if is_locked {
                 kept.receiver(context.namespace(), &entity)
@@ -76,7 +76,7 @@ pub(super) async fn receive(
     let Some(taken) = taken else {
         return Ok(empty(StatusCode::NO_CONTENT));
     };
-    let place = location_base(&request.headers, connection.peer.is_encrypted, &entity);
+    let place = location_base(&request.headers, client.peer.is_encrypted, &entity);
     answer(taken, is_locked, &place).map_err(refuse)
 }
 
