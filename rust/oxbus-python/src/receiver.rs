@@ -20,21 +20,9 @@ use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
 use crate::session::ServiceBusSession;
+use crate::shared_receiver::SharedReceiver;
 use crate::unknown::{self, Unknown};
 use crate::{blocking, receiving};
-
-/// What a handle and the messages it received share. An object of Python's: its references are counted under the
-/// interpreter's lock, at half the price of an `Arc`.
-#[pyclass(frozen, module = "oxbus")]
-pub(crate) struct SharedReceiver(Owned<Receiver>);
-
-impl SharedReceiver {
-    /// The receiver, or `ForkedProcessError` in a forked child.
-    #[inline]
-    pub(crate) fn receiver(&self) -> PyResult<&Receiver> {
-        self.0.get()
-    }
-}
 
 /// A receiver. It looks its queue up at its first use, as the SDK connects at the first use.
 #[pyclass(frozen, module = "oxbus")]
@@ -126,7 +114,7 @@ impl ServiceBusReceiver {
     }
 
     pub(crate) fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
-        let shared = Py::new(py, SharedReceiver(self.namespace.sibling(receiver)))?;
+        let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
         // Kept first, looked second; `close` does it the other way round, so one of them sees the other.
         fence(Ordering::SeqCst);
@@ -251,7 +239,7 @@ impl ServiceBusReceiver {
 /// A receiver that nobody holds any more gives its cache back, even while its messages are held.
 impl Drop for ServiceBusReceiver {
     fn drop(&mut self) {
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_ours()) {
             receiver.close(&Wait::FOREVER);
         }
     }
@@ -361,7 +349,7 @@ impl ServiceBusReceiver {
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_ours()) {
             py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {
             // Who waits for its session learns it.
