@@ -124,3 +124,182 @@ pub(super) fn until_found<T>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Condvar, Mutex};
+    use std::time::Duration;
+
+    use oxbus_model::message::{Body, Fields};
+    use oxbus_model::sync::whole;
+    use oxbus_store::Wait;
+
+    use super::{Step, WaitOptions, WaitSource, step};
+    use crate::clock::Deadline;
+    use crate::{Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+
+    const FOREVER: WaitOptions<'static> = WaitOptions {
+        deadline: Deadline::Never,
+        cancellation: &Wait::FOREVER,
+        ask_every: None,
+    };
+
+    fn namespace() -> Namespace {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let queue = namespace.create_queue_with("q", Vec::new(), &Wait::FOREVER);
+        queue.expect("a queue");
+        namespace
+    }
+
+    fn receiver(namespace: &Namespace) -> Receiver {
+        let receiver = namespace.receiver("q", ReceiverOptions::default());
+        receiver.expect("a receiver")
+    }
+
+    fn send(namespace: &Namespace) {
+        let fields = Fields {
+            body: Body::Data(b"x"),
+            ..Fields::default()
+        };
+        let sender = namespace.sender("q").expect("a sender");
+        sender.send(&fields, None, &Wait::FOREVER).expect("sent");
+    }
+
+    #[test]
+    fn thread_receives_what_comes_while_it_waits() {
+        let namespace = namespace();
+        let receiver = receiver(&namespace);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| receiver.receive_until(1, &FOREVER, &Wait::FOREVER));
+            while receiver.place().waiters() == 0 {
+                std::thread::yield_now();
+            }
+            send(&namespace);
+            let received = waiting.join().expect("no panic").expect("received");
+            assert_eq!(received.map(|deliveries| deliveries.len()), Some(1));
+        });
+    }
+
+    #[test]
+    fn deadline_and_cancellation_end_the_wait_of_a_thread_which_leaves_the_queue() {
+        let namespace = namespace();
+        let receiver = receiver(&namespace);
+        let soon = WaitOptions {
+            deadline: Deadline::after(Some(Duration::from_millis(5))),
+            ..FOREVER
+        };
+        assert!(
+            receiver
+                .receive_until(1, &soon, &Wait::FOREVER)
+                .expect("no fault")
+                .is_none()
+        );
+        assert!(soon.deadline.is_over());
+        // Nothing notifies: the wait asks.
+        let asked = AtomicUsize::new(0);
+        let is_over = || asked.fetch_add(1, Ordering::Relaxed) > 4;
+        let cancelled = WaitOptions {
+            cancellation: &Wait::until(&is_over),
+            ask_every: Some(Duration::from_millis(1)),
+            ..FOREVER
+        };
+        assert!(
+            receiver
+                .receive_until(1, &cancelled, &Wait::FOREVER)
+                .expect("no fault")
+                .is_none()
+        );
+        assert_eq!(receiver.place().waiters(), 0);
+    }
+
+    #[test]
+    fn what_is_there_is_received_by_a_wait_that_is_over() {
+        let namespace = namespace();
+        send(&namespace);
+        let over = WaitOptions {
+            deadline: Deadline::after(Some(Duration::ZERO)),
+            ..FOREVER
+        };
+        let received = receiver(&namespace).receive_until(1, &over, &Wait::FOREVER);
+        assert!(received.expect("no fault").is_some());
+    }
+
+    #[test]
+    fn waits_that_are_given_up_lose_nothing() {
+        // Threads give up at any moment between looks, registration and sleep; one that stays gets every message.
+        const MESSAGES: usize = 200;
+        let namespace = namespace();
+        let receivers: Vec<Receiver> = (0..3).map(|_| receiver(&namespace)).collect();
+        let (done, received) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for receiver in &receivers[1..] {
+                let (done, received) = (&done, &received);
+                scope.spawn(move || {
+                    let mut asked = 0usize;
+                    while !done.load(Ordering::Relaxed) {
+                        let look = || receiver.receive_now(1, &Wait::FOREVER);
+                        let stepped = step(receiver, None, &FOREVER, None, look);
+                        asked += 1;
+                        match stepped.expect("no fault") {
+                            Step::Found(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
+                            Step::Over => unreachable!("nobody ends the wait"),
+                            // Given up, sometimes after it was notified.
+                            Step::Waiting(waiting) => {
+                                if asked.is_multiple_of(2) {
+                                    std::thread::yield_now();
+                                }
+                                drop(waiting);
+                            }
+                        }
+                    }
+                });
+            }
+            let (receiver, done, received) = (&receivers[0], &done, &received);
+            scope.spawn(move || {
+                let is_over = || done.load(Ordering::Relaxed);
+                let options = WaitOptions {
+                    cancellation: &Wait::until(&is_over),
+                    ..FOREVER
+                };
+                while let Ok(Some(_)) = receiver.receive_until(1, &options, &Wait::FOREVER) {
+                    received.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for sent in 1..=MESSAGES {
+                send(&namespace);
+                while received.load(Ordering::Relaxed) < sent {
+                    std::thread::yield_now();
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            receivers[0].place().notify_all();
+        });
+        assert_eq!(received.load(Ordering::Relaxed), MESSAGES);
+    }
+
+    #[test]
+    fn callback_takes_the_place_of_a_thread_that_sleeps() {
+        let namespace = namespace();
+        let receiver = receiver(&namespace);
+        let called = Arc::new((Mutex::new(false), Condvar::new()));
+        let callback = {
+            let called = Arc::clone(&called);
+            Arc::new(move || {
+                *whole(called.0.lock()) = true;
+                called.1.notify_one();
+            })
+        };
+        let look = || receiver.receive_now(1, &Wait::FOREVER);
+        let stepped = step(&receiver, None, &FOREVER, Some(callback), look).expect("no fault");
+        let Step::Waiting(waiting) = stepped else {
+            panic!("there is nothing");
+        };
+        assert!(waiting.at_most.is_some(), "a lock may end without a notification");
+        send(&namespace);
+        let called = whole(called.1.wait_while(whole(called.0.lock()), |called| !*called));
+        assert!(*called);
+        let stepped = step(&receiver, Some(waiting), &FOREVER, None, look).expect("no fault");
+        assert!(matches!(stepped, Step::Found(_)));
+    }
+}
