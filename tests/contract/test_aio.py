@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pytest
 from oxbus import Namespace, ServiceBusMessage, ServiceBusReceiveMode
+from oxbus._oxbus import _WakeUps
 from oxbus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusSession
 from oxbus.aio.management import ServiceBusAdministrationClient
 from oxbus.exceptions import AutoLockRenewTimeout, MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
@@ -196,6 +197,21 @@ def test_a_ring_that_a_canceled_receive_met_goes_to_the_next(
             second.cancel()
 
     run(main())
+
+
+def test_a_wait_that_was_left_during_a_step_is_not_in_the_queue(namespace: Namespace, queue_name: str) -> None:
+    """A step in a thread may end after its task was cancelled: what it registers there goes at once (B-135)."""
+    sender, wake_ups = namespace._sender(queue_name), _WakeUps()
+    with ServiceBusClient(namespace).get_queue_receiver(queue_name)._receiver as receiver:
+        left, staying = wake_ups.waiter(1, None), wake_ups.waiter(2, None)
+        left.leave()
+        for waiter in (left, staying):
+            assert isinstance(receiver._receive_or_wait(1, waiter), float)
+        sender.send_messages(ServiceBusMessage("x"))
+        assert wake_ups.drain() == [2]
+        messages = receiver._receive_or_wait(1, staying)
+        assert not isinstance(messages, float)
+        assert [str(message) for message in messages] == ["x"]
 
 
 @pytest.mark.parametrize("mode", list(ServiceBusReceiveMode))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from oxbus import ServiceBusReceivedMessage
     from oxbus import ServiceBusReceiver as NativeReceiver
-    from oxbus._oxbus import ArrowTable, ManualClock
+    from oxbus._oxbus import ArrowTable, ManualClock, _Waiter
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
     from oxbus.aio._calls import Calls
     from oxbus.aio._transaction import Transaction
@@ -114,7 +114,8 @@ class ServiceBusReceiver:
 
     async def _accept_first(self) -> None:
         seconds = ACCEPT_WAIT_SECONDS if self._max_wait_time is None else self._max_wait_time
-        if not await self._until_some(partial(self._calls.call, self._receiver._try_open), seconds):
+        is_open: bool = await self._until_found(self._open, seconds)
+        if not is_open:
             self._receiver._raise_timed_out()
         self._is_open = True
         if self._session is not None:
@@ -129,60 +130,61 @@ class ServiceBusReceiver:
 
     async def _receive(self, count: int, seconds: float | None) -> list[ServiceBusReceivedMessage]:
         await self._accept()
-        messages = await self._until_some(partial(self._take, count), seconds)
+        messages = await self._until_found(partial(self._take, count), seconds)
         if self._auto_lock_renewer is not None and self._session is None:
             for message in messages:
                 self._auto_lock_renewer.register(self, message)
         return messages
 
-    async def _until_some(self, take: Callable[[], Awaitable[Found]], seconds: float | None) -> Found:
+    async def _until_found(
+        self, look: Callable[[_Waiter | None], Awaitable[Found | float]], seconds: float | None
+    ) -> Found:
         """Take what there is, or wait until there is something; nothing when the wait ends."""
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"max_wait_time cannot be negative; use 0 for no wait: {seconds}")
-        found = await take()
-        loop = asyncio.get_running_loop()
-        end = None if seconds is None else loop.time() + seconds
-        while not found and (end is None or loop.time() < end):
-            place = wake_ups().register(self._receiver)
-            try:
-                # Registered first, looked again second: what came in between is found here or rings.
-                found = await take()
-                if not found:
-                    left = None if end is None else end - loop.time()
-                    await place.wait(_sooner(self._receiver._look_again_after(), left))
-            except BaseException:
-                place.leave()
-                raise
-            if found:
-                place.leave()
-            else:
-                # Whoever takes a ring looks for what it announced.
-                place.take_ring()
-                found = await take()
-        return found
+        found = await look(None)
+        if not isinstance(found, float) and (found or seconds == 0):
+            return found
+        return await wake_ups().until_found(look, seconds)
 
-    async def _take(self, count: int) -> list[ServiceBusReceivedMessage]:
-        """Receive what is there without waiting."""
+    async def _open(self, waiter: _Waiter | None) -> bool | float:
+        """Accept the session: true when it is there, false when it is not, or for how long to sleep."""
+        if waiter is None:
+            return await self._calls.call(self._receiver._try_open)
+        return await self._calls.call(self._receiver._open_or_wait, waiter)
+
+    async def _take(self, count: int, waiter: _Waiter | None) -> list[ServiceBusReceivedMessage] | float:
+        """Receive what is there, or join those who wait: for how long to sleep."""
         if self._kept and not self._receiver.closed and count > 0:
             messages, self._kept = self._kept[:count], self._kept[count:]
             return messages
-        return await self._calls.call_keeping(self._keep, self._receiver.receive_messages, count, max_wait_time=0)
+        if waiter is None:
+            return await self._calls.call_keeping(self._keep, self._receiver.receive_messages, count, max_wait_time=0)
+        return await self._calls.call_keeping(self._keep, self._receiver._receive_or_wait, count, waiter)
 
-    async def _take_table(self, count: int) -> ArrowTable:
-        """Receive what is there as a table, without waiting."""
+    async def _take_table(self, count: int, waiter: _Waiter | None) -> ArrowTable | float:
+        """The same as a table."""
         if self._kept_tables and not self._receiver.closed:
             return self._kept_tables.pop(0)
-        return await self._calls.call_keeping(
-            self._kept_tables.append, self._receiver.receive_arrow, count, max_wait_time=0
-        )
+        keep = self._keep_table
+        if waiter is None:
+            return await self._calls.call_keeping(keep, self._receiver.receive_arrow, count, max_wait_time=0)
+        return await self._calls.call_keeping(keep, self._receiver._receive_arrow_or_wait, count, waiter)
 
-    def _keep(self, messages: list[ServiceBusReceivedMessage]) -> None:
+    def _keep(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
         """Give back what came for a call that was cancelled; what is gone from the queue is for the next call."""
+        if isinstance(messages, float):
+            return
         if not self._locks:
             self._kept += messages
         elif not self._receiver.closed:
             with contextlib.suppress(ServiceBusError):  # Their locks end by themselves.
                 self._receiver._release(messages)
+
+    def _keep_table(self, table: ArrowTable | float) -> None:
+        """Keep what came for a call that was cancelled for the next one."""
+        if not isinstance(table, float) and table:
+            self._kept_tables.append(table)
 
     async def receive_deferred_messages(
         self,
@@ -327,7 +329,7 @@ class ServiceBusReceiver:
         """Receive messages as an Arrow table; wait for the first one as `receive_messages` does."""
         seconds = self._max_wait_time if max_wait_time is None else max_wait_time
         await self._accept()
-        return await self._until_some(partial(self._take_table, max_message_count), seconds)
+        return await self._until_found(partial(self._take_table, max_message_count), seconds)
 
     async def settle_arrow(self, batch: Any, outcome: Literal["complete", "abandon", "defer", "dead_letter"]) -> None:
         """Settle the messages of a table."""
@@ -362,8 +364,3 @@ class ServiceBusReceiver:
     def __repr__(self) -> str:
         """Show what it receives from."""
         return f"aio.{self._receiver!r}"
-
-
-def _sooner(one: float | None, other: float | None) -> float | None:
-    given = [max(seconds, 0) for seconds in (one, other) if seconds is not None]
-    return min(given, default=None)

@@ -8,10 +8,11 @@ use oxbus_broker::client::Batch;
 use oxbus_model::caps::{BATCH_SIZE_BYTES_DEFAULT, MESSAGE_SIZE_BYTES_MAX};
 use oxbus_model::options::in_range;
 use oxbus_model::sync::whole;
+use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, raise};
 use crate::message::ServiceBusMessage;
 
 /// A batch.
@@ -45,6 +46,15 @@ impl ServiceBusMessageBatch {
     }
 }
 
+/// Refuses a received message: it carries its own number and lock (B-175).
+pub(crate) fn check_outgoing(message: &ServiceBusMessage) -> PyResult<()> {
+    if message.record().is_none() {
+        return Ok(());
+    }
+    let detail = "a received message cannot be sent again; make a new ServiceBusMessage from its body and properties";
+    Err(raise(&Error::new(ErrorKind::InvalidOperation, detail)))
+}
+
 /// Adds a message to a batch. `batch` is asked for only when no code of Python's can run any more.
 pub(crate) fn push<B: DerefMut<Target = Batch>>(message: &Bound<'_, PyAny>, batch: impl FnOnce() -> B) -> PyResult<()> {
     let py = message.py();
@@ -52,7 +62,7 @@ pub(crate) fn push<B: DerefMut<Target = Batch>>(message: &Bound<'_, PyAny>, batc
         .cast::<ServiceBusMessage>()
         .map_err(|_| not_a_message(message))?;
     let message = message.get();
-    crate::sender::check_outgoing(message)?;
+    check_outgoing(message)?;
     message.set_sent();
     message.with_fields(py, |fields| batch().push(fields))
 }

@@ -29,7 +29,7 @@ pub(crate) fn run_for<T: Send>(
     work: impl FnOnce(&Wait<'_>) -> T + Send,
 ) -> PyResult<T> {
     if may_wait {
-        waiting::outside_until(py, convert::alarm("timeout", timeout)?, work)
+        waiting::outside_until(py, convert::deadline("timeout", timeout)?, work)
     } else {
         Ok(work(&Wait::FOREVER))
     }

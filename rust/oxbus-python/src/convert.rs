@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use oxbus_broker::clock::Alarm;
+use oxbus_broker::clock::Deadline;
 use oxbus_model::timespan::UNITS_PER_SECOND;
 use oxbus_model::{SequenceNumber, Timestamp};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -117,8 +117,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
 }
 
 /// The end of a wait in seconds; `None` waits for ever.
-pub(crate) fn alarm(name: &str, seconds: Option<f64>) -> PyResult<Alarm> {
-    Ok(Alarm::after(seconds.map(|seconds| wait(name, seconds)).transpose()?))
+pub(crate) fn deadline(name: &str, seconds: Option<f64>) -> PyResult<Deadline> {
+    Ok(Deadline::after(seconds.map(|seconds| wait(name, seconds)).transpose()?))
 }
 
 /// A wait in seconds, at least 0.

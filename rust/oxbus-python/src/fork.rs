@@ -80,11 +80,6 @@ impl<T> Owned<T> {
         (!self.is_forked()).then_some(&*self.value)
     }
 
-    /// Runs `run` on the value, unless this is a forked child.
-    pub(crate) fn with_ours<R>(mut self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
-        (!self.is_forked()).then(|| run(&mut self.value))
-    }
-
     /// Something of the same process as this.
     pub(crate) fn sibling<U>(&self, value: U) -> Owned<U> {
         Owned {

@@ -31,17 +31,20 @@ mod outgoing;
 mod properties;
 mod received;
 mod receiver;
+mod receiving;
 mod reservations;
 mod salvage;
 mod sender;
 mod server;
 mod session;
+mod session_list;
 mod settle;
+mod shared_receiver;
 mod stages;
 mod transaction;
 mod unknown;
 mod waiting;
-mod wake;
+mod wake_ups;
 
 use pyo3::prelude::*;
 
@@ -93,7 +96,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::waiting::{_close_durable, _wake_waiting};
     #[pymodule_export]
-    use super::wake::{WakeTicket, WakeUps};
+    use super::wake_ups::{Waiter, WakeUps};
     use pyo3::prelude::*;
 
     #[pymodule_init]

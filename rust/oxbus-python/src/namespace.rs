@@ -22,6 +22,7 @@ use crate::fork::Owned;
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
+use crate::transaction::Transaction;
 use crate::unknown::{self, Unknown};
 use crate::{blocking, convert, imports, options, waiting};
 
@@ -344,6 +345,11 @@ impl Namespace {
             session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
         )
         .under(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
+    }
+
+    fn _transaction(&self, cross_entity: bool) -> PyResult<Transaction> {
+        let inner = self.namespace.get()?.transaction(cross_entity).or_raise()?;
+        Ok(Transaction::new(self.namespace.sibling(inner)))
     }
 
     /// See the stub.

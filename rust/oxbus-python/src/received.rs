@@ -18,7 +18,7 @@ use pyo3::types::PyString;
 
 use crate::error::{OrRaise, raise};
 use crate::message::ServiceBusMessage;
-use crate::receiver::SharedReceiver;
+use crate::shared_receiver::SharedReceiver;
 use crate::{convert, imports, properties};
 
 /// What the holder of a message may do with it.

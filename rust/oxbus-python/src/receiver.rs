@@ -20,21 +20,9 @@ use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::received::ServiceBusReceivedMessage;
 use crate::session::ServiceBusSession;
+use crate::shared_receiver::SharedReceiver;
 use crate::unknown::{self, Unknown};
-use crate::{blocking, waiting};
-
-/// What a handle and the messages it received share. An object of Python's: its references are counted under the
-/// interpreter's lock, at half the price of an `Arc`.
-#[pyclass(frozen, module = "oxbus")]
-pub(crate) struct SharedReceiver(Owned<Receiver>);
-
-impl SharedReceiver {
-    /// The receiver, or `ForkedProcessError` in a forked child.
-    #[inline]
-    pub(crate) fn receiver(&self) -> PyResult<&Receiver> {
-        self.0.get()
-    }
-}
+use crate::{blocking, receiving};
 
 /// A receiver. It looks its queue up at its first use, as the SDK connects at the first use.
 #[pyclass(frozen, module = "oxbus")]
@@ -97,7 +85,7 @@ impl ServiceBusReceiver {
     #[inline]
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<&Py<SharedReceiver>> {
         let namespace = self.namespace.get()?;
-        self.check_open()?;
+        self.check_open().or_raise()?;
         if let Some(shared) = self.shared.get() {
             return Ok(shared);
         }
@@ -105,28 +93,28 @@ impl ServiceBusReceiver {
             None => namespace.receiver(&self.queue_name, self.options).or_raise()?,
             Some(acceptor) => {
                 let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
-                let alarm = convert::alarm("max_wait_time", Some(seconds))?;
-                let accepted = waiting::accept(py, acceptor, alarm, || self.closed.load(Ordering::Acquire))?;
-                self.check_open()?;
+                let deadline = convert::deadline("max_wait_time", Some(seconds))?;
+                let accepted = receiving::accept(py, acceptor, deadline, || self.closed.load(Ordering::Acquire))?;
+                self.check_open().or_raise()?;
                 accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?
             }
         };
         self.keep(py, receiver)
     }
 
-    fn check_open(&self) -> PyResult<()> {
+    /// Refuses when the receiver is closed.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
                 ErrorKind::Closed,
                 "the receiver was closed; get a new one from the client",
-            ))
-            .or_raise();
+            ));
         }
         Ok(())
     }
 
-    fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
-        let shared = Py::new(py, SharedReceiver(self.namespace.sibling(receiver)))?;
+    pub(crate) fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
+        let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
         // Kept first, looked second; `close` does it the other way round, so one of them sees the other.
         fence(Ordering::SeqCst);
@@ -134,7 +122,7 @@ impl ServiceBusReceiver {
             // While its session was being accepted.
             shared.get().receiver()?.close(&Wait::FOREVER);
         }
-        self.check_open()?;
+        self.check_open().or_raise()?;
         Ok(shared)
     }
 
@@ -196,13 +184,13 @@ impl ServiceBusReceiver {
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;
         }
-        waiting::receive(py, shared.get().receiver()?, max, out, || {
-            convert::alarm("max_wait_time", max_wait_time.or(self.max_wait_time))
+        receiving::receive(py, shared.get().receiver()?, max, out, || {
+            convert::deadline("max_wait_time", max_wait_time.or(self.max_wait_time))
         })?;
         Ok(shared)
     }
 
-    fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
+    pub(crate) fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
         match max_message_count {
             None => Ok(self.options.prefetch.max(1)),
             Some(count) => usize::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
@@ -230,7 +218,7 @@ impl ServiceBusReceiver {
         Ok(message)
     }
 
-    fn hand_over_all<'py>(
+    pub(crate) fn hand_over_all<'py>(
         slf: &Bound<'py, Self>,
         shared: &Py<SharedReceiver>,
         deliveries: &mut Deliveries,
@@ -251,7 +239,7 @@ impl ServiceBusReceiver {
 /// A receiver that nobody holds any more gives its cache back, even while its messages are held.
 impl Drop for ServiceBusReceiver {
     fn drop(&mut self) {
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_ours()) {
             receiver.close(&Wait::FOREVER);
         }
     }
@@ -361,7 +349,7 @@ impl ServiceBusReceiver {
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().0.if_ours()) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_ours()) {
             py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {
             // Who waits for its session learns it.
@@ -389,7 +377,7 @@ impl ServiceBusReceiver {
     /// Accepts the session if that takes no wait; true when it is there, or none is wanted.
     fn _try_open(&self, py: Python<'_>) -> PyResult<bool> {
         self.namespace.get()?;
-        self.check_open()?;
+        self.check_open().or_raise()?;
         let Some(acceptor) = self.acceptor()? else {
             self.open(py)?;
             return Ok(true);

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::arrow::{ArrowTable, reserved_table};
 use crate::error::OrRaise;
 use crate::fork::Owned;
-use crate::{convert, waiting};
+use crate::{convert, receiving, waiting};
 
 /// The reservations of an entity, or of its dead-letter queue.
 #[pyclass(frozen, module = "oxbus", name = "_Reservations")]
@@ -117,7 +117,7 @@ impl Reservations {
             lock: convert::wait("lock_duration", lock_duration)?,
             wait: convert::wait("max_wait_time", max_wait_time)?,
         };
-        plan_dict(py, &waiting::reserve(py, self.0.get()?, consumer, (epoch, n), &wish)?)
+        plan_dict(py, &receiving::reserve(py, self.0.get()?, consumer, (epoch, n), &wish)?)
     }
 
     #[pyo3(signature = (consumer, epoch, n, *, lock_duration))]

@@ -14,9 +14,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::batch::{ServiceBusMessageBatch, not_a_message, push};
+use crate::batch::{ServiceBusMessageBatch, check_outgoing, not_a_message, push};
 use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
-use crate::error::{OrRaise, raise};
+use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::message::ServiceBusMessage;
 use crate::unknown::{self, Unknown};
@@ -30,15 +30,6 @@ pub(crate) struct ServiceBusSender {
     client_identifier: String,
     sender: Owned<OnceLock<Sender>>,
     closed: AtomicBool,
-}
-
-/// Refuses a received message: it carries its own number and lock (B-175).
-pub(crate) fn check_outgoing(message: &ServiceBusMessage) -> PyResult<()> {
-    if message.record().is_none() {
-        return Ok(());
-    }
-    let detail = "a received message cannot be sent again; make a new ServiceBusMessage from its body and properties";
-    Err(raise(&Error::new(ErrorKind::InvalidOperation, detail)))
 }
 
 impl ServiceBusSender {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusSession`: the session that a receiver has accepted, and the list of a queue's sessions.
+//! `ServiceBusSession`: the session that a receiver has accepted.
 
 use std::sync::Mutex;
 
 use oxbus_broker::Receiver;
+use oxbus_model::Timestamp;
 use oxbus_model::sync::whole;
-use oxbus_model::{Ticks, Timestamp};
 use oxbus_store::Wait;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyString};
 
 use crate::error::OrRaise;
-use crate::namespace::Namespace;
-use crate::receiver::SharedReceiver;
+use crate::shared_receiver::SharedReceiver;
 use crate::{blocking, convert, transaction};
 
 /// The session of a receiver.
@@ -122,35 +121,5 @@ impl ServiceBusSession {
     #[setter]
     fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
         *whole(self.auto_renew_error.lock()) = value;
-    }
-}
-
-#[pymethods]
-impl Namespace {
-    /// The sessions of an entity as dicts, by id.
-    fn _list_sessions<'py>(&self, py: Python<'py>, entity_path: &str) -> PyResult<Bound<'py, PyList>> {
-        let namespace = self.namespace.get()?;
-        let queue = namespace.entity(entity_path).or_raise()?;
-        let found = blocking::run(py, queue.is_durable(), |wait| queue.list_sessions(wait))?.or_raise()?;
-        let moment = namespace.clock().moment();
-        let locked_until = |deadline: Ticks| moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0));
-        let dicts = PyList::empty(py);
-        for (index, info) in found {
-            let dict = PyDict::new(py);
-            dict.set_item("session_id", &*info.id)?;
-            let partition = queue.shown_partition(index).map(|partition| partition.0);
-            dict.set_item("partition_id", partition)?;
-            dict.set_item("message_count", info.messages)?;
-            dict.set_item("oldest_message_ms", info.oldest.map(|time| time.0))?;
-            dict.set_item("now_ms", moment.now.0)?;
-            dict.set_item("state_updated_ms", info.state_set_at.map(|time| time.0))?;
-            dict.set_item("lock_owner", info.owner)?;
-            dict.set_item(
-                "locked_until_ms",
-                info.deadline.map(|deadline| locked_until(deadline).0),
-            )?;
-            dicts.append(dict)?;
-        }
-        Ok(dicts)
     }
 }

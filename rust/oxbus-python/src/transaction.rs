@@ -14,7 +14,6 @@ use pyo3::types::PyList;
 
 use crate::error::OrRaise;
 use crate::fork::Owned;
-use crate::namespace::Namespace;
 use crate::received::ServiceBusReceivedMessage;
 use crate::{imports, waiting};
 
@@ -34,6 +33,14 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    pub(crate) fn new(inner: Owned<Inner>) -> Self {
+        Self {
+            inner,
+            lists: Mutex::default(),
+            settled: Mutex::default(),
+        }
+    }
+
     /// The transaction, or `ForkedProcessError` in a forked child.
     pub(crate) fn inner(&self) -> PyResult<&Inner> {
         self.inner.get()
@@ -134,18 +141,5 @@ impl Transaction {
         } else {
             SCOPES.fetch_sub(1, Ordering::SeqCst);
         }
-    }
-}
-
-#[pymethods]
-impl Namespace {
-    fn _transaction(&self, cross_entity: bool) -> PyResult<Transaction> {
-        let namespace = self.namespace.get()?;
-        let inner = namespace.transaction(cross_entity).or_raise()?;
-        Ok(Transaction {
-            inner: self.namespace.sibling(inner),
-            lists: Mutex::default(),
-            settled: Mutex::default(),
-        })
     }
 }

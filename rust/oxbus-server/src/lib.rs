@@ -23,6 +23,7 @@ mod server;
 mod status;
 mod taken;
 mod tls;
+mod wait;
 mod work;
 
 pub use front::{BusOptions, BusServer, BusTls, Ports};

@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Deliveries, SettleKey};
+use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
 use oxbus_model::options::ReceiveMode;
-use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::sync::watch;
 
-use crate::accept::until_stopped;
-use crate::work::on_thread;
+use crate::wait::until_found;
 
 /// Messages that go back when this is dropped before [`Taken::keep`].
 pub(crate) struct Taken {
@@ -31,6 +30,12 @@ impl Taken {
             deliveries,
             is_kept: false,
         }
+    }
+
+    /// Takes up to `max` messages without waiting; `None` when there is none.
+    pub(crate) fn take(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
+        let found = receiver.receive_now(max, store)?;
+        Ok(found.map(|deliveries| Self::new(receiver, deliveries)))
     }
 
     pub(crate) fn receiver(&self) -> &Arc<Receiver> {
@@ -78,40 +83,11 @@ impl Drop for Taken {
 pub(crate) async fn wait(
     receiver: &Arc<Receiver>,
     max: usize,
-    deadline: Instant,
-    mut stopped: watch::Receiver<bool>,
+    deadline: Deadline,
+    stopped: watch::Receiver<bool>,
 ) -> Result<Option<Taken>> {
-    loop {
-        if let Some(taken) = look(receiver, max).await? {
-            return Ok(Some(taken));
-        }
-        if Instant::now() >= deadline || *stopped.borrow() {
-            return Ok(None);
-        }
-        let rung = Arc::new(Notify::new());
-        let bell = Arc::clone(&rung);
-        let mut ticket = receiver.register(Arc::new(move || bell.notify_one()));
-        // Registered first, looked again second: what arrived in between is found here or rings.
-        if let Some(taken) = look(receiver, max).await? {
-            return Ok(Some(taken));
-        }
-        let again = receiver
-            .look_again_after()
-            .map_or(deadline, |wait| Instant::now() + wait);
-        tokio::select! {
-            () = rung.notified() => {}
-            () = tokio::time::sleep_until(again.min(deadline)) => {}
-            () = until_stopped(&mut stopped) => {}
-        }
-        ticket.take_ring();
-    }
-}
-
-async fn look(receiver: &Arc<Receiver>, max: usize) -> Result<Option<Taken>> {
-    let receiver = Arc::clone(receiver);
-    on_thread(move |wait| {
-        let found = receiver.receive_now(max, wait)?;
-        Ok(found.map(|deliveries| Taken::new(&receiver, deliveries)))
+    until_found(receiver, deadline, stopped, move |receiver, store| {
+        Taken::take(receiver, max, store)
     })
     .await
 }

@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use oxbus_model::sync::{try_whole, whole};
 
-use crate::Record;
 use crate::disk::DiskFile;
 
 /// Bits of a place that say where in the file: 1 TiB.
@@ -177,15 +176,14 @@ impl Placed {
         drop(unpack(self.0.swap(pack(place), Ordering::AcqRel)));
     }
 
-    /// Reads a message of `len` bytes and checks it.
-    pub(crate) fn read(&self, len: usize) -> io::Result<Record> {
+    /// Reads a message into `bytes`, which are as long as it, and checks it.
+    pub(crate) fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
         let (file, position) = self.file();
         let mut check = [0; CHECK_BYTES];
-        let mut read = Ok(0);
-        let record = Record::build(len, |bytes| read = file.read_full_at(bytes, position));
-        let whole = read? == len && file.read_full_at(&mut check, position + len as u64)? == CHECK_BYTES;
-        if whole && check == check_of(&record) {
-            return Ok(record);
+        let whole = file.read_full_at(bytes, position)? == bytes.len()
+            && file.read_full_at(&mut check, position + bytes.len() as u64)? == CHECK_BYTES;
+        if whole && check == check_of(bytes) {
+            return Ok(());
         }
         Err(not_as_written())
     }

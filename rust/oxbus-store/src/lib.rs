@@ -2,14 +2,13 @@
 //! One cell's messages; never decodes a message, knows no entity.
 //!
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
-//! `slot_log` (the lock-free store), `ordered` (sparse numbers), `doorbell` (waiting),
+//! `slot_log` (the lock-free store), `ordered` (sparse numbers), `wait_queue` (waiting for messages),
 //! `versions` (a value that is replaced as a whole);
 //! then `shard_log` (what a durable log does), `extent` and `neighbours` (messages that stay on disk), `wait` (how long to wait for it), `file` (the journal in files), `disk` and
 //! `fault` (what it stands on).
 
 #[cfg(not(loom))]
 pub mod disk;
-pub mod doorbell;
 pub mod entry;
 #[cfg(not(loom))]
 pub mod extent;
@@ -32,10 +31,9 @@ pub mod shard_log;
 mod slot_log;
 mod sync;
 mod versions;
-#[cfg(not(loom))]
 mod wait;
+pub mod wait_queue;
 
-pub use doorbell::Doorbell;
 pub use message_store::*;
 #[cfg(not(loom))]
 pub use neighbours::NeighbourReader;
@@ -45,8 +43,8 @@ pub use record_memory::{count_record_memory, record_memory};
 pub use slot_log::SlotLog;
 pub use slot_log::record::{Record, Stored};
 pub use versions::Versions;
-#[cfg(not(loom))]
 pub use wait::Wait;
+pub use wait_queue::WaitQueue;
 
 /// The store of a cell.
 pub type CellStore = SlotLog;

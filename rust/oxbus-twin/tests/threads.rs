@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Doorbell, Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled, SlotLog, Stored};
+use oxbus_store::{Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled, SlotLog, Stored, WaitQueue};
 use oxbus_twin::MutexLog;
 
 const NOW: Timestamp = Timestamp(1_000);
@@ -25,7 +25,7 @@ fn id_of(stored: &Stored) -> u64 {
     u64::from_le_bytes(record[..].try_into().expect("eight bytes"))
 }
 
-fn send(store: &dyn MessageStore, bell: &Doorbell, sender: u64) {
+fn send(store: &dyn MessageStore, queue: &WaitQueue, sender: u64) {
     let each = MESSAGES / SENDERS;
     let (mut next, end) = (sender * each, (sender + 1) * each);
     let mut batch = Vec::new();
@@ -38,7 +38,7 @@ fn send(store: &dyn MessageStore, bell: &Doorbell, sender: u64) {
             store.append(&mut batch, NOW);
         }
         next += n;
-        bell.ring(n as usize);
+        queue.notify(n as usize);
     }
 }
 
@@ -57,7 +57,7 @@ impl Dice {
 
 struct Shared<'a> {
     store: &'a dyn MessageStore,
-    bell: &'a Doorbell,
+    queue: &'a WaitQueue,
     ticks: &'a AtomicU64,
     left: &'a AtomicUsize,
 }
@@ -65,7 +65,7 @@ struct Shared<'a> {
 impl Shared<'_> {
     fn finish(&self, n: usize) {
         if self.left.fetch_sub(n, Ordering::SeqCst) == n {
-            self.bell.ring_all();
+            self.queue.notify_all();
         }
     }
 
@@ -86,7 +86,7 @@ impl Shared<'_> {
             };
             let max = 1 + dice.roll(40) as usize;
             if self.store.claim(max, hold, NOW, &mut out, &mut expired) == 0 {
-                let mut ticket = self.bell.register();
+                let mut ticket = self.queue.register();
                 if !self.store.has_ready() && self.left.load(Ordering::SeqCst) > 0 {
                     ticket.wait(Some(std::time::Duration::from_millis(5)));
                 }
@@ -154,7 +154,7 @@ impl Shared<'_> {
                     done.push(id_of(&removed.record));
                     self.finish(1);
                 }
-                Ok(Settled::Ready) => self.bell.ring(1),
+                Ok(Settled::Ready) => self.queue.notify(1),
                 Ok(Settled::Deferred) => self.fetch(claimed.key.counter, done),
                 Ok(Settled::Exhausted(_)) => unreachable!("there is no maximum"),
                 Err(_) => {}
@@ -182,19 +182,19 @@ impl Drop for SetAtEnd<'_> {
 }
 
 fn every_message_is_completed_once(store: &dyn MessageStore) {
-    let (bell, ticks, left) = (Doorbell::new(), AtomicU64::new(1), AtomicUsize::new(MESSAGES as usize));
+    let (queue, ticks, left) = (WaitQueue::new(), AtomicU64::new(1), AtomicUsize::new(MESSAGES as usize));
     let over = AtomicBool::new(false);
     let shared = Shared {
         store,
-        bell: &bell,
+        queue: &queue,
         ticks: &ticks,
         left: &left,
     };
     let mut done: Vec<u64> = Vec::new();
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
-            let bell = &bell;
-            scope.spawn(move || send(store, bell, sender));
+            let queue = &queue;
+            scope.spawn(move || send(store, queue, sender));
         }
         let shared = &shared;
         let receivers: Vec<_> = (0..RECEIVERS)
@@ -204,7 +204,7 @@ fn every_message_is_completed_once(store: &dyn MessageStore) {
             while !over.load(Ordering::SeqCst) {
                 let now = Ticks(ticks.fetch_add(1, Ordering::SeqCst) + 1);
                 let ready = store.expire(now, u32::MAX, &mut Vec::new());
-                bell.ring(ready);
+                queue.notify(ready);
                 std::thread::yield_now();
             }
         });
@@ -255,7 +255,7 @@ fn numbers_rise_per_receiver() {
     std::thread::scope(|scope| {
         let (store, done) = (&store, &done);
         for sender in 0..SENDERS {
-            scope.spawn(move || send(store, &Doorbell::new(), sender));
+            scope.spawn(move || send(store, &WaitQueue::new(), sender));
         }
         let receivers: Vec<_> = (0..RECEIVERS)
             .map(|_| {

@@ -9,13 +9,10 @@ use oxbus_model::hash::partition_of;
 use oxbus_model::message::check_key_length;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
-use oxbus_store::doorbell::Callback;
 
 use super::receiver::{Receiver, ReceiverOptions, look_again_after};
 use super::session::Held;
-use super::wait::{Patience, Waited, until_found};
-use super::wake::WakeTicket;
-use crate::clock::Alarm;
+use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
 use crate::entity::Entity;
 
 /// Which session to accept.
@@ -136,8 +133,8 @@ impl Acceptor {
     /// Wakes the next one who waits while there may be more.
     fn pass_on(&self) {
         let receivable = self.queue.receivable(SubQueue::Main);
-        if receivable.doorbell.waiters() > 0 && receivable.ready() != 0 {
-            receivable.doorbell.ring(1);
+        if receivable.wait_queue.waiters() > 0 && receivable.ready() != 0 {
+            receivable.wait_queue.notify(1);
         }
     }
 
@@ -146,36 +143,9 @@ impl Acceptor {
         ticks.plus_ms(self.queue.settings().lock_duration_ms + self.lag_ms)
     }
 
-    /// Waits for a session until `alarm`, not longer than `slice` at a time.
-    pub fn accept_until(
-        &self,
-        alarm: Alarm,
-        slice: Duration,
-        cancelled: impl Fn() -> bool,
-        wait: &Wait<'_>,
-    ) -> Result<Waited<Receiver>> {
-        let patience = Patience {
-            alarm,
-            slice,
-            cancelled,
-        };
-        let doorbell = &self.queue.receivable(SubQueue::Main).doorbell;
-        until_found(
-            doorbell,
-            &patience,
-            || self.accept_now(wait),
-            || look_again_after(&self.queue),
-        )
-    }
-
-    /// Joins those who wait for a session. `callback` is called once, by whichever thread rings; it must be short.
-    pub fn register(&self, callback: Callback) -> WakeTicket {
-        WakeTicket::at_queue(Arc::clone(&self.queue), SubQueue::Main, callback)
-    }
-
-    /// How long to wait for a ring at most; `None` when a ring is sure to come.
-    pub fn look_again_after(&self) -> Option<Duration> {
-        look_again_after(&self.queue)
+    /// Accepts the session; waits while none is available. `None` when the wait is over.
+    pub fn accept_until(&self, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Receiver>> {
+        until_found(self, options, || self.accept_now(wait))
     }
 
     /// The error of a wait for a session that ended without one (B-196).
@@ -186,5 +156,16 @@ impl Acceptor {
             self.queue.name().as_str()
         );
         Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None)
+    }
+}
+
+/// It waits with all who accept sessions of the queue.
+impl WaitSource for Acceptor {
+    fn place(&self) -> WaitPlace {
+        WaitPlace::at_queue(&self.queue, SubQueue::Main)
+    }
+
+    fn look_again_after(&self) -> Option<Duration> {
+        look_again_after(&self.queue)
     }
 }

@@ -90,8 +90,8 @@ impl Receiver {
     /// those of others behind the gap become visible with them.
     fn pass_on(&self) {
         let receivable = self.queue.receivable(self.sub_queue);
-        if receivable.doorbell.waiters() > 0 && receivable.ready() != 0 {
-            receivable.doorbell.ring(1);
+        if receivable.wait_queue.waiters() > 0 && receivable.ready() != 0 {
+            receivable.wait_queue.notify(1);
         }
     }
 
@@ -199,7 +199,7 @@ impl Receiver {
         }
         let cells = ready.count_ones() as usize;
         // Nothing is put aside while somebody else waits.
-        let crowded = self.queue.receivable(self.sub_queue).doorbell.waiters() > 0;
+        let crowded = self.queue.receivable(self.sub_queue).wait_queue.waiters() > 0;
         let (total, run) = match (wanted + self.prefetch, self.policy) {
             (_, LockPolicy::Faithful) if crowded => (wanted, 1),
             (_, LockPolicy::Fresh) if crowded => (wanted, RUN_MAX),
@@ -358,9 +358,9 @@ impl Receiver {
         content.messages.extend(cached);
         drop(content);
         // Who began to wait meanwhile did not see these: let it look again, and recall them.
-        let doorbell = &self.queue.receivable(self.sub_queue).doorbell;
-        if doorbell.waiters() > 0 {
-            doorbell.ring(count);
+        let wait_queue = &self.queue.receivable(self.sub_queue).wait_queue;
+        if wait_queue.waiters() > 0 {
+            wait_queue.notify(count);
         }
     }
 

@@ -20,7 +20,6 @@ mod settle_list;
 mod settlement;
 mod transaction;
 mod wait;
-mod wake;
 
 pub use acceptor::{Acceptor, Wanted};
 pub(crate) use attach::{attach_committed, is_attached};
@@ -33,8 +32,7 @@ pub use sender::Sender;
 pub use settle_list::Unsettled;
 pub use settlement::{SettleKey, Settlement};
 pub use transaction::{Numbers, Transaction};
-pub use wait::Waited;
-pub use wake::WakeTicket;
+pub use wait::{Step, WaitOptions, WaitPlace, WaitSource, Waiting, step};
 
 pub use crate::entity::reservation::{
     Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish,

@@ -10,14 +10,13 @@ use oxbus_model::caps::{PREFETCH_COUNT_MAX, RECEIVE_MESSAGES_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestamp};
-use oxbus_store::{Claimed, Doorbell};
+use oxbus_store::Claimed;
 use smallvec::SmallVec;
 
 use super::attempts::Refused;
 use super::browse::Cursor;
 use super::session::Held;
-use super::wait::{Patience, Waited, until_found};
-use crate::clock::Alarm;
+use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
 use crate::entity::Entity;
 use crate::entity::receive_cache::{ReceiveCache, send_back};
 
@@ -228,40 +227,10 @@ impl Receiver {
         self.take(max, deliveries, wait)
     }
 
-    /// Takes up to `max` messages; waits until `alarm` while there is none, not longer than `slice` at a time, and
-    /// not after `cancelled` says so. Returns as soon as there is something (B-135).
-    pub fn receive_until(
-        &self,
-        max: usize,
-        alarm: Alarm,
-        slice: Duration,
-        cancelled: impl Fn() -> bool,
-        wait: &Wait<'_>,
-    ) -> Result<Waited<Deliveries>> {
-        let patience = Patience {
-            alarm,
-            slice,
-            cancelled,
-        };
-        until_found(
-            self.doorbell(),
-            &patience,
-            || self.receive_now(max, wait),
-            || self.look_again_after(),
-        )
-    }
-
-    /// Where it waits: for its session, or with all who receive from the queue.
-    pub(super) fn doorbell(&self) -> &Doorbell {
-        match &self.session {
-            Some(held) => held.accepted.doorbell(),
-            None => &self.queue.receivable(self.sub_queue).doorbell,
-        }
-    }
-
-    /// How long to wait for a ring at most; `None` when a ring is sure to come.
-    pub fn look_again_after(&self) -> Option<Duration> {
-        look_again_after(&self.queue)
+    /// Takes up to `max` messages; waits while there is none, and returns as soon as there is something (B-135). `None` when
+    /// the wait is over.
+    pub fn receive_until(&self, max: usize, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
+        until_found(self, options, || self.receive_now(max, wait))
     }
 
     /// The cells this receiver may look at now, one bit each: allowed, ready, and in a shard that works.
@@ -307,12 +276,12 @@ impl Receiver {
         self.close_session(wait);
         let messages = self.cache.close();
         send_back(&self.queue, self.sub_queue, messages, wait);
-        self.queue.receivable(self.sub_queue).doorbell.ring_all();
+        self.queue.receivable(self.sub_queue).wait_queue.notify_all();
     }
 }
 
-/// How long to wait for a ring at most so as not to miss the end of a lock or the time of a schedule; `None` under a clock
-/// that is moved by hand, which rings. A lock taken later ends a lock duration later at the earliest, so one lock duration
+/// How long to wait for a notification at most so as not to miss the end of a lock or the time of a schedule; `None` under a
+/// clock that is moved by hand, which notifies. A lock taken later ends a lock duration later at the earliest, so one lock duration
 /// is always early enough.
 pub(super) fn look_again_after(queue: &Entity) -> Option<Duration> {
     let clock = queue.core().clock();
@@ -331,6 +300,20 @@ pub(super) fn look_again_after(queue: &Entity) -> Option<Duration> {
         .min(due.0.saturating_sub(now.0));
     // Rounded up: waking a moment early would find nothing and sleep again.
     Some(Duration::from_millis(ms + 1))
+}
+
+/// It waits for its session, or with all who receive from the queue.
+impl WaitSource for Receiver {
+    fn place(&self) -> WaitPlace {
+        match &self.session {
+            Some(held) => WaitPlace::at_session(&held.accepted),
+            None => WaitPlace::at_queue(&self.queue, self.sub_queue),
+        }
+    }
+
+    fn look_again_after(&self) -> Option<Duration> {
+        look_again_after(&self.queue)
+    }
 }
 
 impl Drop for Receiver {

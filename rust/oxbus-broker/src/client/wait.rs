@@ -1,68 +1,305 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting in a thread: look, join those who wait, look again, sleep.
+//! Waiting for messages, for a session or for a reservation: the step that every wait takes, and the wait of a thread.
+//!
+//! A wait is a row of steps with sleeps between them (`oxbus_store::wait_queue`). A step is the same for all who wait; how
+//! they sleep is theirs: a thread on the condition of its waiter, here; others in whatever way their callback ends.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxbus_model::Result;
-use oxbus_store::Doorbell;
+use oxbus_model::name::SubQueue;
+use oxbus_store::wait_queue::{self, Callback, Waiter, look_or_register};
+use oxbus_store::{Wait, WaitQueue};
 
-use crate::clock::Alarm;
+use crate::clock::Deadline;
+use crate::entity::Entity;
+use crate::shard::Accepted;
 
-/// What a wait brought.
-#[derive(Debug)]
-pub enum Waited<T> {
-    /// What was waited for.
-    Found(T),
-    /// The wait is over.
-    Nothing,
-    /// The slice is over, not the wait: the caller looks for signals and calls again.
-    Slice,
+/// When a wait ends.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitOptions<'a> {
+    /// At this time.
+    pub deadline: Deadline,
+    /// When this is over. Who ends it notifies those who wait, or the wait asks now and then.
+    pub cancellation: &'a Wait<'a>,
+    /// How often to ask whether it is over; `None` when its end notifies.
+    pub ask_every: Option<Duration>,
 }
 
-/// How long to wait, and in which pieces.
-pub(super) struct Patience<C> {
-    pub(super) alarm: Alarm,
-    /// The longest wait of this call.
-    pub(super) slice: Duration,
-    /// True when the caller should look after something else.
-    pub(super) cancelled: C,
+/// What brings work that may be waited for: messages, sessions.
+pub trait WaitSource {
+    /// Where those who wait for it queue.
+    fn place(&self) -> WaitPlace;
+
+    /// How long to wait for a notification at most; `None` when one is sure to come.
+    fn look_again_after(&self) -> Option<Duration>;
 }
 
-/// Looks until there is something, and sleeps at the doorbell in between, not longer than `look_again_after` says.
-pub(super) fn until_found<T>(
-    doorbell: &Doorbell,
-    patience: &Patience<impl Fn() -> bool>,
-    look: impl Fn() -> Result<Option<T>>,
-    look_again_after: impl Fn() -> Option<Duration>,
-) -> Result<Waited<T>> {
-    if let Some(found) = look()? {
-        return Ok(Waited::Found(found));
+/// A wait queue, kept alive.
+pub struct WaitPlace(Place);
+
+enum Place {
+    Queue(Arc<Entity>, SubQueue),
+    Session(Arc<Accepted>),
+}
+
+impl WaitPlace {
+    /// With all who receive from a queue, or who accept its sessions.
+    pub(super) fn at_queue(queue: &Arc<Entity>, sub_queue: SubQueue) -> Self {
+        Self(Place::Queue(Arc::clone(queue), sub_queue))
     }
-    let slice_end = Alarm::after(Some(patience.slice));
+
+    /// With those who receive from a session.
+    pub(super) fn at_session(accepted: &Arc<Accepted>) -> Self {
+        Self(Place::Session(Arc::clone(accepted)))
+    }
+}
+
+impl Deref for WaitPlace {
+    type Target = WaitQueue;
+
+    fn deref(&self) -> &WaitQueue {
+        match &self.0 {
+            Place::Queue(queue, sub_queue) => &queue.receivable(*sub_queue).wait_queue,
+            Place::Session(accepted) => accepted.wait_queue(),
+        }
+    }
+}
+
+/// A place in a wait queue between two steps. Dropped, it hands a notification that was not taken to the next one.
+pub struct Waiting {
+    waiter: Waiter<WaitPlace>,
+    /// How long to sleep at most; `None` until notified.
+    pub at_most: Option<Duration>,
+}
+
+/// What a step brought.
+pub type Step<T> = wait_queue::Step<T, Waiting>;
+
+/// Takes one step of a wait: looks, joins those who wait, and looks again. `callback` is called once, by whichever thread
+/// notifies; it must be short and must not receive. Without one a thread sleeps.
+pub fn step<T>(
+    source: &impl WaitSource,
+    earlier: Option<Waiting>,
+    options: &WaitOptions<'_>,
+    callback: Option<Callback>,
+    look: impl FnMut() -> Result<Option<T>>,
+) -> Result<Step<T>> {
+    let deadline = options.deadline;
+    let is_late = || deadline.is_over();
+    let stepped = look_or_register(
+        earlier.map(|earlier| earlier.waiter),
+        look,
+        || Waiter::register(source.place(), callback),
+        &options.cancellation.or_until(&is_late),
+    )?;
+    Ok(match stepped {
+        wait_queue::Step::Found(found) => Step::Found(found),
+        wait_queue::Step::Over => Step::Over,
+        wait_queue::Step::Waiting(waiter) => {
+            let times = [deadline.remaining(), source.look_again_after(), options.ask_every];
+            let at_most = times.into_iter().flatten().min();
+            Step::Waiting(Waiting { waiter, at_most })
+        }
+    })
+}
+
+/// Looks until there is something, and sleeps between two looks; `None` when the wait is over.
+pub(super) fn until_found<T>(
+    source: &impl WaitSource,
+    options: &WaitOptions<'_>,
+    mut look: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let mut earlier = None;
     loop {
-        let remaining = patience.alarm.remaining();
-        if remaining == Some(Duration::ZERO) {
-            return Ok(Waited::Nothing);
+        match step(source, earlier, options, None, &mut look)? {
+            Step::Found(found) => return Ok(Some(found)),
+            Step::Over => return Ok(None),
+            Step::Waiting(mut waiting) => {
+                waiting.waiter.wait(waiting.at_most);
+                earlier = Some(waiting);
+            }
         }
-        if (patience.cancelled)() || slice_end.remaining() == Some(Duration::ZERO) {
-            return Ok(Waited::Slice);
-        }
-        let mut ticket = doorbell.register();
-        // Registered first, looked again second: what arrived in between is found here or rings the ticket.
-        if let Some(found) = look()? {
-            return Ok(Waited::Found(found));
-        }
-        if (patience.cancelled)() {
-            return Ok(Waited::Slice);
-        }
-        let sleep = [remaining, slice_end.remaining(), look_again_after()]
-            .into_iter()
-            .flatten()
-            .min();
-        ticket.wait(sleep);
-        drop(ticket);
-        if let Some(found) = look()? {
-            return Ok(Waited::Found(found));
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Condvar, Mutex};
+    use std::time::Duration;
+
+    use oxbus_model::message::{Body, Fields};
+    use oxbus_model::sync::whole;
+    use oxbus_store::Wait;
+
+    use super::{Step, WaitOptions, WaitSource, step};
+    use crate::clock::Deadline;
+    use crate::{Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+
+    const FOREVER: WaitOptions<'static> = WaitOptions {
+        deadline: Deadline::Never,
+        cancellation: &Wait::FOREVER,
+        ask_every: None,
+    };
+
+    fn namespace() -> Namespace {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let queue = namespace.create_queue_with("q", Vec::new(), &Wait::FOREVER);
+        queue.expect("a queue");
+        namespace
+    }
+
+    fn receiver(namespace: &Namespace) -> Receiver {
+        let receiver = namespace.receiver("q", ReceiverOptions::default());
+        receiver.expect("a receiver")
+    }
+
+    fn send(namespace: &Namespace) {
+        let fields = Fields {
+            body: Body::Data(b"x"),
+            ..Fields::default()
+        };
+        let sender = namespace.sender("q").expect("a sender");
+        sender.send(&fields, None, &Wait::FOREVER).expect("sent");
+    }
+
+    #[test]
+    fn thread_receives_what_comes_while_it_waits() {
+        let namespace = namespace();
+        let receiver = receiver(&namespace);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| receiver.receive_until(1, &FOREVER, &Wait::FOREVER));
+            while receiver.place().waiters() == 0 {
+                std::thread::yield_now();
+            }
+            send(&namespace);
+            let received = waiting.join().expect("no panic").expect("received");
+            assert_eq!(received.map(|deliveries| deliveries.len()), Some(1));
+        });
+    }
+
+    #[test]
+    fn deadline_and_cancellation_end_the_wait_of_a_thread_which_leaves_the_queue() {
+        let namespace = namespace();
+        let receiver = receiver(&namespace);
+        let soon = WaitOptions {
+            deadline: Deadline::after(Some(Duration::from_millis(5))),
+            ..FOREVER
+        };
+        assert!(
+            receiver
+                .receive_until(1, &soon, &Wait::FOREVER)
+                .expect("no fault")
+                .is_none()
+        );
+        assert!(soon.deadline.is_over());
+        // Nothing notifies: the wait asks.
+        let asked = AtomicUsize::new(0);
+        let is_over = || asked.fetch_add(1, Ordering::Relaxed) > 4;
+        let cancelled = WaitOptions {
+            cancellation: &Wait::until(&is_over),
+            ask_every: Some(Duration::from_millis(1)),
+            ..FOREVER
+        };
+        assert!(
+            receiver
+                .receive_until(1, &cancelled, &Wait::FOREVER)
+                .expect("no fault")
+                .is_none()
+        );
+        assert_eq!(receiver.place().waiters(), 0);
+    }
+
+    #[test]
+    fn what_is_there_is_received_by_a_wait_that_is_over() {
+        let namespace = namespace();
+        send(&namespace);
+        let over = WaitOptions {
+            deadline: Deadline::after(Some(Duration::ZERO)),
+            ..FOREVER
+        };
+        let received = receiver(&namespace).receive_until(1, &over, &Wait::FOREVER);
+        assert!(received.expect("no fault").is_some());
+    }
+
+    #[test]
+    fn waits_that_are_given_up_lose_nothing() {
+        // Threads give up at any moment between looks, registration and sleep; one that stays gets every message.
+        const MESSAGES: usize = 200;
+        let namespace = namespace();
+        let receivers: Vec<Receiver> = (0..3).map(|_| receiver(&namespace)).collect();
+        let (done, received) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for receiver in &receivers[1..] {
+                let (done, received) = (&done, &received);
+                scope.spawn(move || {
+                    let mut asked = 0usize;
+                    while !done.load(Ordering::Relaxed) {
+                        let look = || receiver.receive_now(1, &Wait::FOREVER);
+                        let stepped = step(receiver, None, &FOREVER, None, look);
+                        asked += 1;
+                        match stepped.expect("no fault") {
+                            Step::Found(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
+                            Step::Over => unreachable!("nobody ends the wait"),
+                            // Given up, sometimes after it was notified.
+                            Step::Waiting(waiting) => {
+                                if asked.is_multiple_of(2) {
+                                    std::thread::yield_now();
+                                }
+                                drop(waiting);
+                            }
+                        }
+                    }
+                });
+            }
+            let (receiver, done, received) = (&receivers[0], &done, &received);
+            scope.spawn(move || {
+                let is_over = || done.load(Ordering::Relaxed);
+                let options = WaitOptions {
+                    cancellation: &Wait::until(&is_over),
+                    ..FOREVER
+                };
+                while let Ok(Some(_)) = receiver.receive_until(1, &options, &Wait::FOREVER) {
+                    received.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for sent in 1..=MESSAGES {
+                send(&namespace);
+                while received.load(Ordering::Relaxed) < sent {
+                    std::thread::yield_now();
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            receivers[0].place().notify_all();
+        });
+        assert_eq!(received.load(Ordering::Relaxed), MESSAGES);
+    }
+
+    #[test]
+    fn callback_takes_the_place_of_a_thread_that_sleeps() {
+        let namespace = namespace();
+        let receiver = receiver(&namespace);
+        let called = Arc::new((Mutex::new(false), Condvar::new()));
+        let callback = {
+            let called = Arc::clone(&called);
+            Arc::new(move || {
+                *whole(called.0.lock()) = true;
+                called.1.notify_one();
+            })
+        };
+        let look = || receiver.receive_now(1, &Wait::FOREVER);
+        let stepped = step(&receiver, None, &FOREVER, Some(callback), look).expect("no fault");
+        let Step::Waiting(waiting) = stepped else {
+            panic!("there is nothing");
+        };
+        assert!(waiting.at_most.is_some(), "a lock may end without a notification");
+        send(&namespace);
+        let called = whole(called.1.wait_while(whole(called.0.lock()), |called| !*called));
+        assert!(*called);
+        let stepped = step(&receiver, Some(waiting), &FOREVER, None, look).expect("no fault");
+        assert!(matches!(stepped, Step::Found(_)));
     }
 }

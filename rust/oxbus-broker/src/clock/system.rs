@@ -81,14 +81,14 @@ impl Clock for SystemClock {
 /// A moment of real time up to which a caller is willing to wait. Waiting is always in real time:
 /// a clock moved by hand moves locks and expiry, not the patience of a caller.
 #[derive(Debug, Clone, Copy)]
-pub enum Alarm {
+pub enum Deadline {
     /// Wait for ever.
     Never,
     /// Wait until then.
     At(Instant),
 }
 
-impl Alarm {
+impl Deadline {
     /// The moment `wait` from now; `None` waits for ever, zero does not wait.
     pub fn after(wait: Option<Duration>) -> Self {
         wait.and_then(|wait| Instant::now().checked_add(wait))
@@ -102,9 +102,7 @@ impl Alarm {
             Self::At(at) => Some(at.saturating_duration_since(Instant::now())),
         }
     }
-}
 
-impl Alarm {
     /// True when nothing is left.
     pub fn is_over(self) -> bool {
         self.remaining() == Some(Duration::ZERO)
@@ -113,8 +111,8 @@ impl Alarm {
 
 /// Runs `work` with a wait that is over when `wait` is, and after so many milliseconds of real time at the latest.
 pub fn within<R>(ms: u64, wait: &Wait<'_>, work: impl FnOnce(&Wait<'_>) -> R) -> R {
-    let alarm = Alarm::after(Some(Duration::from_millis(ms)));
-    work(&wait.or_until(&|| alarm.is_over()))
+    let deadline = Deadline::after(Some(Duration::from_millis(ms)));
+    work(&wait.or_until(&|| deadline.is_over()))
 }
 
 /// Bytes of the operating system's randomness, for secrets and for prefixes that must differ.

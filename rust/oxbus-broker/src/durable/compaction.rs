@@ -13,7 +13,7 @@ use oxbus_store::file::FileLog;
 use oxbus_store::shard_log::ShardLog;
 
 use super::upkeep::Kept;
-use crate::clock::Alarm;
+use crate::clock::Deadline;
 use crate::shard::Shard;
 use crate::shard::journal::Journal;
 
@@ -26,20 +26,20 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compaction {
     /// However little there is to save.
-    due: Alarm,
+    due: Deadline,
     /// Bytes of entries since the last snapshot when messages were counted last.
     counted_at: u64,
     /// No sooner than this: the last try failed.
-    retry: Option<Alarm>,
+    retry: Option<Deadline>,
 }
 
-/// An alarm after the longest time between snapshots.
-pub(super) fn next_save() -> Alarm {
-    Alarm::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
+/// A deadline after the longest time between snapshots.
+pub(super) fn next_save() -> Deadline {
+    Deadline::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
 
-fn is_over(alarm: Alarm) -> bool {
-    alarm.remaining() == Some(Duration::ZERO)
+fn is_over(deadline: Deadline) -> bool {
+    deadline.remaining() == Some(Duration::ZERO)
 }
 
 impl Compaction {
@@ -65,7 +65,7 @@ impl Compaction {
         };
         if let Some(saved) = saved {
             *self = Self::new();
-            self.retry = (!saved).then(|| Alarm::after(Some(RETRY_AFTER)));
+            self.retry = (!saved).then(|| Deadline::after(Some(RETRY_AFTER)));
         }
     }
 

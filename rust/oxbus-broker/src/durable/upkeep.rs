@@ -13,7 +13,7 @@ use oxbus_store::file::FileLog;
 
 use super::compaction::{Compaction, next_save};
 use super::watch::Silence;
-use crate::clock::Alarm;
+use crate::clock::Deadline;
 use crate::shard::journal::Grown;
 use crate::shard::{Fault, Shard};
 
@@ -72,11 +72,11 @@ struct Watch {
     /// When it writes a snapshot.
     compaction: Compaction,
     /// When to try to heal it, and how long that wait is.
-    heal: Option<(Alarm, Duration)>,
+    heal: Option<(Deadline, Duration)>,
 }
 
 /// Goes on with staged sends, and writes down the uses of entities as often as a snapshot is due.
-fn look_at_all(due: &mut Alarm, kept: &dyn Kept) {
+fn look_at_all(due: &mut Deadline, kept: &dyn Kept) {
     kept.tend_stages();
     if due.remaining() == Some(Duration::ZERO) {
         kept.note_uses();
@@ -123,7 +123,7 @@ impl Upkeep {
         find: &Find,
         fresh: W,
         look: fn(&mut W, &Arc<Shard>, &dyn Kept),
-        after: fn(&mut Alarm, &dyn Kept),
+        after: fn(&mut Deadline, &dyn Kept),
     ) -> std::io::Result<()> {
         let (stop, find) = (Arc::clone(&self.stop), Arc::clone(find));
         let named = std::thread::Builder::new().name(name.to_owned());
@@ -158,7 +158,7 @@ impl Stop {
         find: &dyn Fn() -> Option<Arc<dyn Kept>>,
         fresh: W,
         look: fn(&mut W, &Arc<Shard>, &dyn Kept),
-        after: fn(&mut Alarm, &dyn Kept),
+        after: fn(&mut Deadline, &dyn Kept),
     ) {
         let mut remembered: Vec<W> = Vec::new();
         let mut due = next_save();
@@ -212,16 +212,16 @@ impl Watch {
     }
 
     fn heal(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
-        let first = || (Alarm::after(Some(HEAL_AFTER_MIN)), HEAL_AFTER_MIN);
-        let (alarm, pause) = *self.heal.get_or_insert_with(first);
-        if alarm.remaining() != Some(Duration::ZERO) {
+        let first = || (Deadline::after(Some(HEAL_AFTER_MIN)), HEAL_AFTER_MIN);
+        let (deadline, pause) = *self.heal.get_or_insert_with(first);
+        if deadline.remaining() != Some(Duration::ZERO) {
             return;
         }
         self.heal = if kept.try_heal(shard) {
             None
         } else {
             let pause = (pause * 2).min(HEAL_AFTER_MAX);
-            Some((Alarm::after(Some(pause)), pause))
+            Some((Deadline::after(Some(pause)), pause))
         };
     }
 }

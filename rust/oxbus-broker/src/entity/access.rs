@@ -21,8 +21,8 @@ impl Entity {
             // Who waits for a message uses the entity all the time.
             self.use_now();
         }
-        self.main.doorbell.ring_all();
-        self.dead_letters.doorbell.ring_all();
+        self.main.wait_queue.notify_all();
+        self.dead_letters.wait_queue.notify_all();
         let sessions = self.cells().filter_map(|(_, cell)| cell.sessions());
         sessions.for_each(Sessions::wake_holders);
     }

@@ -88,7 +88,7 @@ impl Entity {
 
     /// True while somebody waits for a message or a session.
     pub(super) fn has_waiters(&self) -> bool {
-        let waits = |receivable: &Receivable| receivable.doorbell.waiters() > 0;
+        let waits = |receivable: &Receivable| receivable.wait_queue.waiters() > 0;
         let sessions = || self.cells().filter_map(|(_, cell)| cell.sessions());
         waits(&self.main) || waits(&self.dead_letters) || sessions().any(Sessions::has_waiters)
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, Weak};
 use crossbeam_utils::CachePadded;
 use oxbus_model::Ticks;
 use oxbus_model::sync::whole;
-use oxbus_store::Doorbell;
+use oxbus_store::WaitQueue;
 
 use super::receive_cache::ReceiveCache;
 
@@ -21,8 +21,8 @@ use super::receive_cache::ReceiveCache;
 #[derive(Debug, Default)]
 pub struct Receivable {
     ready: CachePadded<AtomicU64>,
-    /// Rung when a message becomes ready and when something makes waiting pointless.
-    pub doorbell: Doorbell,
+    /// Notified when a message becomes ready and when something makes waiting pointless.
+    pub wait_queue: WaitQueue,
     /// Where the next receiver begins its first round.
     rotation: AtomicU64,
     /// The cell behind the one whose session was accepted last.
@@ -49,7 +49,7 @@ impl Receivable {
             self.ready.fetch_or(bit, Ordering::SeqCst);
             fence(Ordering::SeqCst);
         }
-        self.doorbell.ring_after_fence(messages);
+        self.wait_queue.notify_after_fence(messages);
     }
 
     /// The cells that may have ready messages, one bit each.

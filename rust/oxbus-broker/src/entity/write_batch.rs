@@ -270,9 +270,9 @@ impl<'a> Notices<'a> {
         }
         // When the sleepers must look again has changed.
         for entity in self.waiting {
-            entity.receivable(SubQueue::Main).doorbell.ring_all();
+            entity.receivable(SubQueue::Main).wait_queue.notify_all();
             for subscription in entity.subscriptions() {
-                subscription.receivable(SubQueue::Main).doorbell.ring_all();
+                subscription.receivable(SubQueue::Main).wait_queue.notify_all();
             }
         }
     }

@@ -18,7 +18,7 @@ use oxbus_store::file::{StageHead, StageWriter};
 use super::Namespace;
 use crate::bulk_load::{attached_dir, name_file, name_prefix, new_number};
 use crate::client::Sender;
-use crate::clock::Alarm;
+use crate::clock::Deadline;
 use crate::durable::{Stores, storage};
 use crate::routing::Route;
 use crate::shard::Injected;
@@ -200,12 +200,12 @@ impl BulkLoad {
 
 /// Tries again and again while what is asked for is in use, up to `time`.
 fn wait_for<T>(time: Duration, wait: &Wait<'_>, ask: impl Fn() -> Result<T>) -> Result<T> {
-    let alarm = Alarm::after(Some(time));
+    let deadline = Deadline::after(Some(time));
     let mut pause = FIRST_PAUSE;
     loop {
         match ask() {
             Err(error) if error.kind() == ErrorKind::NamespaceInUse => {
-                if wait.is_over() || alarm.remaining().is_some_and(|left| left < pause) {
+                if wait.is_over() || deadline.remaining().is_some_and(|left| left < pause) {
                     return Err(error);
                 }
             }

@@ -10,7 +10,7 @@ use oxbus_store::Wait;
 use oxbus_store::injected::DiskFault;
 
 use super::Namespace;
-use crate::clock::Alarm;
+use crate::clock::Deadline;
 use crate::shard::{Fault, Injected, Shard};
 
 /// Health of one partition.
@@ -96,7 +96,7 @@ impl Namespace {
         if let Some(store) = self.stores().and_then(|stores| stores.shard(partition.0)) {
             store.injection().end();
             // A call that hung comes back now. Until it has, the disk would seem to hang still.
-            let patience = Alarm::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
+            let patience = Deadline::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
             while store.log().is_at_disk() && !patience.is_over() {
                 std::thread::park_timeout(Duration::from_millis(1));
             }

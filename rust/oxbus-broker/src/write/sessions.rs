@@ -77,7 +77,7 @@ impl Cell {
             ended.sessions += news.available;
             for holder in news.holders {
                 // All: a receiver may be used by several threads, and who is rung does not know of the other messages.
-                holder.doorbell().ring_all();
+                holder.wait_queue().notify_all();
             }
             let reason = DeadLetterReason::SessionIdNull;
             ended.dead_letters += self.dead_letter_removed(self.take_out(without), reason, wait);
@@ -194,7 +194,7 @@ impl Cell {
         let keys = index.end(accepted, end);
         sessions.note_deadline(&index);
         drop(index);
-        accepted.doorbell().ring_all();
+        accepted.wait_queue().notify_all();
         keys.map_or_else(Ended::default, |keys| {
             self.put_back(sessions, accepted, (end, keys), moment, rules, wait)
         })

@@ -20,12 +20,10 @@ use super::fault;
 use super::jobs::{Done, Opened};
 use super::links::{Kind, Link, Opening, Receives, Replies, Sends};
 use super::node::{Node, Place};
+use super::sessions::{SESSION_FILTER, say_session};
 use super::settles::settle_all;
 use crate::front::Context;
 use crate::sas::{Refused, Why};
-
-/// Name of the one filter that is known (B-424).
-pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
 
 fn refusal(condition: &'static str, text: impl Into<String>) -> Fault {
     Fault::new(condition, text.into())
@@ -202,7 +200,7 @@ impl Connection {
             return self.engine.detach(id, Some(fault));
         };
         let is_of_session = receives.receiver.session_id().is_some();
-        super::sessions::say_session(&receives.receiver, &mut accept);
+        say_session(&receives.receiver, &mut accept);
         if self.engine.accept(id, accept).is_err() {
             self.remove(id);
         } else if is_of_session {

@@ -16,9 +16,9 @@ use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
-use super::bell::Bell;
 use super::jobs::{Done, Jobs};
 use super::links::{Kind, Link};
+use super::notified::NotifiedLinks;
 use super::reading::Reading;
 use super::shared::Shared;
 use super::timers::Timers;
@@ -40,7 +40,7 @@ pub(super) struct Connection {
     /// Attaches of links for requests and answers, until it is known that their entity is there.
     pub(super) asked: HashMap<LinkId, Attach>,
     pub(super) jobs: Jobs,
-    pub(super) bell: Arc<Bell>,
+    pub(super) notified: Arc<NotifiedLinks>,
     pub(super) timers: Timers,
     /// Links with messages or settlements that wait for a call.
     pub(super) dirty: Vec<LinkId>,
@@ -79,7 +79,7 @@ impl Connection {
             context,
             links: HashMap::new(),
             asked: HashMap::new(),
-            bell: Arc::default(),
+            notified: Arc::default(),
             timers: Timers::default(),
             dirty: Vec::new(),
             stalled: Vec::new(),
@@ -104,7 +104,7 @@ impl Connection {
         let (mut reads, mut writes) = tokio::io::split(stream);
         let mut stopped = self.context.stopped();
         let mut writing = BytesMut::new();
-        let bell = Arc::clone(&self.bell);
+        let notified = Arc::clone(&self.notified);
         let mut reading = Reading::new();
         loop {
             self.work();
@@ -127,7 +127,7 @@ impl Connection {
                     Ok(count) => reading.came(count),
                 },
                 done = self.jobs.next() => self.finish(done),
-                () = bell.wait() => {}
+                () = notified.wait() => {}
                 () = tokio::time::sleep_until(deadline) => {
                     reading.rest();
                     self.on_time();
@@ -163,12 +163,12 @@ impl Connection {
                 self.handle(event);
                 continue;
             }
-            let rung = self.bell.take();
-            let is_rung = !rung.is_empty();
-            for link in rung {
+            let notified = self.notified.take();
+            let is_notified = !notified.is_empty();
+            for link in notified {
                 self.look(link);
             }
-            if !self.start_queued() && !is_rung {
+            if !self.start_queued() && !is_notified {
                 break;
             }
         }
@@ -242,7 +242,7 @@ impl Connection {
             Kind::Receives(receives) => {
                 receives.is_draining = drain;
                 if credit == 0 {
-                    receives.ticket = None;
+                    receives.waiting = None;
                 }
                 self.look(id);
             }

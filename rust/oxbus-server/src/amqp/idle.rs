@@ -87,7 +87,7 @@ impl Connection {
 
     fn link_time(&mut self, id: LinkId, now: Instant) {
         match self.links.get(&id).map(|link| &link.kind) {
-            Some(Kind::Opening(_)) => self.session_time(id),
+            Some(Kind::Opening(_)) => self.look_for_session(id),
             Some(Kind::Receives(receives)) => {
                 let grace = Duration::from_millis(oxbus_model::caps::AMQP_SESSION_LOST_MS);
                 if receives.session_lost_at.is_some_and(|at| now >= at + grace) {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use oxbus_amqp::engine::{DeliveryId, IncomingId, LinkId};
 use oxbus_amqp::performative::{DeliveryState, Fault};
-use oxbus_broker::client::{Acceptor, WakeTicket};
+use oxbus_broker::client::{Acceptor, Step};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
 use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
@@ -25,10 +25,10 @@ pub(super) enum Done {
     Opened(LinkId, std::result::Result<Opened, Fault>),
     /// Messages of a link were stored, or not.
     Sent(LinkId, Vec<(IncomingId, DeliveryState)>, usize),
-    /// A look for messages.
-    Looked(LinkId, Result<Look>),
-    /// A look for a session.
-    LookedForSession(LinkId, Result<Box<SessionLook>>),
+    /// A step of the wait for messages.
+    Looked(LinkId, Result<Step<Taken>>),
+    /// A step of the wait for a session.
+    LookedForSession(LinkId, Result<Step<Box<Receiver>>>),
     /// Messages were settled, or not.
     Settled(LinkId, Vec<(DeliveryId, DeliveryState)>),
     /// A request was answered.
@@ -49,18 +49,6 @@ pub(super) enum Opened {
     Acceptor(Box<Acceptor>),
     /// The management of an entity that is there.
     Management,
-}
-
-/// Messages, or a place among those who wait.
-pub(super) struct Look {
-    pub(super) taken: Option<Taken>,
-    pub(super) ticket: Option<WakeTicket>,
-}
-
-/// A session, or a place among those who wait.
-pub(super) struct SessionLook {
-    pub(super) receiver: Option<Receiver>,
-    pub(super) ticket: Option<WakeTicket>,
 }
 
 /// An answer on its way.

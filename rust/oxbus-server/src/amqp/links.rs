@@ -8,7 +8,8 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use oxbus_amqp::engine::{Incoming, Settle};
 use oxbus_amqp::performative::Attach;
-use oxbus_broker::client::{Acceptor, Delivery, WakeTicket};
+use oxbus_broker::client::{Acceptor, Delivery, Waiting};
+use oxbus_broker::clock::Deadline;
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::authorization::AccessRight;
 use tokio::time::Instant;
@@ -50,10 +51,10 @@ pub(super) struct Opening {
 /// Waits for a session (B-195, B-196).
 pub(super) struct WaitingForSession {
     pub(super) acceptor: Arc<Acceptor>,
-    pub(super) until: Instant,
-    pub(super) ticket: Option<WakeTicket>,
+    pub(super) deadline: Deadline,
+    pub(super) waiting: Option<Waiting>,
     pub(super) is_looking: bool,
-    /// Somebody rang during a look.
+    /// A notification came during a look.
     pub(super) again: bool,
 }
 
@@ -73,9 +74,9 @@ pub(super) struct Receives {
     pub(super) receiver: Arc<Receiver>,
     pub(super) place: Place,
     /// Its place among those who wait for messages.
-    pub(super) ticket: Option<WakeTicket>,
+    pub(super) waiting: Option<Waiting>,
     pub(super) is_looking: bool,
-    /// Somebody rang, or gave credit, during a look.
+    /// A notification or credit came during a look.
     pub(super) again: bool,
     pub(super) is_draining: bool,
     /// Taken for the client, and not sent yet.
@@ -100,7 +101,7 @@ impl Receives {
         Self {
             receiver: Arc::new(receiver),
             place,
-            ticket: None,
+            waiting: None,
             is_looking: false,
             again: false,
             is_draining: false,

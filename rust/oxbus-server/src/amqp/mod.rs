@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The AMQP 1.0 front end: links of unmodified clients on one side, senders and receivers of the broker on the other.
 //!
-//! `connection` drives the engine of `oxbus-amqp` and hands its events to one file each: `attach`, `sends`, `receives`,
+//! `connection` drives the engine of `oxbus-amqp` and hands its events to one file each: `attach`, `sends` (with `runs` and `stores`), `receives`,
 //! `sessions`, `settles`, `exchange` with `cbs` and `management`, `transactions`, `idle`. Calls of the broker are `jobs`.
 //! `message` knows both forms of a message.
 //!
@@ -13,7 +13,6 @@
 //! Source: docs/behaviour.md, section 21 and 0.4.
 
 mod attach;
-mod bell;
 mod call;
 mod cbs;
 mod connection;
@@ -25,6 +24,7 @@ mod links;
 mod management;
 mod message;
 mod node;
+mod notified;
 mod reading;
 mod receives;
 mod runs;
@@ -33,6 +33,7 @@ mod sends;
 mod sessions;
 mod settles;
 mod shared;
+mod stores;
 mod timers;
 mod token;
 mod transactions;

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages on their way to a client: as many as it gives credit for, as soon as they are there.
 //!
-//! A link looks for messages when it has credit, and waits at the doorbell of its entity when there are none; nothing polls.
+//! A link looks for messages when it has credit, and waits in the queue of its entity when there are none; nothing polls.
 //! What was taken and cannot be sent goes back at once, nothing charged, unless it is gone when it is received.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use oxbus_amqp::engine::{LinkId, Outgoing, SendRefused};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Delivery, SettleKey};
+use oxbus_broker::client::{Delivery, SettleKey, Step, WaitOptions, step};
+use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::AMQP_LOOK_MESSAGES;
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{ErrorKind, Result};
+use oxbus_store::Wait;
 use tokio::time::Instant;
 
 use super::connection::Connection;
-use super::jobs::{Done, Look};
+use super::jobs::Done;
 use super::links::Kind;
 use super::message::{Seen, State};
 use super::{fault, message, token};
@@ -45,8 +48,8 @@ impl Connection {
             return;
         }
         if wanted == 0 {
-            // Dropped, a ring that was not taken goes to the next who waits.
-            receives.ticket = None;
+            // Dropped, a notification that was not taken goes to the next who waits.
+            receives.waiting = None;
             if self.engine.credit(id) > 0 {
                 if !self.stalled.contains(&id) {
                     self.stalled.push(id);
@@ -60,68 +63,59 @@ impl Connection {
         if receives.session_lost_at.is_some() || !receives.unsent.is_empty() {
             return;
         }
-        if let Some(mut ticket) = receives.ticket.take() {
-            ticket.take_ring();
-        }
         receives.is_looking = true;
         receives.again = false;
         let max = wanted.min(AMQP_LOOK_MESSAGES);
         let receiver = Arc::clone(&receives.receiver);
-        let callback = self.bell.callback(id);
-        self.jobs.start(move |wait| {
-            let look = || -> Result<Look> {
-                let take = || -> Result<Option<Taken>> {
-                    let found = receiver.receive_now(max, wait)?;
-                    Ok(found.map(|found| Taken::new(&receiver, found)))
-                };
-                let mut taken = take()?;
-                let mut ticket = None;
-                if taken.is_none() {
-                    // Registered first, looked again second: what arrived in between is found here or rings.
-                    ticket = Some(receiver.register(callback));
-                    taken = take()?;
-                }
-                Ok(Look { taken, ticket })
+        let earlier = receives.waiting.take();
+        // A link that is drained does not wait.
+        let drained = Deadline::after(receives.is_draining.then_some(Duration::ZERO));
+        let callback = self.notified.callback(id);
+        self.jobs.start(move |store| {
+            let options = WaitOptions {
+                deadline: drained,
+                cancellation: &Wait::FOREVER,
+                ask_every: None,
             };
-            Done::Looked(id, look())
+            let take = || Taken::take(&receiver, max, store);
+            Done::Looked(id, step(&*receiver, earlier, &options, Some(callback), take))
         });
     }
 
-    pub(super) fn looked(&mut self, id: LinkId, look: Result<Look>) {
+    pub(super) fn looked(&mut self, id: LinkId, stepped: Result<Step<Taken>>) {
         let Some(link) = self.links.get_mut(&id) else {
-            // What was taken goes back when the look is dropped.
+            // What was taken goes back when the step is dropped.
             return;
         };
         let Kind::Receives(receives) = &mut link.kind else {
             return;
         };
         receives.is_looking = false;
-        let look = match look {
-            Ok(look) => look,
+        let again = std::mem::take(&mut receives.again);
+        match stepped {
+            Ok(Step::Found(mut taken)) => {
+                link.used_at = Instant::now();
+                receives.unsent.extend(taken.take_all());
+                return self.look_for_messages(id);
+            }
+            Ok(Step::Waiting(waiting)) => receives.waiting = Some(waiting),
+            Ok(Step::Over) => {}
             Err(error) if error.kind() == ErrorKind::SessionLockLost => {
                 // A client that iterates a session when its lock ends finds the end of the iteration first (B-201).
                 receives.session_lost_at = Some(Instant::now());
                 return self.set_timer(id);
             }
             Err(error) => return self.detach(id, fault::of(&error)),
-        };
-        let is_empty = look.taken.is_none();
-        if let Some(mut taken) = look.taken {
-            link.used_at = Instant::now();
-            receives.unsent.extend(taken.take_all());
-        } else {
-            receives.ticket = look.ticket;
         }
-        let again = std::mem::take(&mut receives.again);
-        if is_empty && receives.is_draining {
+        if receives.is_draining {
             receives.is_draining = false;
-            receives.ticket = None;
+            receives.waiting = None;
             return self.engine.drained(id);
         }
-        if is_empty && !again {
-            return self.set_timer(id);
+        if again {
+            return self.look_for_messages(id);
         }
-        self.look_for_messages(id);
+        self.set_timer(id);
     }
 
     /// Sends what was taken; what the client has no credit for any more goes back.

@@ -11,9 +11,8 @@ use oxbus_broker::Sender;
 use oxbus_broker::client::{Keyless, Partitioner};
 use oxbus_store::Wait;
 
-use super::sends;
 use super::transactions::Coordinator;
-use super::{fault, message};
+use super::{fault, message, stores};
 
 type Answers = Vec<(IncomingId, DeliveryState)>;
 
@@ -34,7 +33,7 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, queued: Vec<Inco
             run.flush(sender, coordinator, &mut answers, wait);
             answer(
                 &mut answers,
-                sends::store(sender, coordinator, &incoming, wait),
+                stores::store(sender, coordinator, &incoming, wait),
                 incoming.id,
             );
             continue;
@@ -74,7 +73,7 @@ impl<'a> Run<'a> {
         for (position, incoming) in self.messages.drain(..).enumerate() {
             let state = match (refused.next_if(|it| it.position == position), &stored.reason) {
                 (None, _) | (_, None) => DeliveryState::Accepted,
-                (Some(it), _) if it.is_definite => sends::store(sender, coordinator, &incoming, wait),
+                (Some(it), _) if it.is_definite => stores::store(sender, coordinator, &incoming, wait),
                 // Nobody knows whether it is stored.
                 (Some(_), Some(error)) => fault::of(error).into(),
             };

@@ -9,16 +9,20 @@ use oxbus_amqp::codec::{Map, Value};
 use oxbus_amqp::engine::{Accept, LinkId};
 use oxbus_amqp::performative::Attach;
 use oxbus_broker::Receiver;
-use oxbus_broker::client::Acceptor;
+use oxbus_broker::client::{Acceptor, Step, WaitOptions, WaitSource, step};
+use oxbus_broker::clock::Deadline;
 use oxbus_model::caps::{AMQP_ACCEPT_MS_DEFAULT, AMQP_ACCEPT_MS_MAX, AMQP_SESSION_LOST_MS};
 use oxbus_model::{Error, Result, Timestamp};
+use oxbus_store::Wait;
 use tokio::time::Instant;
 
-use super::attach::SESSION_FILTER;
 use super::connection::Connection;
 use super::fault;
-use super::jobs::{Done, Opened, SessionLook};
+use super::jobs::{Done, Opened};
 use super::links::{Kind, WaitingForSession};
+
+/// Name of the one filter that is known (B-424).
+pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
 
 /// .NET ticks, of 100 ns, between the year 1 and 1970.
 const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
@@ -45,7 +49,7 @@ pub(super) fn say_session(receiver: &Receiver, accept: &mut Accept) {
 }
 
 /// How long a client waits for a session (B-196).
-fn patience(attach: &Attach) -> Duration {
+fn wait_time(attach: &Attach) -> Duration {
     let asked = attach
         .properties
         .as_ref()
@@ -59,11 +63,10 @@ impl Connection {
     /// Holds an attach until there is a session.
     pub(super) fn wait_for_session(&mut self, id: LinkId, acceptor: Acceptor) {
         if let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
-            let until = Instant::now() + patience(&opening.attach);
             opening.waiting = Some(WaitingForSession {
                 acceptor: Arc::new(acceptor),
-                until,
-                ticket: None,
+                deadline: Deadline::after(Some(wait_time(&opening.attach))),
+                waiting: None,
                 is_looking: false,
                 again: false,
             });
@@ -83,64 +86,42 @@ impl Connection {
         }
         waiting.is_looking = true;
         waiting.again = false;
-        if let Some(mut ticket) = waiting.ticket.take() {
-            ticket.take_ring();
-        }
         let acceptor = Arc::clone(&waiting.acceptor);
-        let callback = self.bell.callback(id);
-        self.jobs.start(move |wait| {
-            let look = || -> Result<Box<SessionLook>> {
-                let mut receiver = acceptor.accept_now(wait)?;
-                let mut ticket = None;
-                if receiver.is_none() {
-                    // Registered first, looked again second: what arrived in between is found here or rings.
-                    ticket = Some(acceptor.register(callback));
-                    receiver = acceptor.accept_now(wait)?;
-                }
-                Ok(Box::new(SessionLook { receiver, ticket }))
+        let (deadline, earlier) = (waiting.deadline, waiting.waiting.take());
+        let callback = self.notified.callback(id);
+        self.jobs.start(move |store| {
+            let options = WaitOptions {
+                deadline,
+                cancellation: &Wait::FOREVER,
+                ask_every: None,
             };
-            Done::LookedForSession(id, look())
+            let accept = || Ok(acceptor.accept_now(store)?.map(Box::new));
+            Done::LookedForSession(id, step(&*acceptor, earlier, &options, Some(callback), accept))
         });
     }
 
-    pub(super) fn looked_for_session(&mut self, id: LinkId, look: Result<Box<SessionLook>>) {
+    pub(super) fn looked_for_session(&mut self, id: LinkId, stepped: Result<Step<Box<Receiver>>>) {
         let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
-            // The client has left: the session goes back when the look is dropped.
+            // The client has left: the session goes back when the step is dropped.
             return;
         };
         let Some(waiting) = &mut opening.waiting else { return };
         waiting.is_looking = false;
-        match look {
-            Err(error) => self.give_up_session(id, &error),
-            Ok(look) => match *look {
-                SessionLook {
-                    receiver: Some(receiver),
-                    ..
-                } => self.opened(id, Ok(Opened::Receiver(Box::new(receiver)))),
-                SessionLook { ticket, .. } => {
-                    waiting.ticket = ticket;
-                    if waiting.again {
-                        return self.look_for_session(id);
-                    }
-                    let again = waiting.acceptor.look_again_after().map(|wait| Instant::now() + wait);
-                    let next = again.map_or(waiting.until, |again| again.min(waiting.until));
-                    self.timers.set(id, Some(next));
+        match stepped {
+            Ok(Step::Found(receiver)) => self.opened(id, Ok(Opened::Receiver(receiver))),
+            Ok(Step::Over) => {
+                let error = waiting.acceptor.timed_out();
+                self.give_up_session(id, &error);
+            }
+            Ok(Step::Waiting(place)) => {
+                let next = place.at_most.map(|time| Instant::now() + time);
+                waiting.waiting = Some(place);
+                if waiting.again {
+                    return self.look_for_session(id);
                 }
-            },
-        }
-    }
-
-    /// The time of a link that waits for a session has come.
-    pub(super) fn session_time(&mut self, id: LinkId) {
-        let Some(Kind::Opening(opening)) = self.links.get(&id).map(|link| &link.kind) else {
-            return;
-        };
-        let Some(waiting) = &opening.waiting else { return };
-        if Instant::now() >= waiting.until && !waiting.is_looking {
-            let error = waiting.acceptor.timed_out();
-            self.give_up_session(id, &error);
-        } else {
-            self.look_for_session(id);
+                self.timers.set(id, next);
+            }
+            Err(error) => self.give_up_session(id, &error),
         }
     }
 
@@ -163,7 +144,7 @@ impl Connection {
             .filter(|_| clock.is_real_time())
             .map(|until| now + Duration::from_millis(until.0.saturating_sub(clock.now().0)) + grace);
         let again = receives
-            .ticket
+            .waiting
             .as_ref()
             .and_then(|_| receives.receiver.look_again_after())
             .map(|wait| now + wait);
@@ -180,7 +161,7 @@ mod tests {
     use oxbus_amqp::performative::{Attach, ReceiverSettleMode, Role, SenderSettleMode};
     use oxbus_model::caps::{AMQP_ACCEPT_MS_DEFAULT, AMQP_ACCEPT_MS_MAX};
 
-    use super::patience;
+    use super::wait_time;
 
     #[test]
     fn nobody_waits_for_a_session_for_ever() {
@@ -201,11 +182,11 @@ mod tests {
             desired_capabilities: Vec::new(),
             properties: Some(properties),
         };
-        let timeout = |ms: u32| patience(&asks(Map::new().with("com.microsoft:timeout", ms)));
+        let timeout = |ms: u32| wait_time(&asks(Map::new().with("com.microsoft:timeout", ms)));
         assert_eq!(timeout(u32::MAX), Duration::from_millis(AMQP_ACCEPT_MS_MAX));
         assert_eq!(timeout(1), Duration::from_millis(1));
         assert_eq!(
-            patience(&asks(Map::new())),
+            wait_time(&asks(Map::new())),
             Duration::from_millis(AMQP_ACCEPT_MS_DEFAULT)
         );
     }

@@ -15,11 +15,11 @@ use futures_util::Stream;
 use oxbus_arrow::TableBuilder;
 use oxbus_arrow::stream::Encoder;
 use oxbus_broker::client::Deliveries;
+use oxbus_broker::clock::Deadline;
 use oxbus_model::caps::{BULK_PIECE_BYTES, BULK_WAIT_MS_MAX};
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
-use tokio::time::Instant;
 
 use super::parameters::Parameters;
 use super::rows::{pieces, response};
@@ -107,7 +107,7 @@ pub(super) async fn receive(
         let receiver = on_thread(move |_| entity::receiver(plane.namespace(), &wish.entity, mode, None));
         Arc::new(receiver.await?)
     };
-    let deadline = Instant::now() + Duration::from_millis(wish.max_wait_time_ms);
+    let deadline = Deadline::after(Some(Duration::from_millis(wish.max_wait_time_ms)));
     let taken = wait(&receiver, wish.max_message_count, deadline, plane.stopped()).await?;
     let parcel = Parcel::new(taken.unwrap_or_else(|| Taken::new(&receiver, Deliveries::new())));
     let (parcel, first) = on_thread(|_| parcel.pack()).await?;

@@ -2,6 +2,7 @@
 //! `/reservations`: what a consumer has under a number, until it completes that number.
 
 use oxbus_store::Wait;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -9,8 +10,8 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use oxbus_arrow::{PropertiesAs, TableBuilder};
-use oxbus_broker::client::{Plan, ReservationInfo, Reservations, Standing, Start, Waited, Wish};
-use oxbus_broker::clock::Alarm;
+use oxbus_broker::client::{Plan, ReservationInfo, Reservations, Standing, Start, Wish};
+use oxbus_broker::clock::Deadline;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_WAIT_MS_MAX};
 use oxbus_model::options::in_range;
 use oxbus_model::{Error, ErrorKind, Result};
@@ -22,10 +23,8 @@ use super::parameters::{Command, Parameters};
 use super::rows::page;
 use super::settle::How;
 use crate::status::Refusal;
+use crate::wait::until_found;
 use crate::work::on_thread;
-
-/// How long a wait for a first message keeps a thread before others get it.
-const SLICE: Duration = Duration::from_millis(200);
 
 pub(super) fn routes() -> Router<Plane> {
     Router::new()
@@ -93,45 +92,26 @@ struct Reserve {
 async fn reserve(State(plane): State<Plane>, Command(command): Command<Reserve>) -> Answer {
     in_range("max_wait_time_ms", command.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
     let wait = Duration::from_millis(command.max_wait_time_ms);
-    let alarm = Alarm::after(Some(wait));
-    let mut command = command;
-    loop {
-        let wish = Wish {
-            messages: command.max_messages,
-            bytes: command.max_bytes,
-            upto: command.upto.clone(),
-            lock: Duration::from_millis(command.lock_ms),
-            wait,
-        };
-        let is_ending = *plane.stopped().borrow();
+    let deadline = Deadline::after(Some(wait));
+    let wish = Wish {
+        messages: command.max_messages,
+        bytes: command.max_bytes,
+        upto: command.upto,
+        lock: Duration::from_millis(command.lock_ms),
+        wait,
+    };
+    let reservations = {
         let plane = plane.clone();
-        // Piece by piece: a client that left is noticed in between, and so is the end of the server.
-        let (same, plan) = on_thread(move |wait| {
-            let reservations = plane.namespace().reservations(&command.entity)?;
-            let number = (command.epoch, command.n);
-            let stopped = plane.stopped();
-            let waited = reservations.reserve_until(
-                &command.consumer,
-                number,
-                &wish,
-                (alarm, SLICE),
-                || *stopped.borrow(),
-                wait,
-            )?;
-            let plan = match waited {
-                Waited::Found(plan) => Some(plan),
-                Waited::Nothing => Some(reservations.empty_plan(command.epoch, command.n)),
-                Waited::Slice if is_ending => Some(reservations.empty_plan(command.epoch, command.n)),
-                Waited::Slice => None,
-            };
-            Ok((command, plan))
-        })
-        .await?;
-        if let Some(plan) = plan {
-            return Ok(Json(shown(&plan)));
-        }
-        command = same;
-    }
+        Arc::new(on_thread(move |_| plane.namespace().reservations(&command.entity)).await?)
+    };
+    let (consumer, number) = (command.consumer, (command.epoch, command.n));
+    let found = until_found(&reservations, deadline, plane.stopped(), move |it, store| {
+        it.reserve_now(&consumer, number, &wish, store)
+    });
+    let plan = found.await?;
+    Ok(Json(shown(
+        &plan.unwrap_or_else(|| reservations.empty_plan(number.0, number.1)),
+    )))
 }
 
 #[derive(Deserialize)]

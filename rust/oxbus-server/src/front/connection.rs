@@ -7,28 +7,16 @@
 use std::time::Duration;
 
 use oxbus_model::caps::SERVER_FIRST_BYTES_MS_MAX;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
 use super::context::Context;
+use super::peer::{Peer, Stream};
 use super::rewound::Rewound;
 use super::sniff::{First, Protocol, sniff};
 use crate::amqp::serve_amqp;
 use crate::http::serve_http;
 
 const FIRST_BYTES: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
-
-/// How the other end is connected.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
-    /// TLS is around what it says.
-    pub(crate) is_encrypted: bool,
-}
-
-/// A stream of a connection.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Handles a connection until its end.
 pub(super) async fn handle(stream: impl Stream, tls: TlsAcceptor, context: Context) {

@@ -9,6 +9,7 @@ mod certificate;
 mod connection;
 mod context;
 mod options;
+mod peer;
 mod rewound;
 mod server;
 mod sniff;
@@ -18,8 +19,8 @@ mod websocket;
 mod tests;
 
 pub(crate) use budget::Budget;
-pub(crate) use connection::Peer;
 pub(crate) use context::Context;
 pub use options::{BusOptions, BusTls, Ports};
+pub(crate) use peer::Peer;
 pub use server::BusServer;
 pub(crate) use websocket::{is_websocket, switch};

@@ -17,8 +17,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use super::connection::{Peer, Stream};
 use super::context::Context;
+use super::peer::{Peer, Stream};
 use crate::amqp::serve_amqp;
 
 /// Where AMQP clients knock (B-407).

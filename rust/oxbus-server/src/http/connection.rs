@@ -18,7 +18,7 @@ use oxbus_model::{Error, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
-use super::messages::Kept;
+use super::messages::Client;
 use super::refusal::{Area, Refusal};
 use super::route::Route;
 use super::{Answer, access, atom, body, health, messages, metrics};
@@ -26,11 +26,8 @@ use crate::accept::until_stopped;
 use crate::front::{Context, Peer, is_websocket, switch};
 
 /// One connection.
-pub(super) struct Connection {
-    pub(super) context: Context,
-    pub(super) peer: Peer,
-    /// Receivers with their caches: what one request locked beyond its message, the next one gets (B-130).
-    pub(super) kept: Kept,
+struct Connection {
+    client: Client,
     /// What the connection became when it switched to a WebSocket.
     /// Set in one step: whole after a panic.
     switched: Mutex<Option<JoinHandle<()>>>,
@@ -44,9 +41,7 @@ pub(crate) async fn serve_http(
 ) {
     let mut stopped = context.stopped();
     let connection = Arc::new(Connection {
-        context,
-        peer,
-        kept: Kept::default(),
+        client: Client::new(context, peer),
         switched: Mutex::default(),
     });
     let service = service_fn(|request| {
@@ -70,7 +65,7 @@ pub(crate) async fn serve_http(
             let _ = serving.await;
         }
     }
-    connection.kept.close();
+    connection.client.close();
     // It has the place of this connection until it ends.
     let switched = whole(connection.switched.lock()).take();
     if let Some(task) = switched {
@@ -81,7 +76,7 @@ pub(crate) async fn serve_http(
 impl Connection {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let answer = if is_websocket(&request) {
-            let switched = switch(request, &self.context, self.peer);
+            let switched = switch(request, &self.client.context, self.client.peer);
             let answer = switched.map(|(answer, task)| {
                 *whole(self.switched.lock()) = Some(task);
                 answer
@@ -98,7 +93,8 @@ impl Connection {
             answer
         };
         let answer = answer.unwrap_or_else(|refusal| refusal.answer());
-        self.context
+        self.client
+            .context
             .meters()
             .answered(answer.status().is_client_error() || answer.status().is_server_error());
         answer
@@ -107,26 +103,26 @@ impl Connection {
     async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<Answer, Refusal> {
         match Route::of(&request.method, request.uri.path())? {
             Route::Health => Ok(health::health(
-                self.context.namespace(),
-                *self.context.stopped().borrow(),
+                self.client.context.namespace(),
+                *self.client.context.stopped().borrow(),
             )),
             Route::Metrics => {
-                if !self.context.is_loopback() {
-                    access::check(&self.context, &request.headers, AccessRight::Manage, "").await?;
+                if !self.client.context.is_loopback() {
+                    access::check(&self.client.context, &request.headers, AccessRight::Manage, "").await?;
                 }
-                metrics::metrics(&self.context).await
+                metrics::metrics(&self.client.context).await
             }
             Route::Messages { entity, operation } => {
-                let Ok(_place) = self.context.requests().try_acquire() else {
+                let Ok(_place) = self.client.context.requests().try_acquire() else {
                     return Err(busy(Area::Messages));
                 };
-                messages::handle(self, request, body, entity, operation).await
+                messages::handle(&self.client, request, body, entity, operation).await
             }
             Route::Entities(place) => {
-                let Ok(_place) = self.context.requests().try_acquire() else {
+                let Ok(_place) = self.client.context.requests().try_acquire() else {
                     return Err(busy(Area::Entities));
                 };
-                atom::handle(&self.context, self.peer, request, body, place).await
+                atom::handle(&self.client.context, self.client.peer, request, body, place).await
             }
         }
     }

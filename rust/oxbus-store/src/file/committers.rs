@@ -19,8 +19,6 @@ use std::time::Duration;
 
 use oxbus_model::sync::whole;
 
-use super::group_commit::GroupCommit;
-
 /// When the threads work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
@@ -56,7 +54,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// Each log at most once, and none that a thread is at.
-    asked: VecDeque<Weak<GroupCommit>>,
+    asked: VecDeque<Weak<dyn Committed>>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     stop: bool,
@@ -65,10 +63,22 @@ struct State {
 /// The threads of a namespace.
 pub(super) struct Committers(Arc<Shared>);
 
+/// A log that the threads commit.
+pub(super) trait Committed: Send + Sync {
+    /// How it asks.
+    fn asking(&self) -> &Asking;
+
+    /// Syncs what was appended, unless its disk may hang.
+    fn commit_for_others(&self);
+
+    /// Has everybody who waits for it look again.
+    fn wake(&self);
+}
+
 /// How a log asks for a commit.
 #[derive(Default)]
 pub(super) struct Asking {
-    to: OnceLock<(Arc<Shared>, Weak<GroupCommit>)>,
+    to: OnceLock<(Arc<Shared>, Weak<dyn Committed>)>,
     /// One value, set in one step: it is whole after a panic.
     stand: Mutex<Stand>,
 }
@@ -96,9 +106,10 @@ impl Committers {
     }
 
     /// Lets a log ask.
-    pub(super) fn serve(&self, log: &Arc<GroupCommit>) {
+    pub(super) fn serve<L: Committed + 'static>(&self, log: &Arc<L>) {
+        let served: Weak<L> = Arc::downgrade(log);
         // A log that is served already keeps its threads.
-        let _ = log.asking.to.set((Arc::clone(&self.0), Arc::downgrade(log)));
+        let _ = log.asking().to.set((Arc::clone(&self.0), served));
     }
 }
 
@@ -116,7 +127,7 @@ impl Drop for Committers {
         let left = std::mem::take(&mut whole(self.0.state.lock()).asked);
         for log in left.iter().filter_map(Weak::upgrade) {
             // Who relied on the threads does it himself.
-            log.asking.forget();
+            log.asking().forget();
             log.wake();
         }
     }
@@ -167,19 +178,19 @@ impl Asking {
 }
 
 /// A thread is at a log, until it is dropped, also by a panic.
-struct Served<'a>(&'a GroupCommit);
+struct Served<'a>(&'a dyn Committed);
 
 impl<'a> Served<'a> {
-    fn begin(log: &'a GroupCommit) -> Self {
+    fn begin(log: &'a dyn Committed) -> Self {
         // First: an entry appended from here on is asked for anew.
-        *whole(log.asking.stand.lock()) = Stand::Served;
+        *whole(log.asking().stand.lock()) = Stand::Served;
         Self(log)
     }
 }
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
-        if self.0.asking.end() {
+        if self.0.asking().end() {
             self.0.wake();
         }
     }
@@ -203,7 +214,7 @@ impl Drop for Caller<'_> {
 
 impl Shared {
     /// Queues a log; false when there is no thread for it.
-    fn push(self: &Arc<Self>, log: Weak<GroupCommit>) -> bool {
+    fn push(self: &Arc<Self>, log: Weak<dyn Committed>) -> bool {
         let mut state = whole(self.state.lock());
         if state.stop {
             return false;
@@ -227,13 +238,13 @@ impl Shared {
     fn run(&self) {
         while let Some(log) = self.next() {
             let Some(log) = log.upgrade() else { continue };
-            let _served = Served::begin(&log);
+            let _served = Served::begin(&*log);
             log.commit_for_others();
         }
     }
 
     /// Waits for the next log; `None` at the end.
-    fn next(&self) -> Option<Weak<GroupCommit>> {
+    fn next(&self) -> Option<Weak<dyn Committed>> {
         let mut state = whole(self.state.lock());
         loop {
             if state.stop {

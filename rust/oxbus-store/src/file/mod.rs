@@ -3,7 +3,7 @@
 //!
 //! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
 //! `recovery` (reading them back), `group_commit` (who writes and who waits), `committers` (several logs at once, and many
-//! callers), `standby` (who writes while a disk may hang), `room` (files for the segments to come), `reserve` (files that a
+//! callers), `standby` (what a thread is asked for that writes while a disk may hang), `room` (files for the segments to come), `reserve` (files that a
 //! full disk is drained with), `flusher` (what nobody waits for), `snapshot`, and here what ties them; `catalog`, `owner` and `stage` stand beside the shards of a namespace.
 //! Every byte is drawn in docs/format.md.
 

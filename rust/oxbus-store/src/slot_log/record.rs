@@ -168,7 +168,11 @@ impl Stored {
     pub fn load(&self) -> std::io::Result<Record> {
         match (self.in_memory(), self.placed()) {
             (Some(record), _) => Ok(record.clone()),
-            (None, Some(placed)) => placed.read(self.len()),
+            (None, Some(placed)) => {
+                let mut read = Ok(());
+                let record = Record::build(self.len(), |bytes| read = placed.read(bytes));
+                read.map(|()| record)
+            }
             (None, None) => unreachable!("a record is in memory or on disk"),
         }
     }

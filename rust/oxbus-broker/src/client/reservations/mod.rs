@@ -20,18 +20,15 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
 
 pub use self::read::ReadPage;
-use super::receiver::{Receiver, ReceiverOptions, look_again_after};
+use super::receiver::{Receiver, ReceiverOptions};
 use super::settle_list::Unsettled;
 use super::settlement::{SettleKey, Settlement};
-use super::wait::{Patience, Waited, until_found};
-use crate::clock::Alarm;
+use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
+use crate::clock::Deadline;
 use crate::entity::Entity;
 use crate::entity::reservation::{Acquired, Completed, HeldIn, Plan, ReservationInfo, Start, Wish};
 use crate::shard::Reserved;
 use crate::write::{ShardWrite, finish_all};
-
-/// The longest piece of a wait that nobody looks after.
-const ONE_PIECE: Duration = Duration::from_secs(3600);
 
 /// The reservations of an entity, or of its dead-letter queue.
 pub struct Reservations {
@@ -70,48 +67,47 @@ impl Reservations {
     /// Reserves messages under the number behind the last one, or returns what that number has. Waits for a first message as
     /// long as the wish says; a plan without messages stores nothing, and the number stays free.
     pub fn reserve(&self, consumer: &str, epoch: u64, n: u64, wish: &Wish, wait: &Wait<'_>) -> Result<Plan> {
-        let alarm = Alarm::after(Some(wish.wait));
-        loop {
-            match self.reserve_until(consumer, (epoch, n), wish, (alarm, ONE_PIECE), || false, wait)? {
-                Waited::Found(plan) => return Ok(plan),
-                Waited::Nothing => return Ok(self.empty_plan(epoch, n)),
-                Waited::Slice => {}
-            }
-        }
+        let options = WaitOptions {
+            deadline: Deadline::after(Some(wish.wait)),
+            cancellation: &Wait::FOREVER,
+            ask_every: None,
+        };
+        let found = self.reserve_until(consumer, (epoch, n), wish, &options, wait)?;
+        Ok(found.unwrap_or_else(|| self.empty_plan(epoch, n)))
     }
 
-    /// The same in pieces: waits until `alarm`, not longer than `slice` at a time, and not after `cancelled` says so. Who finds
-    /// nothing in the end has the [`Reservations::empty_plan`].
+    /// The same with a wait of the caller's. Who finds nothing in the end has the [`Reservations::empty_plan`].
     pub fn reserve_until(
+        &self,
+        consumer: &str,
+        number: (u64, u64),
+        wish: &Wish,
+        options: &WaitOptions<'_>,
+        wait: &Wait<'_>,
+    ) -> Result<Option<Plan>> {
+        until_found(self, options, || self.reserve_now(consumer, number, wish, wait))
+    }
+
+    /// The same without waiting; `None` when there is nothing to reserve.
+    pub fn reserve_now(
         &self,
         consumer: &str,
         (epoch, n): (u64, u64),
         wish: &Wish,
-        (alarm, slice): (Alarm, Duration),
-        cancelled: impl Fn() -> bool,
         wait: &Wait<'_>,
-    ) -> Result<Waited<Plan>> {
+    ) -> Result<Option<Plan>> {
         check_number(n)?;
         self.check_wish(wish)?;
-        let patience = Patience {
-            alarm,
-            slice,
-            cancelled,
-        };
-        let receivable = self.queue().receivable(self.sub_queue());
-        let look = || {
-            self.check_reserves()?;
-            let found = self
-                .queue()
-                .reserve(self.sub_queue(), consumer, (epoch, n), wish, wait)?;
-            // Others may want what it left; it may have been woken for a message that is not for it.
-            if receivable.doorbell.waiters() > 0 && self.queue().has_ready(self.sub_queue()) {
-                receivable.doorbell.ring(1);
-                return Ok(Some(found.unwrap_or_else(|| self.empty_plan(epoch, n))));
-            }
-            Ok(found)
-        };
-        until_found(&receivable.doorbell, &patience, look, || look_again_after(self.queue()))
+        self.check_reserves()?;
+        let (queue, sub_queue) = (self.queue(), self.sub_queue());
+        let found = queue.reserve(sub_queue, consumer, (epoch, n), wish, wait)?;
+        // Others may want what it left; it may have been woken for a message that is not for it.
+        let wait_queue = &queue.receivable(sub_queue).wait_queue;
+        if wait_queue.waiters() > 0 && queue.has_ready(sub_queue) {
+            wait_queue.notify(1);
+            return Ok(Some(found.unwrap_or_else(|| self.empty_plan(epoch, n))));
+        }
+        Ok(found)
     }
 
     /// The plan of who found nothing.
@@ -255,6 +251,17 @@ impl Reservations {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// It waits with all who receive from the entity.
+impl WaitSource for Reservations {
+    fn place(&self) -> WaitPlace {
+        WaitPlace::at_queue(self.queue(), self.sub_queue())
+    }
+
+    fn look_again_after(&self) -> Option<Duration> {
+        self.receiver.look_again_after()
     }
 }
 

@@ -125,7 +125,7 @@ impl Entity {
             self.publish(SubQueue::Main, index, committed.ready, wait);
         } else {
             // A schedule changes when the sleepers must look again.
-            self.receivable(SubQueue::Main).doorbell.ring_all();
+            self.receivable(SubQueue::Main).wait_queue.notify_all();
         }
         Ok(committed.first)
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, Doorbell, LockKey};
+use oxbus_store::{Claimed, LockKey, WaitQueue};
 
 use super::SessionEnd;
 
@@ -23,8 +23,8 @@ pub struct Accepted {
     id: Arc<str>,
     /// The name of the receiver, for people.
     owner: String,
-    /// Rung when the session has a message to receive, and when it is over.
-    doorbell: Doorbell,
+    /// Notified when the session has a message to receive, and when it is over.
+    wait_queue: WaitQueue,
     /// Moves under the mutex of the index.
     deadline: AtomicU64,
     is_over: AtomicBool,
@@ -36,9 +36,9 @@ impl Accepted {
         &self.id
     }
 
-    /// Rung when the session has a message to receive, and when it is over.
-    pub fn doorbell(&self) -> &Doorbell {
-        &self.doorbell
+    /// Notified when the session has a message to receive, and when it is over.
+    pub fn wait_queue(&self) -> &WaitQueue {
+        &self.wait_queue
     }
 
     /// First tick at which the lock no longer holds.
@@ -265,7 +265,7 @@ impl Index {
         let accepted = Arc::new(Accepted {
             id: Arc::clone(&id),
             owner: owner.to_owned(),
-            doorbell: Doorbell::new(),
+            wait_queue: WaitQueue::new(),
             deadline: AtomicU64::new(deadline.0),
             is_over: AtomicBool::new(false),
         });

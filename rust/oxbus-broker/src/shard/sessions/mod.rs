@@ -149,14 +149,14 @@ impl Sessions {
         };
         let holders = index.holders();
         drop(index);
-        holders.iter().any(|holder| holder.doorbell().waiters() > 0)
+        holders.iter().any(|holder| holder.wait_queue().waiters() > 0)
     }
 
     /// Lets everybody who holds a session look again.
     pub fn wake_holders(&self) {
         let holders = self.index().holders();
         for holder in holders {
-            holder.doorbell().ring_all();
+            holder.wait_queue().notify_all();
         }
     }
 

@@ -13,7 +13,7 @@ use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 use super::extras::{Extras, Rank};
-use super::{ids, properties};
+use super::{ids, malformed, properties};
 
 /// Annotations that the broker writes. What comes back of them with a message that is sent again is dropped.
 const BROKERS_OWN: [&str; 9] = [
@@ -27,11 +27,6 @@ const BROKERS_OWN: [&str; 9] = [
     "x-opt-partition-id",
     "x-opt-offset",
 ];
-
-pub(super) fn malformed(error: DecodeError) -> Error {
-    let detail = format!("the message is not well-formed AMQP: {error}");
-    Error::new(ErrorKind::InvalidArgument, detail)
-}
 
 /// What the annotations say.
 #[derive(Default)]

@@ -16,5 +16,13 @@ pub(super) use incoming::{each_of_batch, read_new};
 pub(super) use outgoing::{Seen, State, write, write_head};
 pub(super) use properties::timespan_of;
 
+use oxbus_amqp::codec::DecodeError;
+use oxbus_model::{Error, ErrorKind};
+
+fn malformed(error: DecodeError) -> Error {
+    let detail = format!("the message is not well-formed AMQP: {error}");
+    Error::new(ErrorKind::InvalidArgument, detail)
+}
+
 #[cfg(test)]
 mod tests;

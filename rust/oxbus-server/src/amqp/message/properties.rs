@@ -9,8 +9,7 @@ use oxbus_amqp::message::section;
 use oxbus_model::message::{Properties, PropertiesBuilder, Raw, Value};
 use oxbus_model::{Error, ErrorKind, Result, timespan};
 
-use super::decimal;
-use super::incoming::malformed;
+use super::{decimal, malformed};
 
 /// Reads the map that begins at `at` and ends at `end`.
 pub(super) fn read(message: &Bytes, at: usize, end: usize) -> Result<PropertiesBuilder> {

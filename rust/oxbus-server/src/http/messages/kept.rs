@@ -15,7 +15,7 @@ use oxbus_model::sync::whole;
 
 /// The receivers of a connection, the one used last at the end. Whole after a panic: one that is not in it is closed.
 #[derive(Default, Clone)]
-pub(in crate::http) struct Kept(Arc<Mutex<Vec<Entry>>>);
+pub(super) struct Kept(Arc<Mutex<Vec<Entry>>>);
 
 /// An entity's name without case, and its receiver.
 type Entry = (String, Arc<Receiver>);
@@ -41,7 +41,7 @@ impl Kept {
     }
 
     /// Ends all of them.
-    pub(in crate::http) fn close(&self) {
+    pub(super) fn close(&self) {
         whole(self.0.lock()).clear();
     }
 }

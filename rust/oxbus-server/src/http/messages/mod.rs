@@ -3,6 +3,7 @@
 
 mod batch;
 mod broker_properties;
+mod client;
 mod dates;
 mod kept;
 mod outgoing;
@@ -17,15 +18,14 @@ use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use oxbus_model::authorization::AccessRight;
 
-pub(super) use self::kept::Kept;
-use super::connection::Connection;
+pub(super) use self::client::Client;
 use super::refusal::Refusal;
 use super::route::Operation;
 use super::{Answer, access, api_version, query};
 
 /// Does one of the operations.
 pub(super) async fn handle(
-    connection: &Connection,
+    client: &Client,
     request: &Parts,
     body: &mut Incoming,
     entity: String,
@@ -35,18 +35,18 @@ pub(super) async fn handle(
         Operation::Send => AccessRight::Send,
         _ => AccessRight::Listen,
     };
-    access::check(&connection.context, &request.headers, right, &entity).await?;
+    access::check(&client.context, &request.headers, right, &entity).await?;
     let parameters = query::parse(&request.uri);
-    api_version::check(connection.context.namespace(), &parameters, Some(&entity))?;
+    api_version::check(client.context.namespace(), &parameters, Some(&entity))?;
     match operation {
-        Operation::Send => send::send(connection, request, body, entity).await,
+        Operation::Send => send::send(client, request, body, entity).await,
         Operation::PeekLock | Operation::ReceiveAndDelete => {
             let wait = receive::wait_of(&parameters)?;
-            receive::receive(connection, request, entity, operation == Operation::PeekLock, wait).await
+            receive::receive(client, request, entity, operation == Operation::PeekLock, wait).await
         }
-        Operation::Unlock(held) => settle::settle(connection, entity, held, settle::Wish::Unlock).await,
-        Operation::Complete(held) => settle::settle(connection, entity, held, settle::Wish::Complete).await,
-        Operation::Renew(held) => settle::settle(connection, entity, held, settle::Wish::Renew).await,
+        Operation::Unlock(held) => settle::settle(client, entity, held, settle::Wish::Unlock).await,
+        Operation::Complete(held) => settle::settle(client, entity, held, settle::Wish::Complete).await,
+        Operation::Renew(held) => settle::settle(client, entity, held, settle::Wish::Renew).await,
     }
 }
 

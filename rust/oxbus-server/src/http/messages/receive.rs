@@ -11,18 +11,18 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use oxbus_broker::client::SettleKey;
+use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::{HTTP_WAIT_SECONDS_DEFAULT, HTTP_WAIT_SECONDS_MAX};
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, Result as ModelResult};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tokio::time::Instant;
 
 use super::broker_properties::{self, Seen};
+use super::client::Client;
 use super::{empty, kept, user_properties};
 use crate::http::Answer;
-use crate::http::connection::Connection;
 use crate::http::query::Parameters;
 use crate::http::refusal::{Area, Refusal};
 use crate::taken::{Taken, wait};
@@ -51,16 +51,16 @@ pub(super) fn wait_of(parameters: &Parameters) -> Result<Duration, Refusal> {
 }
 
 pub(super) async fn receive(
-    connection: &Connection,
+    client: &Client,
     request: &Parts,
     entity: String,
     is_locked: bool,
     wait_at_most: Duration,
 ) -> Result<Answer, Refusal> {
     let refuse = |error: Error| Refusal::of(Area::Messages, &error);
-    let context = &connection.context;
+    let context = &client.context;
     let receiver = {
-        let (context, kept, entity) = (context.clone(), connection.kept.clone(), entity.clone());
+        let (context, kept, entity) = (context.clone(), client.kept.clone(), entity.clone());
         on_thread(move |_| {
             if is_locked {
                 kept.receiver(context.namespace(), &entity)
@@ -71,12 +71,12 @@ pub(super) async fn receive(
         .await
         .map_err(refuse)?
     };
-    let deadline = Instant::now() + wait_at_most;
+    let deadline = Deadline::after(Some(wait_at_most));
     let taken = wait(&receiver, 1, deadline, context.stopped()).await.map_err(refuse)?;
     let Some(taken) = taken else {
         return Ok(empty(StatusCode::NO_CONTENT));
     };
-    let place = location_base(&request.headers, connection.peer.is_encrypted, &entity);
+    let place = location_base(&request.headers, client.peer.is_encrypted, &entity);
     answer(taken, is_locked, &place).map_err(refuse)
 }
 

@@ -10,9 +10,9 @@ use oxbus_model::tier::Tier;
 use oxbus_model::{Error, ErrorKind};
 use serde_json::{Map, Value};
 
+use super::client::Client;
 use super::outgoing::Outgoing;
 use super::{batch, broker_properties, empty, user_properties};
-use crate::http::connection::Connection;
 use crate::http::refusal::{Area, Refusal};
 use crate::http::{Answer, body};
 use crate::work::on_thread;
@@ -27,12 +27,12 @@ fn bytes_max(tier: Option<Tier>) -> usize {
 }
 
 pub(super) async fn send(
-    connection: &Connection,
+    client: &Client,
     parts: &Parts,
     incoming: &mut Incoming,
     entity: String,
 ) -> Result<Answer, Refusal> {
-    let context = &connection.context;
+    let context = &client.context;
     let max = bytes_max(context.namespace().plan().tier);
     let content_type = match parts.headers.get(CONTENT_TYPE) {
         None => None,

@@ -10,9 +10,9 @@ use oxbus_model::{Error, ErrorKind, Result as ModelResult};
 use oxbus_store::Wait;
 
 use super::broker_properties::{shown_id, token};
+use super::client::Client;
 use super::empty;
 use crate::http::Answer;
-use crate::http::connection::Connection;
 use crate::http::refusal::{Area, Refusal};
 use crate::http::route::Held;
 use crate::work::on_thread;
@@ -25,8 +25,8 @@ pub(super) enum Wish {
     Renew,
 }
 
-pub(super) async fn settle(connection: &Connection, entity: String, held: Held, wish: Wish) -> Result<Answer, Refusal> {
-    let (context, kept) = (connection.context.clone(), connection.kept.clone());
+pub(super) async fn settle(client: &Client, entity: String, held: Held, wish: Wish) -> Result<Answer, Refusal> {
+    let (context, kept) = (client.context.clone(), client.kept.clone());
     let settled = on_thread(move |wait| {
         // A token opens with any receiver of its entity, so another connection may have received the message.
         let receiver = kept.receiver(context.namespace(), &entity)?;

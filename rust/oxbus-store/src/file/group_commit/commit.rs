@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use oxbus_model::sync::whole;
 
+use super::super::committers::{Asking, Committed};
 use super::waiters::Role;
 use super::{GroupCommit, Writer};
 use crate::Wait;
@@ -50,22 +51,12 @@ impl GroupCommit {
     }
 
     /// The same by the standby, which goes to the disk whatever it does.
-    pub(in crate::file) fn commit_here(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
+    pub(super) fn commit_here(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
         let here = match level {
             Level::Written => self.commit_written(lsn, |_| false),
             Level::Synced => self.commit_synced(lsn, |_| false),
         };
         here.expect("the standby stays")
-    }
-
-    /// Syncs what was appended, unless the disk may hang: other logs are not to wait for this one. Who waits for the entries
-    /// learns of a failure.
-    pub(in crate::file) fn commit_for_others(&self) {
-        let last = Lsn(self.next().0 - 1);
-        if self.is_suspect() || self.commit_synced(last, Self::is_suspect).is_none() {
-            // Who relied on us looks again.
-            self.wake();
-        }
     }
 
     /// `None` when the caller is to keep away from the disk.
@@ -130,7 +121,7 @@ impl GroupCommit {
     }
 
     /// How a commit ends, if it does now.
-    pub(in crate::file) fn outcome(&self, lsn: Lsn, level: Level) -> Option<Result<(), AppendError>> {
+    pub(super) fn outcome(&self, lsn: Lsn, level: Level) -> Option<Result<(), AppendError>> {
         if self.reached(level) >= lsn {
             return Some(Ok(()));
         }
@@ -146,7 +137,7 @@ impl GroupCommit {
 
     /// Waits for a call, at most for `longest`, if somebody is going to call: `is_working` says so while nobody can be
     /// missed, under the mutex that whoever calls takes after its work.
-    pub(in crate::file) fn wait(
+    pub(super) fn wait(
         &self,
         lsn: Lsn,
         level: Level,
@@ -187,14 +178,6 @@ impl GroupCommit {
         }
     }
 
-    /// Has everybody who waits look again.
-    pub(in crate::file) fn wake(&self) {
-        let called = self.buffer().waiters.call(|_, _| true, &[]);
-        for seat in called {
-            seat.call();
-        }
-    }
-
     /// Runs `work` as the writing thread.
     pub(in crate::file) fn with_writer<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> R {
         let mut writer = whole(self.writer.lock());
@@ -204,5 +187,27 @@ impl GroupCommit {
         drop(writer);
         self.settle_up();
         result
+    }
+}
+
+impl Committed for GroupCommit {
+    fn asking(&self) -> &Asking {
+        &self.asking
+    }
+
+    /// Other logs are not to wait for this one. Who waits for the entries learns of a failure.
+    fn commit_for_others(&self) {
+        let last = Lsn(self.next().0 - 1);
+        if self.is_suspect() || self.commit_synced(last, Self::is_suspect).is_none() {
+            // Who relied on us looks again.
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let called = self.buffer().waiters.call(|_, _| true, &[]);
+        for seat in called {
+            seat.call();
+        }
     }
 }

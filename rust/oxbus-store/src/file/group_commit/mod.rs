@@ -6,7 +6,7 @@
 //! buffer, writes it as one frame, or syncs up to what is written. The others wait for that one. While a frame is being
 //! written the next one fills; while a sync runs, frames are written on. No thread of its own is needed, so a lone
 //! sender pays for one write and one sync and for no change of threads. Here the entries go to the disk; `append` takes
-//! them in, `commit` says who writes and syncs, `waiters` are the others.
+//! them in, `commit` says who writes and syncs, `waiters` are the others, `hanging` is for a disk that does not answer.
 //!
 //! Holds always
 //! - at most one thread writes, and at most one syncs;
@@ -26,6 +26,7 @@ mod append;
 mod buffer;
 mod commit;
 mod fold;
+mod hanging;
 mod waiters;
 
 use std::io;
@@ -44,7 +45,6 @@ use super::standby::Standby;
 use crate::disk::{Disk, DiskFile};
 use crate::extent::Extent;
 use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn};
-pub(super) use waiters::Role;
 use waiters::Waiters;
 
 /// A buffer with more room is given back after its frame is written.

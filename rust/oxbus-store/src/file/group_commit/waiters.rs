@@ -21,7 +21,7 @@ pub(super) struct Seat {
 
 /// What a thread does when it is called although its entry is not there yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::file) enum Role {
+pub(super) enum Role {
     /// It may be the one that goes on.
     Leads,
     /// Somebody else does the work.

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting in a thread of Python for messages, for a session or for a reservation.
+
+use oxbus_broker::Receiver;
+use oxbus_broker::client::{Acceptor, Deliveries, Plan, Reservations, Wish};
+use oxbus_broker::clock::Deadline;
+use oxbus_store::Wait;
+use pyo3::prelude::*;
+
+use crate::blocking::IN_PLACE_MAX;
+use crate::error::OrRaise;
+use crate::waiting::until_notified;
+
+/// Receives up to `max` messages into an empty list, waiting until `deadline` while there is none. It stays empty when the
+/// wait ends.
+pub(crate) fn receive(
+    py: Python<'_>,
+    receiver: &Receiver,
+    max: usize,
+    out: &mut Deliveries,
+    deadline: impl FnOnce() -> PyResult<Deadline>,
+) -> PyResult<()> {
+    // One that finds something is done before leaving the interpreter would pay.
+    if max <= IN_PLACE_MAX && !receiver.queue().may_wait() {
+        receiver.receive_into(max, out, &Wait::FOREVER).or_raise()?;
+        if !out.is_empty() {
+            return Ok(());
+        }
+    }
+    let received = until_notified(
+        py,
+        deadline()?,
+        || false,
+        |options| receiver.receive_until(max, options, &Wait::FOREVER),
+    )?;
+    if let Some(deliveries) = received {
+        *out = deliveries;
+    }
+    Ok(())
+}
+
+/// Waits for a session until `deadline`, or until nobody wants it any more; `None` when none came.
+pub(crate) fn accept(
+    py: Python<'_>,
+    acceptor: &Acceptor,
+    deadline: Deadline,
+    is_closed: impl Fn() -> bool + Sync,
+) -> PyResult<Option<Receiver>> {
+    until_notified(py, deadline, is_closed, |options| {
+        acceptor.accept_until(options, &Wait::FOREVER)
+    })
+}
+
+/// Reserves messages, waiting until `deadline` while there is none.
+pub(crate) fn reserve(
+    py: Python<'_>,
+    reservations: &Reservations,
+    consumer: &str,
+    number: (u64, u64),
+    wish: &Wish,
+) -> PyResult<Plan> {
+    let deadline = Deadline::after(Some(wish.wait));
+    let found = until_notified(
+        py,
+        deadline,
+        || false,
+        |options| reservations.reserve_until(consumer, number, wish, options, &Wait::FOREVER),
+    )?;
+    Ok(found.unwrap_or_else(|| reservations.empty_plan(number.0, number.1)))
+}

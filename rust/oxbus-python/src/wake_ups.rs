@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How an event loop waits for messages: one socket that turns readable, whoever waits and however many.
+//!
+//! A notification notes the number of the waiter and, if nobody has since the last look, writes a byte. It runs in the thread
+//! that notifies, without the interpreter. A step of a wait is the one that all who wait take (`oxbus_broker::client::step`);
+//! the event loop sleeps between two of them.
+
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use oxbus_broker::client::{Deliveries, WaitOptions, WaitSource, Waiting, step};
+use oxbus_broker::clock::Deadline;
+use oxbus_model::Result;
+use oxbus_model::sync::whole;
+use oxbus_store::Wait;
+use oxbus_store::wait_queue::{Callback, Step};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+use crate::fork::Owned;
+use crate::receiver::ServiceBusReceiver;
+use crate::{arrow, convert, waiting};
+
+#[derive(Debug)]
+struct Notified {
+    /// Whole after a panic: a notification is in it or was not heard.
+    numbers: Mutex<Vec<u64>>,
+    /// A byte is on its way.
+    has_byte: AtomicBool,
+    writer: UnixStream,
+}
+
+impl Notified {
+    fn note(&self, number: u64) {
+        whole(self.numbers.lock()).push(number);
+        if !self.has_byte.swap(true, Ordering::SeqCst) {
+            // A socket that is full is readable already.
+            let _ = (&self.writer).write(&[1]);
+        }
+    }
+}
+
+/// The notifications of one event loop.
+#[pyclass(frozen, name = "_WakeUps", module = "oxbus")]
+pub(crate) struct WakeUps {
+    notified: Arc<Notified>,
+    reader: UnixStream,
+}
+
+/// One wait of a task.
+#[pyclass(frozen, name = "_Waiter", module = "oxbus")]
+pub(crate) struct Waiter {
+    deadline: Deadline,
+    callback: Callback,
+    /// Replaced in one step: whole after a panic.
+    place: Owned<Mutex<Place>>,
+}
+
+/// Where a task is between two steps.
+enum Place {
+    NotWaiting,
+    Waiting(Waiting),
+    /// The task waits no longer, though a step of it may be under way in another thread.
+    Left,
+}
+
+#[pymethods]
+impl WakeUps {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        writer.set_nonblocking(true)?;
+        let notified = Notified {
+            numbers: Mutex::default(),
+            has_byte: AtomicBool::new(false),
+            writer,
+        };
+        Ok(Self {
+            notified: Arc::new(notified),
+            reader,
+        })
+    }
+
+    /// What turns readable.
+    fn fileno(&self) -> i32 {
+        self.reader.as_raw_fd()
+    }
+
+    /// The waiters that were notified since the last call.
+    fn drain(&self) -> Vec<u64> {
+        let mut bytes = [0; 64];
+        while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
+        // After the bytes, before the numbers: a notification from here on writes another byte.
+        self.notified.has_byte.store(false, Ordering::SeqCst);
+        std::mem::take(&mut *whole(self.notified.numbers.lock()))
+    }
+
+    /// A wait that is notified under a number, and is over after `max_wait_time` seconds.
+    fn waiter(&self, number: u64, max_wait_time: Option<f64>) -> PyResult<Waiter> {
+        let notified = Arc::clone(&self.notified);
+        Ok(Waiter {
+            deadline: convert::deadline("max_wait_time", max_wait_time)?,
+            callback: Arc::new(move || notified.note(number)),
+            place: Owned::new(Mutex::new(Place::NotWaiting)),
+        })
+    }
+}
+
+#[pymethods]
+impl Waiter {
+    /// Ends the wait; a notification that was not taken goes to the next one.
+    fn leave(&self) {
+        if let Some(place) = self.place.if_ours() {
+            let left = std::mem::replace(&mut *whole(place.lock()), Place::Left);
+            drop(left);
+        }
+    }
+}
+
+impl Waiter {
+    /// Takes one step, outside the interpreter. While there is nothing: for how many seconds to sleep at most.
+    fn step<T: Send>(
+        &self,
+        py: Python<'_>,
+        source: &(impl WaitSource + Sync),
+        look: impl FnMut() -> Result<Option<T>> + Send,
+    ) -> PyResult<Step<T, f64>> {
+        let place = self.place.get()?;
+        waiting::outside(py, |_| {
+            let options = WaitOptions {
+                deadline: self.deadline,
+                cancellation: &Wait::FOREVER,
+                ask_every: None,
+            };
+            let callback = Some(Arc::clone(&self.callback));
+            let stepped = step(source, take(place), &options, callback, look)?;
+            Ok(match stepped {
+                Step::Found(found) => Step::Found(found),
+                Step::Over => Step::Over,
+                Step::Waiting(waiting) => {
+                    let at_most = waiting.at_most;
+                    wait(place, waiting);
+                    Step::Waiting(at_most.map_or(f64::INFINITY, |at_most| at_most.as_secs_f64()))
+                }
+            })
+        })?
+        .or_raise()
+    }
+}
+
+/// The place of the step before.
+fn take(place: &Mutex<Place>) -> Option<Waiting> {
+    let mut place = whole(place.lock());
+    match std::mem::replace(&mut *place, Place::NotWaiting) {
+        Place::Waiting(waiting) => Some(waiting),
+        Place::NotWaiting => None,
+        Place::Left => {
+            *place = Place::Left;
+            None
+        }
+    }
+}
+
+/// Keeps the place until the next step, unless the task has left during this one.
+fn wait(place: &Mutex<Place>, waiting: Waiting) {
+    let mut place = whole(place.lock());
+    if !matches!(*place, Place::Left) {
+        *place = Place::Waiting(waiting);
+    }
+}
+
+#[pymethods]
+impl ServiceBusReceiver {
+    /// A step of a wait for messages: some, none when the wait is over, or for how long to sleep.
+    fn _receive_or_wait<'py>(
+        slf: &Bound<'py, Self>,
+        max_message_count: i64,
+        waiter: &Waiter,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (this, py) = (slf.get(), slf.py());
+        let max = this.max_count(Some(max_message_count))?;
+        let shared = this.open(py)?;
+        let receiver = shared.get().receiver()?;
+        let mut found = match waiter.step(py, receiver, || receiver.receive_now(max, &Wait::FOREVER))? {
+            Step::Found(found) => found,
+            Step::Over => Deliveries::new(),
+            Step::Waiting(seconds) => return seconds.into_bound_py_any(py),
+        };
+        Self::hand_over_all(slf, shared, &mut found).map(Bound::into_any)
+    }
+
+    /// The same with a table.
+    fn _receive_arrow_or_wait<'py>(
+        &self,
+        py: Python<'py>,
+        max_message_count: i64,
+        waiter: &Waiter,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let max = self.max_count(Some(max_message_count))?;
+        let receiver = self.open(py)?.get().receiver()?;
+        let found = match waiter.step(py, receiver, || receiver.receive_now(max, &Wait::FOREVER))? {
+            Step::Found(found) => found,
+            Step::Over => Deliveries::new(),
+            Step::Waiting(seconds) => return seconds.into_bound_py_any(py),
+        };
+        py.detach(|| arrow::table(receiver, &found))?.into_bound_py_any(py)
+    }
+
+    /// A step of the wait for the session: true when it is there, false when the wait is over, or for how long to sleep.
+    fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyAny>> {
+        let Some(acceptor) = self.acceptor()? else {
+            return true.into_bound_py_any(py);
+        };
+        let accept = || {
+            self.check_open()?;
+            acceptor.accept_now(&Wait::FOREVER)
+        };
+        match waiter.step(py, acceptor, accept)? {
+            Step::Found(receiver) => {
+                self.keep(py, receiver)?;
+                true.into_bound_py_any(py)
+            }
+            Step::Over => false.into_bound_py_any(py),
+            Step::Waiting(seconds) => seconds.into_bound_py_any(py),
+        }
+    }
+}

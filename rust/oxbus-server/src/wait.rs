@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting in a task: the steps run on threads that may wait for a store, and the sleep between them takes none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_broker::client::{Step, WaitOptions, WaitSource, step};
+use oxbus_broker::clock::Deadline;
+use oxbus_model::Result;
+use oxbus_store::Wait;
+use tokio::sync::{Notify, watch};
+
+use crate::accept::until_stopped;
+use crate::work::on_thread;
+
+/// Looks until there is something; `None` when the deadline is over, or the server is to end.
+///
+/// What a look finds must go back when it is dropped: nobody is there to take it when the caller left in the meantime.
+pub(crate) async fn until_found<S, T, L>(
+    source: &Arc<S>,
+    deadline: Deadline,
+    mut stopped: watch::Receiver<bool>,
+    look: L,
+) -> Result<Option<T>>
+where
+    S: WaitSource + Send + Sync + 'static,
+    T: Send + 'static,
+    L: Fn(&Arc<S>, &Wait<'_>) -> Result<Option<T>> + Send + Sync + 'static,
+{
+    let look = Arc::new(look);
+    let notified = Arc::new(Notify::new());
+    let mut earlier = None;
+    loop {
+        let (source, look, is_stopped) = (Arc::clone(source), Arc::clone(&look), stopped.clone());
+        let callback = Arc::clone(&notified);
+        let stepped = on_thread(move |store| {
+            let is_over = || *is_stopped.borrow();
+            let options = WaitOptions {
+                deadline,
+                cancellation: &Wait::until(&is_over),
+                ask_every: None,
+            };
+            let callback = Arc::new(move || callback.notify_one());
+            step(&*source, earlier, &options, Some(callback), || look(&source, store))
+        });
+        let waiting = match stepped.await? {
+            Step::Found(found) => return Ok(Some(found)),
+            Step::Over => return Ok(None),
+            Step::Waiting(waiting) => waiting,
+        };
+        tokio::select! {
+            () = notified.notified() => {}
+            () = tokio::time::sleep(waiting.at_most.unwrap_or(Duration::MAX)) => {}
+            () = until_stopped(&mut stopped) => {}
+        }
+        earlier = Some(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use oxbus_broker::client::WaitSource;
+    use oxbus_broker::clock::Deadline;
+    use oxbus_broker::{Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+    use oxbus_model::message::{Body, Fields};
+    use oxbus_store::Wait;
+    use tokio::sync::watch;
+
+    use crate::taken::wait;
+
+    fn namespace() -> (Namespace, Arc<Receiver>) {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let queue = namespace.create_queue_with("q", Vec::new(), &Wait::FOREVER);
+        queue.expect("a queue");
+        let receiver = namespace.receiver("q", ReceiverOptions::default());
+        let receiver = Arc::new(receiver.expect("a receiver"));
+        (namespace, receiver)
+    }
+
+    fn send(namespace: &Namespace) {
+        let fields = Fields {
+            body: Body::Data(b"x"),
+            ..Fields::default()
+        };
+        let sender = namespace.sender("q").expect("a sender");
+        sender.send(&fields, None, &Wait::FOREVER).expect("sent");
+    }
+
+    async fn until_waiters(receiver: &Receiver, count: usize) {
+        while receiver.place().waiters() != count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn task_gets_what_comes_while_it_waits() {
+        let (namespace, receiver) = namespace();
+        let (_stop, stopped) = watch::channel(false);
+        let waiting = tokio::spawn({
+            let receiver = Arc::clone(&receiver);
+            async move { wait(&receiver, 1, Deadline::Never, stopped).await }
+        });
+        until_waiters(&receiver, 1).await;
+        send(&namespace);
+        let mut taken = waiting.await.expect("no panic").expect("no fault").expect("a message");
+        assert_eq!(taken.deliveries().len(), 1);
+        taken.keep();
+    }
+
+    #[tokio::test]
+    async fn deadline_and_the_end_of_the_server_end_a_wait() {
+        let (_namespace, receiver) = namespace();
+        let (stop, stopped) = watch::channel(false);
+        let soon = Deadline::after(Some(Duration::from_millis(5)));
+        let taken = wait(&receiver, 1, soon, stopped.clone()).await;
+        assert!(taken.expect("no fault").is_none());
+        let waiting = tokio::spawn({
+            let receiver = Arc::clone(&receiver);
+            async move { wait(&receiver, 1, Deadline::Never, stopped).await }
+        });
+        until_waiters(&receiver, 1).await;
+        stop.send_replace(true);
+        assert!(waiting.await.expect("no panic").expect("no fault").is_none());
+        assert_eq!(receiver.place().waiters(), 0);
+    }
+
+    #[tokio::test]
+    async fn client_that_leaves_hands_its_notification_on() {
+        let (namespace, receiver) = namespace();
+        let (_stop, stopped) = watch::channel(false);
+        let start = || {
+            let (receiver, stopped) = (Arc::clone(&receiver), stopped.clone());
+            tokio::spawn(async move { wait(&receiver, 1, Deadline::Never, stopped).await })
+        };
+        let leaving = start();
+        until_waiters(&receiver, 1).await;
+        let staying = start();
+        until_waiters(&receiver, 2).await;
+        // One thread runs all tasks here: the first is notified, and aborted before it can look.
+        send(&namespace);
+        leaving.abort();
+        let mut taken = staying.await.expect("no panic").expect("no fault").expect("a message");
+        taken.keep();
+        assert_eq!(taken.deliveries()[0].claimed.delivery_count, 0);
+        assert!(leaving.await.is_err_and(|error| error.is_cancelled()));
+    }
+}

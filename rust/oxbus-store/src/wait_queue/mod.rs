@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An event count: wakes as many waiters as there is work, oldest first, and costs almost nothing while nobody waits.
+//!
+//! A waiter registers, looks again for work, and only then sleeps (`step`). A notifier makes its work visible, then notifies.
+//! Both sides put a sequentially consistent fence between their two steps, so at least one of them sees the other:
+//! either the waiter finds the work, or the notifier finds the waiter.
+//!
+//! Holds always
+//! - `waiting` is the length of the queue, and no waiter in it is notified;
+//! - a notification is taken by its waiter or, when the waiter is dropped, passed on to the next one: a notification that
+//!   met a waiter is never lost.
+
+mod step;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+pub use self::step::{Step, look_or_register};
+use crate::sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock};
+
+/// Called by the notifier's thread; must be short and must not touch the queue.
+pub type Callback = std::sync::Arc<dyn Fn() + Send + Sync>;
+
+/// Where waiters queue.
+#[derive(Debug, Default)]
+pub struct WaitQueue {
+    waiting: AtomicUsize,
+    nodes: Mutex<VecDeque<Arc<Node>>>,
+}
+
+/// One place in the queue. Notified at most once; register again for the next notification.
+#[derive(Debug)]
+pub struct Waiter<Q: Deref<Target = WaitQueue>> {
+    queue: Q,
+    node: Arc<Node>,
+}
+
+struct Node {
+    state: Mutex<State>,
+    notified: Condvar,
+    callback: Option<Callback>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Notified,
+    Taken,
+}
+
+impl WaitQueue {
+    /// A queue without waiters.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wakes the `n` waiters that wait longest. Call it after the work is visible.
+    #[inline]
+    pub fn notify(&self, n: usize) {
+        fence(Ordering::SeqCst);
+        self.notify_after_fence(n);
+    }
+
+    /// The same for a caller whose work comes before sequentially consistent loads already: behind it stands a fence or
+    /// a sequentially consistent read-modify-write.
+    #[inline]
+    pub fn notify_after_fence(&self, n: usize) {
+        if n > 0 && self.waiting.load(Ordering::SeqCst) > 0 {
+            self.wake(n);
+        }
+    }
+
+    /// Wakes every waiter.
+    pub fn notify_all(&self) {
+        self.notify(usize::MAX);
+    }
+
+    /// How many wait now.
+    #[inline]
+    pub fn waiters(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Joins the queue for a thread to sleep in. Look for work again before waiting.
+    pub fn register(&self) -> Waiter<&Self> {
+        Waiter::register(self, None)
+    }
+
+    #[cold]
+    fn wake(&self, n: usize) {
+        for _ in 0..n {
+            let node = {
+                let mut nodes = lock(&self.nodes);
+                let Some(node) = nodes.pop_front() else { return };
+                self.waiting.store(nodes.len(), Ordering::Relaxed);
+                // Under the queue's mutex, so that a waiter that is not in the queue is notified.
+                *lock(&node.state) = State::Notified;
+                node
+            };
+            node.notified.notify_one();
+            if let Some(callback) = &node.callback {
+                callback();
+            }
+        }
+    }
+
+    /// Takes `node` out of the queue. False when it was notified before.
+    fn forget(&self, node: &Arc<Node>) -> bool {
+        let mut nodes = lock(&self.nodes);
+        let Some(place) = nodes.iter().position(|other| Arc::ptr_eq(other, node)) else {
+            return false;
+        };
+        nodes.remove(place);
+        self.waiting.store(nodes.len(), Ordering::Relaxed);
+        true
+    }
+}
+
+impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
+    /// Joins a queue that the waiter keeps, with something to call when it is notified, or for a thread to sleep in.
+    /// Look for work again before waiting.
+    pub fn register(queue: Q, callback: Option<Callback>) -> Self {
+        let node = Arc::new(Node {
+            state: Mutex::new(State::Waiting),
+            notified: Condvar::new(),
+            callback,
+        });
+        {
+            let mut nodes = lock(&queue.nodes);
+            nodes.push_back(Arc::clone(&node));
+            queue.waiting.store(nodes.len(), Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+        Self { queue, node }
+    }
+
+    /// Sleeps until notified or until `timeout` passes. True when notified, which takes the notification.
+    /// After false the waiter keeps its place in the queue; one whose notification was taken answers false at once.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
+        let mut state = lock(&self.node.state);
+        if *state == State::Waiting {
+            state = match timeout {
+                None => self.node.wait(state),
+                Some(timeout) => self.node.wait_for(state, timeout),
+            };
+        }
+        take(&mut state)
+    }
+
+    /// True when notified, which takes the notification: look for work afterwards. Never sleeps.
+    pub fn take_notification(&mut self) -> bool {
+        take(&mut lock(&self.node.state))
+    }
+}
+
+impl<Q: Deref<Target = WaitQueue>> Drop for Waiter<Q> {
+    fn drop(&mut self) {
+        let state = *lock(&self.node.state);
+        if state != State::Taken && !self.queue.forget(&self.node) {
+            self.queue.notify(1);
+        }
+    }
+}
+
+fn take(state: &mut State) -> bool {
+    let notified = *state == State::Notified;
+    if notified {
+        *state = State::Taken;
+    }
+    notified
+}
+
+impl Node {
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while *state == State::Waiting {
+            state = self.notified.wait(state).expect("a thread panicked in the wait queue");
+        }
+        state
+    }
+
+    #[cfg(not(loom))]
+    fn wait_for<'a>(&self, state: MutexGuard<'a, State>, timeout: Duration) -> MutexGuard<'a, State> {
+        let waited = self
+            .notified
+            .wait_timeout_while(state, timeout, |state| *state == State::Waiting);
+        waited.expect("a thread panicked in the wait queue").0
+    }
+
+    /// loom has no time: a bounded wait ends at once.
+    #[cfg(loom)]
+    fn wait_for<'a>(&self, state: MutexGuard<'a, State>, _timeout: Duration) -> MutexGuard<'a, State> {
+        state
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("callback", &self.callback.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::{WaitQueue, Waiter};
+    use crate::slot_log::loom_tests::check;
+    use crate::sync::{Arc, AtomicUsize, Ordering};
+
+    /// Fails, by sleeping for ever, without the fence on either side.
+    #[test]
+    fn waiter_finds_the_work_or_is_notified() {
+        check(|| {
+            let shared = Arc::new((WaitQueue::new(), AtomicUsize::new(0)));
+            let other = loom::thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    shared.1.store(1, Ordering::Relaxed);
+                    shared.0.notify(1);
+                }
+            });
+            let mut waiter = shared.0.register();
+            if shared.1.load(Ordering::Relaxed) == 0 {
+                assert!(waiter.wait(None));
+            }
+            drop(waiter);
+            other.join().expect("no panic");
+            assert_eq!(shared.0.waiters(), 0);
+        });
+    }
+
+    /// Fails, by sleeping for ever, when a dropped waiter keeps its notification.
+    #[test]
+    fn dropped_waiter_passes_its_notification_on() {
+        check(|| {
+            let queue = Arc::new(WaitQueue::new());
+            let first = queue.register();
+            let second = loom::thread::spawn({
+                let mut second = Waiter::register(Arc::clone(&queue), None);
+                move || assert!(second.wait(None))
+            });
+            let notifier = loom::thread::spawn({
+                let queue = Arc::clone(&queue);
+                move || queue.notify(1)
+            });
+            drop(first);
+            notifier.join().expect("no panic");
+            second.join().expect("no panic");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::{Arc, WaitQueue, Waiter};
+
+    const NOT_LONG: Option<Duration> = Some(Duration::from_millis(5));
+
+    #[test]
+    fn notifications_go_to_those_who_wait_longest() {
+        let queue = WaitQueue::new();
+        let mut waiters: Vec<_> = (0..3).map(|_| queue.register()).collect();
+        queue.notify(2);
+        assert_eq!(queue.waiters(), 1);
+        assert!(waiters[0].wait(None));
+        assert!(waiters[1].wait(None));
+        assert!(!waiters[2].wait(NOT_LONG));
+        queue.notify_all();
+        assert!(waiters[2].take_notification());
+        assert!(!waiters[2].wait(None), "one that was notified answers at once");
+    }
+
+    #[test]
+    fn notification_without_waiters_is_not_kept() {
+        let queue = WaitQueue::new();
+        queue.notify(5);
+        assert!(!queue.register().wait(NOT_LONG));
+        assert_eq!(queue.waiters(), 0);
+    }
+
+    #[test]
+    fn notification_that_is_not_taken_goes_to_the_next() {
+        let queue = WaitQueue::new();
+        let first = queue.register();
+        let mut second = queue.register();
+        queue.notify(1);
+        assert!(!second.take_notification());
+        drop(first);
+        assert!(second.take_notification());
+    }
+
+    #[test]
+    fn callback_is_called_once() {
+        let queue = Arc::new(WaitQueue::new());
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let callback = Arc::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
+        let mut waiter = Waiter::register(Arc::clone(&queue), Some(callback));
+        queue.notify(2);
+        queue.notify(2);
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        assert!(waiter.take_notification());
+    }
+}

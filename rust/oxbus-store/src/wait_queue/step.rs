@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One step of a wait: look, register, look again.
+//!
+//! Every wait of the broker takes such steps and sleeps between them: threads, tasks of a server, links of AMQP and event
+//! loops of Python differ only in how they sleep. Sleep until the waiter is notified, but no longer than the source of
+//! the work asks for, then take the next step with that waiter.
+//!
+//! Holds always
+//! - a step registers first and looks second, and it looks for the end of the wait second too: what happens before the
+//!   registration is seen by the step, what happens after it notifies the waiter;
+//! - a step that takes a notification looks for work afterwards;
+//! - a step that brings something, fails, or ends the wait leaves the queue; a notification that came in between goes to
+//!   the next waiter.
+
+use std::ops::Deref;
+
+use super::{WaitQueue, Waiter};
+use crate::Wait;
+
+/// What a step brought.
+#[derive(Debug)]
+pub enum Step<T, W> {
+    /// The work that was looked for.
+    Found(T),
+    /// Nothing, and the wait is over.
+    Over,
+    /// Nothing yet: sleep until the waiter is notified, then take the next step with it.
+    Waiting(W),
+}
+
+/// Takes one step of a wait. `earlier` is the waiter of the step before. The wait ends when `wait` is over.
+///
+/// A look that finds something at once registers nothing.
+#[inline]
+pub fn look_or_register<T, E, Q: Deref<Target = WaitQueue>>(
+    earlier: Option<Waiter<Q>>,
+    mut look: impl FnMut() -> Result<Option<T>, E>,
+    register: impl FnOnce() -> Waiter<Q>,
+    wait: &Wait<'_>,
+) -> Result<Step<T, Waiter<Q>>, E> {
+    if let Some(mut earlier) = earlier {
+        earlier.take_notification();
+    }
+    if let Some(found) = look()? {
+        return Ok(Step::Found(found));
+    }
+    if wait.is_over() {
+        return Ok(Step::Over);
+    }
+    let waiter = register();
+    if let Some(found) = look()? {
+        return Ok(Step::Found(found));
+    }
+    if wait.is_over() {
+        return Ok(Step::Over);
+    }
+    Ok(Step::Waiting(waiter))
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use std::convert::Infallible;
+
+    use super::{Step, WaitQueue, Waiter, look_or_register};
+    use crate::Wait;
+    use crate::slot_log::loom_tests::check;
+    use crate::sync::{Arc, AtomicUsize, Ordering};
+
+    /// Messages, and who waits for them.
+    #[derive(Default)]
+    struct Source {
+        messages: AtomicUsize,
+        queue: WaitQueue,
+    }
+
+    impl Source {
+        fn send(&self) {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+            self.queue.notify(1);
+        }
+
+        fn take(&self) -> Result<Option<()>, Infallible> {
+            let take = |messages: usize| messages.checked_sub(1);
+            let taken = self.messages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+            Ok(taken.ok().map(drop))
+        }
+
+        fn step<'a>(
+            &'a self,
+            earlier: Option<Waiter<&'a WaitQueue>>,
+            wait: &Wait<'_>,
+        ) -> Step<(), Waiter<&'a WaitQueue>> {
+            let step = look_or_register(earlier, || self.take(), || self.queue.register(), wait);
+            step.unwrap_or_else(|never| match never {})
+        }
+
+        /// Receives one message, however long that takes.
+        fn receive(&self) {
+            let mut earlier = None;
+            loop {
+                match self.step(earlier, &Wait::FOREVER) {
+                    Step::Found(()) => return,
+                    Step::Over => unreachable!("nobody ends the wait"),
+                    Step::Waiting(mut waiter) => {
+                        waiter.wait(None);
+                        earlier = Some(waiter);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fails, by sleeping for ever, when the second look is left out.
+    #[test]
+    fn message_between_look_and_registration_is_found() {
+        check(|| {
+            let source = Arc::new(Source::default());
+            let sender = loom::thread::spawn({
+                let source = Arc::clone(&source);
+                move || source.send()
+            });
+            source.receive();
+            sender.join().expect("no panic");
+            assert_eq!(source.queue.waiters(), 0);
+        });
+    }
+
+    /// Fails, by sleeping for ever, when a step that found its message on the second look keeps a notification.
+    #[test]
+    fn two_who_wait_get_two_messages() {
+        check(|| {
+            let source = Arc::new(Source::default());
+            let spawn = |work: fn(&Source)| {
+                let source = Arc::clone(&source);
+                loom::thread::spawn(move || work(&source))
+            };
+            let others = [spawn(Source::receive), spawn(Source::send)];
+            let mut looks = 0;
+            let look = || {
+                looks += 1;
+                let found = source.take();
+                if looks == 1 && found == Ok(None) {
+                    // Between look and registration.
+                    source.send();
+                }
+                found
+            };
+            let step = look_or_register(None, look, || source.queue.register(), &Wait::FOREVER);
+            match step.unwrap_or_else(|never| match never {}) {
+                // The first look took the other's message.
+                Step::Found(()) if looks == 1 => source.send(),
+                Step::Found(()) => {}
+                // The other took this one's message.
+                Step::Waiting(waiter) => {
+                    drop(waiter);
+                    source.receive();
+                }
+                Step::Over => unreachable!("nobody ends the wait"),
+            }
+            others.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            assert_eq!(source.queue.waiters(), 0);
+        });
+    }
+
+    /// Fails, by sleeping for ever, when a wait that is given up keeps a notification.
+    #[test]
+    fn wait_that_is_given_up_leaves_its_message_to_the_next() {
+        check(|| {
+            let source = Arc::new(Source::default());
+            let leaving = source.step(None, &Wait::FOREVER);
+            let receiver = loom::thread::spawn({
+                let source = Arc::clone(&source);
+                move || source.receive()
+            });
+            let sender = loom::thread::spawn({
+                let source = Arc::clone(&source);
+                move || source.send()
+            });
+            drop(leaving);
+            receiver.join().expect("no panic");
+            sender.join().expect("no panic");
+        });
+    }
+
+    /// Fails, by sleeping for ever, when a step does not look after its registration whether the wait is over.
+    #[test]
+    fn end_of_the_wait_between_look_and_registration_is_seen() {
+        check(|| {
+            let source = Arc::new(Source::default());
+            let over = Arc::new(AtomicUsize::new(0));
+            let canceller = loom::thread::spawn({
+                let (source, over) = (Arc::clone(&source), Arc::clone(&over));
+                move || {
+                    over.store(1, Ordering::Relaxed);
+                    source.queue.notify_all();
+                }
+            });
+            let is_over = || over.load(Ordering::Relaxed) == 1;
+            let mut earlier = None;
+            while let Step::Waiting(mut waiter) = source.step(earlier, &Wait::until(&is_over)) {
+                waiter.wait(None);
+                earlier = Some(waiter);
+            }
+            canceller.join().expect("no panic");
+            assert_eq!(source.queue.waiters(), 0);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{Step, WaitQueue, Waiter, look_or_register};
+    use crate::Wait;
+
+    type Stepped<'a> = Result<Step<u8, Waiter<&'a WaitQueue>>, &'static str>;
+
+    /// A step whose looks bring `looks`, one after the other.
+    fn step<'a>(
+        queue: &'a WaitQueue,
+        earlier: Option<Waiter<&'a WaitQueue>>,
+        looks: &[Result<Option<u8>, &'static str>],
+        wait: &Wait<'_>,
+    ) -> Stepped<'a> {
+        let mut looks = looks.iter().copied();
+        let look = || looks.next().expect("no more looks than these");
+        let stepped = look_or_register(earlier, look, || queue.register(), wait);
+        assert!(looks.next().is_none(), "no fewer looks than these");
+        stepped
+    }
+
+    #[test]
+    fn what_is_there_is_found_without_registering() {
+        let register = || unreachable!("nothing to wait for");
+        let found = look_or_register(
+            None::<Waiter<&WaitQueue>>,
+            || Ok::<_, ()>(Some(1)),
+            register,
+            &Wait::FOREVER,
+        );
+        assert!(matches!(found, Ok(Step::Found(1))));
+    }
+
+    #[test]
+    fn what_comes_between_look_and_registration_is_found() {
+        let queue = WaitQueue::new();
+        let found = step(&queue, None, &[Ok(None), Ok(Some(7))], &Wait::FOREVER);
+        assert!(matches!(found, Ok(Step::Found(7))));
+        assert_eq!(queue.waiters(), 0);
+    }
+
+    #[test]
+    fn nothing_found_is_a_place_in_the_queue_that_the_next_step_leaves() {
+        let queue = WaitQueue::new();
+        let Ok(Step::Waiting(waiter)) = step(&queue, None, &[Ok(None), Ok(None)], &Wait::FOREVER) else {
+            panic!("there is nothing");
+        };
+        assert_eq!(queue.waiters(), 1);
+        queue.notify(1);
+        let mut other = queue.register();
+        let found = step(&queue, Some(waiter), &[Ok(Some(1))], &Wait::FOREVER);
+        assert!(matches!(found, Ok(Step::Found(1))));
+        assert!(!other.take_notification(), "the step took the notification and looked");
+    }
+
+    #[test]
+    fn notification_of_a_step_that_needs_none_goes_to_the_next() {
+        for second in [Ok(Some(1)), Err("broken")] {
+            let queue = WaitQueue::new();
+            let other = Cell::new(None);
+            let looked = Cell::new(0);
+            let look = || {
+                looked.set(looked.get() + 1);
+                if looked.get() == 1 {
+                    return Ok(None);
+                }
+                // Registered, and notified before the second look.
+                other.set(Some(queue.register()));
+                queue.notify(1);
+                second
+            };
+            let stepped = look_or_register(None, look, || queue.register(), &Wait::FOREVER);
+            assert!(!matches!(stepped, Ok(Step::Waiting(_))));
+            let mut other: Waiter<_> = other.take().expect("it was registered");
+            assert!(other.take_notification(), "{second:?}");
+        }
+    }
+
+    #[test]
+    fn dropped_waiter_hands_its_notification_on() {
+        let queue = WaitQueue::new();
+        let waiting = step(&queue, None, &[Ok(None), Ok(None)], &Wait::FOREVER);
+        let mut other = queue.register();
+        queue.notify(1);
+        drop(waiting);
+        assert!(other.take_notification());
+        assert_eq!(queue.waiters(), 0);
+    }
+
+    #[test]
+    fn wait_that_is_over_looks_once_and_does_not_register() {
+        let queue = WaitQueue::new();
+        let is_over = || true;
+        let waiting = step(&queue, None, &[Ok(None)], &Wait::until(&is_over));
+        assert!(matches!(waiting, Ok(Step::Over)));
+        let found = step(&queue, None, &[Ok(Some(1))], &Wait::until(&is_over));
+        assert!(
+            matches!(found, Ok(Step::Found(1))),
+            "what is there is found all the same"
+        );
+    }
+
+    #[test]
+    fn wait_that_is_called_off_after_the_registration_leaves_the_queue() {
+        let queue = WaitQueue::new();
+        let asked = Cell::new(0);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() == 2
+        };
+        let stepped = step(&queue, None, &[Ok(None), Ok(None)], &Wait::until(&is_over));
+        assert!(matches!(stepped, Ok(Step::Over)));
+        assert_eq!(queue.waiters(), 0);
+    }
+
+    #[test]
+    fn error_of_a_look_leaves_the_queue() {
+        let queue = WaitQueue::new();
+        assert!(step(&queue, None, &[Err("closed")], &Wait::FOREVER).is_err());
+        assert!(step(&queue, None, &[Ok(None), Err("closed")], &Wait::FOREVER).is_err());
+        assert_eq!(queue.waiters(), 0);
+    }
+}
