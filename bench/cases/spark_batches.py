@@ -3,8 +3,6 @@
 
 Beside it the same stream through a source and a sink in Python that do nothing, so the difference is what the queue
 adds to Spark's own cost. Both run their batches one after the other, as fast as Spark does.
-
-    PYTHONPATH=bench python -m cases.spark_batches    milliseconds of a batch, part by part
 """
 
 from __future__ import annotations
@@ -12,22 +10,24 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import oxbus
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark import read_stream
+from targets import NOTHING, OURS
 
 from cases import spark_nothing
 from cases.case import expect
-from cases.spark_paths import NOTHING, OURS, session
+from cases.spark_paths import session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BATCHES = 40
-BENCH_ID = "spark_batch/1KiB/1row"
 WHOLE = "triggerExecution"
 _FIRST = 8
 """Batches that do not count: workers start and plans are compiled."""
-_ROUNDS = 3
 
 
 @dataclass
@@ -47,28 +47,11 @@ class Progress:
         return {part: median(batch[part] for batch in settled) for part in settled[0]}
 
 
-def batch_ms(rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of a batch by contender, in turns; the median of each round."""
-    return {name: [parts[WHOLE] for parts in found] for name, found in parts_ms(rounds).items()}
-
-
-def parts_ms(rounds: int) -> dict[str, list[dict[str, float]]]:
-    """Milliseconds of the parts of a batch by contender."""
-    runs = {OURS: _through_queues, NOTHING: _through_nothing}
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
-    for number in range(rounds):
-        for name in runs if number % 2 == 0 else reversed(runs):
-            progress = runs[name]()
-            progress.check()
-            found[name].append(progress.milliseconds())
-    return found
-
-
-def main() -> None:
-    """Print what a batch takes, part by part."""
-    for name, rounds in parts_ms(_ROUNDS).items():
-        for parts in rounds:
-            print(f"{name:20}", parts, flush=True)
+def batch_ms(run: Callable[[], Progress]) -> float:
+    """Milliseconds of a batch, the median of one run."""
+    progress = run()
+    progress.check()
+    return progress.milliseconds()[WHOLE]
 
 
 def _through_queues() -> Progress:
@@ -104,5 +87,4 @@ def _run(sink: Any, directory: str) -> Progress:
     return Progress(list(query.recentProgress))
 
 
-if __name__ == "__main__":
-    main()
+CONTENDERS: dict[str, Callable[[], Progress]] = {OURS: _through_queues, NOTHING: _through_nothing}
