@@ -51,14 +51,19 @@ def text(run: Run, earlier: Run) -> str:
         lines.append("It is of another machine: only the shares of the ceiling mean anything")
     worse = []
     for row, metric, found in ratios(run, earlier):
-        shares = [one.share_of_ceiling(_places(one)[_place(row)], RATE) for one in (run, earlier)]
-        beside = f"  of the ceiling {shares[0] / shares[1]:.3f}" if metric == RATE and all(shares) else ""
-        line = f"{found:6.3f}  {row.case} by {row.contender}: {metric}{beside}"
+        line = f"{found:6.3f}  {row.case} by {row.contender}: {metric}{_beside_the_ceiling(row, metric, run, earlier)}"
         lines.append(line)
         if found < LEAST and row.contender.startswith(OURS):
             worse.append(line)
     lines += ["", f"Of oxbus below {LEAST}: {len(worse)}" + ("" if worse else ", nothing"), *worse]
     return "\n".join(lines)
+
+
+def _beside_the_ceiling(row: Row, metric: str, run: Run, earlier: Run) -> str:
+    if metric != RATE:
+        return ""
+    now, then = run.share_of_ceiling(row), earlier.share_of_ceiling(_places(earlier)[_place(row)])
+    return f"  of the ceiling {now / then:.3f}" if now and then else ""
 
 
 def _places(run: Run) -> dict[tuple[str, str, str, str], Row]:

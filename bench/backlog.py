@@ -20,7 +20,7 @@ from bodies import END, read_column, read_message, read_taken, read_tuple
 from targets import CEILING, OURS, PEEKLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 PEERS_BACKLOG_MAX = 1_000_000
 """Filling a peer one by one takes longer than ours by columns."""
@@ -53,11 +53,11 @@ class Watch:
         return {operation: self.messages[operation] / spent for operation, spent in self.seconds.items()}
 
 
-def that_fit(backlogs: Iterable[int]) -> list[int]:
-    """Those whose messages take less than half of the memory that is free."""
+def fits(backlog: int) -> bool:
+    """Whether its messages take less than half of the memory that is free."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    return [backlog for backlog in backlogs if backlog * BYTES_PER_MESSAGE < free // 2]
+    return backlog * BYTES_PER_MESSAGE < free // 2
 
 
 def rates(contender: str, backlog: int, sample: int) -> dict[str, float]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BODY_BYTES = 100
 CHUNK = 10_000
 MESSAGES = 1_000_000
+LEAST_ON_DISK = 10 * CHUNK
+"""Fewer are lost among those that warm up."""
 ON_DISK = "oxbus, on disk"
 BYTES_ON_DISK_MAX = 64
 """The memory limit per message of the queue on disk: too little for the bodies."""

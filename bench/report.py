@@ -60,7 +60,7 @@ def main() -> int:
         if run is None:
             missing.append(f"peers at the level {level}")
         else:
-            parts |= _peers(level, run)
+            parts |= peers(level, run)
     parts |= _amqp(missing)
     if run := newest_with("durable", "send/"):
         parts |= {"durable": tables.durable(run), "speed-on-disk": readme_tables.on_disk(run)}
@@ -92,7 +92,8 @@ def _amqp(missing: list[str]) -> dict[str, list[str]]:
     return parts
 
 
-def _peers(level: str, run: Run) -> dict[str, list[str]]:
+def peers(level: str, run: Run) -> dict[str, list[str]]:
+    """The table and the plots of everyone at a level."""
     if level == "memory":
         single, hundred = tables.MEMORY_COLUMNS["1 KiB single"], tables.MEMORY_COLUMNS["by 100"]
         columns = [("one by one, 1 KiB", tables.column(run, single)), ("by 100, 1 KiB", tables.column(run, hundred))]

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 NEWEST = "newest"
 
 
-def measure(suite: Suite, plan: Plan) -> tuple[list[Row], dict[str, dict[str, object]]]:
+def measure(suite: Suite, plan: Plan) -> tuple[list[Row], dict[str, dict[str, Any]]]:
     """Run what the plan wants of a suite; return the rows, and what a reader needs to know of each part."""
     rows: list[Row] = []
-    about: dict[str, dict[str, object]] = {}
+    about: dict[str, dict[str, Any]] = {}
     rounds = plan.rounds or suite.rounds
     for part in suite.parts.values():
         for group in part(plan):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from peers.contract import Level, UnavailableError
 from percentiles import distribution, figures_of
@@ -55,7 +55,7 @@ class Group:
     unavailable: dict[str, str] = field(default_factory=dict)
     disk: dict[str, float | str] = field(default_factory=dict)
 
-    def about(self) -> dict[str, object]:
+    def about(self) -> dict[str, dict[str, Any]]:
         """The contenders that took part, those that could not, and the disk; empty for what runs in this process."""
         if not (self.disk or self.versions or self.unavailable):
             return {}

@@ -36,6 +36,7 @@ from suites.suite import Suite
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cases.case import Case
     from plan import Plan
 
 FEW_ROUNDS = 3
@@ -84,7 +85,8 @@ def _memory(plan: Plan) -> Iterator[Group]:
     """Resident bytes per message at a million messages."""
 
     def size(case: str, contender: str, name: str, level: str) -> Iterator[Found]:
-        found = memory.bytes_per_message(contender, plan.of(memory.MESSAGES))
+        least = memory.LEAST_ON_DISK if contender == memory.ON_DISK else memory.CHUNK
+        found = memory.bytes_per_message(contender, plan.of(memory.MESSAGES, least))
         yield Found(case, name, {"bytes_per_message": found}, level)
 
     contenders = [name for name in memory.CONTENDERS if name != CEILING or ceiling.load() is not None]
@@ -110,8 +112,10 @@ def _backlog(plan: Plan) -> Iterator[Group]:
             yield Found(case_of(operation, size), contender, {RATE: rate}, point=Point("backlog", size, operation))
 
     turns = []
-    for size in backlog.that_fit(BACKLOGS):
-        if not any(plan.wants("backlog", case_of(operation, size)) for operation in BACKLOG_OPERATIONS):
+    for size in BACKLOGS:
+        if not backlog.fits(plan.of(size)) or not any(
+            plan.wants("backlog", case_of(operation, size)) for operation in BACKLOG_OPERATIONS
+        ):
             continue
         turns.append(Turn(OURS, partial(rates, OURS, size)))
         if size <= backlog.PEERS_BACKLOG_MAX:
@@ -138,28 +142,29 @@ def _units(plan: Plan) -> Iterator[Group]:
         yield Group("units", turns, 1)
 
 
+CASES: dict[str, Callable[[Plan], list[Case]]] = {
+    "hash": hashing.cases,
+    "queue": queueing.cases,
+    "session": sessions.cases,
+    "topic": topics.cases,
+    "schedule": schedule.cases,
+    "arrow": arrow.cases,
+    "bulk": bulk.cases,
+    "stages": stages.cases,
+    "threads": threads.cases,
+}
+SWEEPS: dict[str, Callable[[Plan], list[Case]]] = {
+    "sweep_threads": sweeps.threads,
+    "sweep_batch": sweeps.batches,
+    "sweep_body": sweeps.body_sizes,
+}
 SUITE = Suite(
     name="core",
     text="what lives in memory, beside the ceiling and what one writes by hand",
     rounds=5,
     parts={
-        **{
-            name: partial(by_id, name, cases)
-            for name, cases in {
-                "hash": hashing.cases,
-                "queue": queueing.cases,
-                "session": sessions.cases,
-                "topic": topics.cases,
-                "schedule": schedule.cases,
-                "arrow": arrow.cases,
-                "bulk": bulk.cases,
-                "stages": stages.cases,
-                "threads": threads.cases,
-            }.items()
-        },
-        "sweep_threads": partial(by_id, "sweep_threads", sweeps.threads, together=True),
-        "sweep_batch": partial(by_id, "sweep_batch", sweeps.batches, together=True),
-        "sweep_body": partial(by_id, "sweep_body", sweeps.body_sizes, together=True),
+        **{name: partial(by_id, name, cases) for name, cases in CASES.items()},
+        **{name: partial(by_id, name, cases, together=True) for name, cases in SWEEPS.items()},
         "spark": _spark,
         "latency": _latency,
         "paced": _paced,

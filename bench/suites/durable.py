@@ -81,7 +81,7 @@ def _reopen(place: Path, plan: Plan, *, case: str, metric: str, messages: int, b
 
 def _churn(place: Path, plan: Plan) -> Iterator[Found]:
     """The room on disk after much went through."""
-    churned = recovery.churn(place, plan.of(20_000) // recovery.LIST * recovery.LIST)
+    churned = recovery.churn(place, plan.of(20_000, recovery.LIST))
     yield _ours("churn/1KiB/20_times", {"ratio_to_bound": churned["disk_bytes"] / churned["bound_bytes"]})
 
 

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 def _batches(plan: Plan) -> Iterator[Group]:
     """What a batch of one row costs."""
+    batches = plan.of(spark_batches.BATCHES, spark_batches.BATCHES_LEAST)
 
-    def one(contender: str, run: Callable[[], spark_batches.Progress]) -> Iterator[Found]:
-        yield Found(SPARK_BATCH, contender, {"batch_ms": spark_batches.batch_ms(run)})
+    def one(contender: str, run: Callable[[int], spark_batches.Progress]) -> Iterator[Found]:
+        yield Found(SPARK_BATCH, contender, {"batch_ms": spark_batches.batch_ms(run, batches)})
 
     if plan.wants("batches", SPARK_BATCH):
         turns = [Turn(name, partial(one, name, run)) for name, run in spark_batches.CONTENDERS.items()]
