@@ -47,7 +47,7 @@ def measure(suite: Suite, plan: Plan) -> tuple[list[Row], dict[str, dict[str, An
     for part in suite.parts.values():
         for group in part(plan):
             wanted = [turn for turn in group.turns if plan.wants_contender(turn.contender)]
-            found = in_turns(suite.name, replace(group, turns=wanted), rounds)
+            found = in_turns(suite.name, replace(group, turns=wanted), rounds, warm=plan.scale == 1)
             show(found)
             rows += found
             if facts := group.about():

@@ -62,12 +62,15 @@ class Group:
         return {"disk": self.disk, "versions": self.versions, "unavailable": self.unavailable}
 
 
-def in_turns(suite: str, group: Group, rounds: int) -> list[Row]:
-    """Measure each contender once in a round; the order turns around from round to round."""
+def in_turns(suite: str, group: Group, rounds: int, *, warm: bool = True) -> list[Row]:
+    """Measure each contender once in a round; the order turns around from round to round.
+
+    With `warm` each is warmed up first: without, the figures mean nothing.
+    """
     rows: dict[tuple[str, str], Row] = {}
     samples: dict[tuple[str, str], list[float]] = {}
     rounds = min(rounds, group.rounds_max or rounds)
-    for turn in group.turns:
+    for turn in group.turns if warm else ():
         turn.warm_up()
     for number in range(rounds):
         for turn in group.turns if number % 2 == 0 else reversed(group.turns):

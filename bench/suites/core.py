@@ -113,9 +113,8 @@ def _backlog(plan: Plan) -> Iterator[Group]:
 
     turns = []
     for size in BACKLOGS:
-        if not backlog.fits(plan.of(size)) or not any(
-            plan.wants("backlog", case_of(operation, size)) for operation in BACKLOG_OPERATIONS
-        ):
+        wanted = any(plan.wants("backlog", case_of(operation, size)) for operation in BACKLOG_OPERATIONS)
+        if not wanted or not backlog.fits(plan.of(size)):
             continue
         turns.append(Turn(OURS, partial(rates, OURS, size)))
         if size <= backlog.PEERS_BACKLOG_MAX:

@@ -22,10 +22,9 @@ SINGLE = "send_receive_complete/1KiB/single"
 MACHINE = {"processor": "one", "cores": 2, "memory": "8000000 kB", "python": "3", "load_before": 0.0}
 
 
-def row(case: str, contender: str, *rates: float, level: str = "memory", **metrics: list[float]) -> Row:
-    """A row of a result."""
-    values = {**({RATE: list(rates)} if rates else {}), **metrics}
-    return Row("core", case, contender, level, values)
+def row(case: str, contender: str, *rates: float, level: str = "memory", metric: str = RATE) -> Row:
+    """A row of a result, with the rounds of one metric."""
+    return Row("core", case, contender, level, {metric: list(rates)})
 
 
 def run(*rows: Row, **head: Any) -> Run:
@@ -57,7 +56,7 @@ def test_run_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_metric_without_a_unit_is_refused(tmp_path: Path) -> None:
     """A reader would not know whether more of it is better."""
     with pytest.raises(ValueError, match="does not know speed"):
-        results_file.write(run(row(SINGLE, OURS, speed=[1.0])), tmp_path / "result.json")
+        results_file.write(run(row(SINGLE, OURS, 1.0, metric="speed")), tmp_path / "result.json")
 
 
 def test_committed_results_are_of_the_one_format() -> None:
@@ -102,7 +101,7 @@ def test_best_of_the_others_is_taken_round_by_round_and_at_one_level() -> None:
 
 def test_difference_and_the_worst_of_several_cases() -> None:
     """What a batch takes longer than with nothing behind; the rate that a backlog slows most."""
-    rows = [row(SINGLE, OURS, batch_ms=[9.0, 7.0]), row(SINGLE, NOTHING, batch_ms=[2.0, 2.0])]
+    rows = [row(SINGLE, OURS, 9.0, 7.0, metric="batch_ms"), row(SINGLE, NOTHING, 2.0, 2.0, metric="batch_ms")]
     added = target(peer=NOTHING, difference=True, metric="batch_ms", at_least=False)
     assert found_by(added, *rows) == 6.0
     both = target(case="{}/large", peer_case="{}/small", peer=OURS, worst_of=("send", "receive"))
@@ -114,8 +113,12 @@ def test_difference_and_the_worst_of_several_cases() -> None:
 
 def test_run_against_an_earlier_one_names_what_became_worse() -> None:
     """Less than 1 is worse, whatever the metric; a machine that became slower shows in the ceiling."""
-    earlier = run(row(SINGLE, OURS, 100.0), row(SINGLE, CEILING, 200.0), row(WAKE_UP, OURS, **{P50: [10.0]}))
-    now = run(row(SINGLE, OURS, 98.0), row(SINGLE, CEILING, 100.0), row(WAKE_UP, OURS, **{P50: [20.0], P99: [1.0]}))
+    earlier = run(row(SINGLE, OURS, 100.0), row(SINGLE, CEILING, 200.0), row(WAKE_UP, OURS, 10.0, metric=P50))
+    now = run(
+        row(SINGLE, OURS, 98.0),
+        row(SINGLE, CEILING, 100.0),
+        Row("core", WAKE_UP, OURS, "memory", {P50: [20.0], P99: [1.0]}),
+    )
     found = {(one.case, one.contender, metric): value for one, metric, value in against.ratios(now, earlier)}
     assert found == {(SINGLE, OURS, RATE): 0.98, (SINGLE, CEILING, RATE): 0.5, (WAKE_UP, OURS, P50): 0.5}
     text = against.text(now, earlier)
@@ -161,7 +164,10 @@ def test_targets_show_the_newest_figure_of_each(tmp_path: Path, monkeypatch: pyt
 def test_readme_shows_ratios_of_the_same_rounds(tmp_path: Path) -> None:
     """A part that nothing was measured for says so, and keeps no figure of before."""
     rates = [row(SINGLE, name, rate) for name, rate in ((OURS, 5e5), (PEEKLOCK, 4e5), (CEILING, 5e5 / 0.38))]
-    woken = [row(WAKE_UP, name, **{P50: [p50], P99: [60.0]}) for name, p50 in ((OURS, 22.0), (PEEKLOCK, 18.0))]
+    woken = [
+        Row("core", WAKE_UP, name, "memory", {P50: [p50], P99: [60.0]})
+        for name, p50 in ((OURS, 22.0), (PEEKLOCK, 18.0))
+    ]
     page = tmp_path / "page.md"
     place = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
     page.write_text(place.format("speed") + place.format("other"), encoding="utf-8")

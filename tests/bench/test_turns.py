@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OTHER, MISSING = "Other Queue", "Missing Queue"
 
 
-def group_of(asked: list[str], **options: int) -> Group:
+def group_of(asked: list[str], rounds_max: int | None = None) -> Group:
     """Three contenders whose rate is the number of their turn; one of them does not run here."""
 
     def measure(contender: str) -> Iterator[Found]:
@@ -26,7 +26,7 @@ def group_of(asked: list[str], **options: int) -> Group:
             raise UnavailableError("no such program")
         yield Found("cycle", contender, {RATE: float(len(asked))})
 
-    return Group("part", [Turn(name, partial(measure, name)) for name in ("oxbus", OTHER, MISSING)], **options)
+    return Group("part", [Turn(name, partial(measure, name)) for name in ("oxbus", OTHER, MISSING)], rounds_max)
 
 
 def test_order_turns_around_and_who_is_missing_is_asked_once() -> None:
@@ -55,6 +55,8 @@ def test_warm_up_is_done_once_and_not_counted() -> None:
     turn = Turn("oxbus", lambda: [Found("cycle", "oxbus", {RATE: float(len(warm))})], warm_up=lambda: warm.append(1))
     (row,) = turns.in_turns("suite", Group("part", [turn]), 2)
     assert row.values == {RATE: [1.0, 1.0]}
+    turns.in_turns("suite", Group("part", [turn]), 1, warm=False)
+    assert warm == [1]
 
 
 def test_samples_become_percentiles_of_each_round_and_of_all() -> None:
