@@ -39,8 +39,10 @@ KILL_CYCLES ?= 500
 KILL_SECONDS ?= inf
 FUZZ_TARGET ?=
 CARGO_FUZZ_VERSION := 0.13.2
-# Case of `make bench`, a peer of `make bench-peers`; empty means all.
+# Suites of `make bench`, and a case and a contender of them; empty means `core`, and all of it.
+SUITE ?=
 CASE ?=
+CONTENDER ?=
 
 HOST_TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 RUSTC_VERSION := $(shell rustc -vV 2>/dev/null | sed -n 's/^release: //p')
@@ -162,40 +164,16 @@ profile: setup ## Find out anew where release builds spend their time; needs llv
 	$(BIN)/python bench/training.py >/dev/null
 	.ci/llvm-profdata merge --sparse -o $(PROFDATA) build/profile/*.profraw
 
+# The packages of the peers are for the suite that needs them; a peer that cannot be installed is left out.
 .PHONY: bench
-bench: setup dev ## Measure ours beside its yardsticks (CASE=hash, CASE=batch_100, ...), then draw the report
-	$(BIN)/python bench/run.py $(if $(CASE),--case "$(CASE)")
-	$(BIN)/python bench/report.py
-
-.PHONY: bench-peers
-bench-peers: setup dev ## Measure ours and every peer side by side, in memory and synced (CASE=redis), then draw the report
-	-$(UV_SYNC) --no-default-groups --group peers
-	$(BIN)/python bench/compare.py $(if $(CASE),--only "$(CASE)")
-	$(BIN)/python bench/report.py
-
-.PHONY: bench-amqp
-bench-amqp: setup dev ## Measure `oxbus serve` beside other AMQP 1.0 brokers, then beside beanstalkd and Redis (CASE=rabbit), then draw the report
-	-$(UV_SYNC) --no-default-groups --group peers
-	$(BIN)/python bench/compare_amqp.py $(if $(CASE),--only "$(CASE)")
-	$(BIN)/python bench/report.py
-
-.PHONY: bench-durable
-bench-durable: setup dev ## Measure queues on disk in one run: ours, four peers, the disk (CASE=redis), then draw the report
-	$(BIN)/python bench/run.py --case durable --rounds 3 $(if $(CASE),--contender "$(CASE)")
+bench: setup dev ## Measure ours beside limits and peers, then draw the report (SUITE=core, spark, durable, peers, network, amqp; CASE=, CONTENDER=)
+	$(if $(filter peers amqp,$(SUITE)),-$(UV_SYNC) --no-default-groups --group peers)
+	$(BIN)/python bench/run.py $(SUITE:%=--suite %) $(if $(CASE),--case "$(CASE)") $(if $(CONTENDER),--contender "$(CONTENDER)")
 	$(BIN)/python bench/report.py
 
 .PHONY: bench-report
 bench-report: setup ## Draw tables and plots of README.md and docs/performance.md from the newest results
 	$(BIN)/python bench/report.py
-
-.PHONY: bench-commits
-bench-commits: setup dev ## Run the cases under pytest-benchmark and compare with the last run kept (CASE=..., a -k expression)
-	$(BIN)/python -m pytest bench --benchmark-only --benchmark-columns=median,ops,rounds --benchmark-autosave \
-		$(if $(wildcard .benchmarks/*/*.json),--benchmark-compare) $(if $(CASE),-k "$(CASE)")
-
-.PHONY: bench-store
-bench-store: ## Measure in Rust: the slot log beside its mutex twin, partitions on a slow disk, the journal, rules, AMQP
-	cargo bench $(CARGO_FLAGS) -p oxbus-bench
 
 .PHONY: instructions
 instructions: setup ## Count the instructions of the hot paths, and refuse what became 5 % longer (INSTRUCTIONS=--update)
@@ -248,7 +226,7 @@ lock: $(READY_UV) ## Write uv.lock and requirements/*.txt anew
 
 .PHONY: clean
 clean: ## Remove everything that was built, .venv included
-	rm -rf $(VENV) target dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) target dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log bench/.cache
 	find python -name '*.so' -delete
 	find python tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -22,7 +22,6 @@ from targets import CEILING, OURS, PEEKLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BACKLOGS = (10_000, 100_000, 1_000_000, 5_000_000, 10_000_000)
 PEERS_BACKLOG_MAX = 1_000_000
 """Filling a peer one by one takes longer than ours by columns."""
 BYTES_PER_MESSAGE = 250
@@ -54,16 +53,16 @@ class Watch:
         return {operation: self.messages[operation] / spent for operation, spent in self.seconds.items()}
 
 
-def backlogs_that_fit() -> list[int]:
-    """Those whose messages take less than half of the memory that is free."""
+def fits(backlog: int) -> bool:
+    """Whether its messages take less than half of the memory that is free."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    return [backlog for backlog in BACKLOGS if backlog * BYTES_PER_MESSAGE < free // 2]
+    return backlog * BYTES_PER_MESSAGE < free // 2
 
 
-def rates(contender: str, backlog: int) -> dict[str, float]:
-    """Messages per second of each operation while about `backlog` messages wait, in a process of its own."""
-    command = [sys.executable, __file__, "--one", contender, "--backlog", str(backlog)]
+def rates(contender: str, backlog: int, sample: int) -> dict[str, float]:
+    """Messages per second of each operation while about `backlog` wait, `sample` of each, in a process of its own."""
+    command = [sys.executable, __file__, "--one", contender, "--backlog", str(backlog), "--sample", str(sample)]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(answer.stdout)
     return found
@@ -73,7 +72,7 @@ def _body(number: int) -> bytes:
     return number.to_bytes(BODY_BYTES - 1, "big") + END
 
 
-def _ours(backlog: int) -> dict[str, float]:
+def _ours(backlog: int, sample: int) -> dict[str, float]:
     import numpy as np  # noqa: PLC0415 -- one contender's packages per process
     import pyarrow as pa  # noqa: PLC0415
     from cases.bus import open_bus  # noqa: PLC0415
@@ -94,7 +93,7 @@ def _ours(backlog: int) -> dict[str, float]:
     body = _body(0)
     columns = pa.record_batch({"body": pa.array([body] * STEP, pa.binary())})
     watch = Watch()
-    for _ in range(SAMPLE // STEP):
+    for _ in range(sample // STEP):
         with watch("send single"):
             for _ in range(STEP):
                 send(ServiceBusMessage(body))
@@ -128,7 +127,7 @@ def _ours(backlog: int) -> dict[str, float]:
     return watch.rates()
 
 
-def _peeklock(backlog: int) -> dict[str, float]:
+def _peeklock(backlog: int, sample: int) -> dict[str, float]:
     from cases.case import expect  # noqa: PLC0415
     from peers.peeklock import Message, PeekLockQueue  # noqa: PLC0415
 
@@ -137,7 +136,7 @@ def _peeklock(backlog: int) -> dict[str, float]:
         queue.send_many([Message(_body(number)) for number in range(start, start + 100)])
     body = _body(0)
     watch = Watch()
-    for _ in range(SAMPLE // STEP):
+    for _ in range(sample // STEP):
         with watch("send single"):
             for _ in range(STEP):
                 queue.send(Message(body))
@@ -159,7 +158,7 @@ def _peeklock(backlog: int) -> dict[str, float]:
     return watch.rates()
 
 
-def _ceiling(backlog: int) -> dict[str, float]:
+def _ceiling(backlog: int, sample: int) -> dict[str, float]:
     import ceiling  # noqa: PLC0415
     from cases.case import expect  # noqa: PLC0415
 
@@ -168,7 +167,7 @@ def _ceiling(backlog: int) -> dict[str, float]:
         queue.send_many([_body(number) for number in range(start, start + 100)])
     bodies = [_body(0)] * 100
     watch = Watch()
-    for _ in range(SAMPLE // STEP):
+    for _ in range(sample // STEP):
         with watch("send single"):
             for _ in range(STEP):
                 queue.send(bodies[0])
@@ -190,16 +189,17 @@ def _ceiling(backlog: int) -> dict[str, float]:
     return watch.rates()
 
 
-CONTENDERS: dict[str, Callable[[int], dict[str, float]]] = {OURS: _ours, PEEKLOCK: _peeklock, CEILING: _ceiling}
+CONTENDERS: dict[str, Callable[[int, int], dict[str, float]]] = {OURS: _ours, PEEKLOCK: _peeklock, CEILING: _ceiling}
 
 
 def main() -> None:
     """Print the rates of one contender as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--one", choices=list(CONTENDERS), default=OURS)
-    parser.add_argument("--backlog", type=int, default=BACKLOGS[0])
+    parser.add_argument("--one", choices=list(CONTENDERS), required=True)
+    parser.add_argument("--backlog", type=int, required=True)
+    parser.add_argument("--sample", type=int, required=True)
     options = parser.parse_args()
-    print(json.dumps(CONTENDERS[options.one](options.backlog)))
+    print(json.dumps(CONTENDERS[options.one](options.backlog, options.sample)))
 
 
 if __name__ == "__main__":

@@ -16,18 +16,16 @@ from cases.bus import open_bus
 from cases.case import expect
 from oxbus import ServiceBusMessage, ServiceBusReceivedMessage
 from peers.peeklock import Message, PeekLockQueue
-from targets import OURS, PEEKLOCK, SIMPLE_QUEUE
+from targets import OURS, PARTITIONED, PEEKLOCK, PLAIN, SIMPLE_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 SAMPLES = 2000
 CALLS = 100_000
+PLAIN_CALLS = ("send", "receive", "read", "complete")
 PACED_MESSAGES = 20
 SETTLE_SECONDS = 0.0005
-PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
-PLAIN = "oxbus, plain queue"
-PARTITIONED = "oxbus, partitioned queue"
 BODY = b"x" * 99 + END
 
 
@@ -55,7 +53,7 @@ def _ping(send: Callable[[], object], receive: Callable[[], bytes], samples: int
     return times
 
 
-def oxbus_times(samples: int = SAMPLES) -> list[float]:
+def oxbus_times(samples: int) -> list[float]:
     """Ours; the completion of one message falls into the pause before the next."""
     bus = open_bus()
     held: list[ServiceBusReceivedMessage] = []
@@ -72,7 +70,7 @@ def oxbus_times(samples: int = SAMPLES) -> list[float]:
         bus.close()
 
 
-def peeklock_times(samples: int = SAMPLES) -> list[float]:
+def peeklock_times(samples: int) -> list[float]:
     """The hand-written queue."""
     peer = PeekLockQueue()
     held: list[tuple[int, Message]] = []
@@ -86,17 +84,17 @@ def peeklock_times(samples: int = SAMPLES) -> list[float]:
     return _ping(lambda: peer.send(Message(BODY)), receive, samples)
 
 
-def simple_queue_times(samples: int = SAMPLES) -> list[float]:
+def simple_queue_times(samples: int) -> list[float]:
     """The floor: no lock, no acknowledgement."""
     simple: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     return _ping(lambda: simple.put(BODY), simple.get, samples)
 
 
-def plain_calls(samples: int = CALLS) -> dict[str, list[float]]:
+def plain_calls(samples: int) -> dict[str, list[float]]:
     """Microseconds of each call of a cycle in one thread, and of reading its body, ours."""
     bus = open_bus()
     send, receive, complete = bus.sender.send_messages, bus.receiver.receive_messages, bus.receiver.complete_message
-    found: dict[str, list[float]] = {"send": [], "receive": [], "read": [], "complete": []}
+    found: dict[str, list[float]] = {call: [] for call in PLAIN_CALLS}
     clock = time.perf_counter
     try:
         for _ in range(samples):
@@ -119,7 +117,7 @@ def plain_calls(samples: int = CALLS) -> dict[str, list[float]]:
     return found
 
 
-def paced(messages: int = PACED_MESSAGES) -> dict[str, list[float]]:
+def paced(messages: int) -> dict[str, list[float]]:
     """Microseconds from a send to a waiting receiver at one message per second, to a plain and a partitioned queue.
 
     Both wait in the same process; a message goes to one of them each half second.
@@ -155,24 +153,3 @@ def paced(messages: int = PACED_MESSAGES) -> dict[str, list[float]]:
 
 
 CONTENDERS = {OURS: oxbus_times, PEEKLOCK: peeklock_times, SIMPLE_QUEUE: simple_queue_times}
-
-
-def wake_ups(rounds: int = 3) -> dict[str, list[list[float]]]:
-    """The samples of each contender, round by round, in turns."""
-    found: dict[str, list[list[float]]] = {name: [] for name in CONTENDERS}
-    for number in range(rounds):
-        for name in CONTENDERS if number % 2 == 0 else reversed(CONTENDERS):
-            found[name].append(CONTENDERS[name]())
-    return found
-
-
-def percentile(samples: list[float], share: float) -> float:
-    """The sample that `share` of a hundred do not exceed."""
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share / 100))]
-
-
-def distribution(samples: list[float]) -> dict[str, float]:
-    """The percentiles that describe a distribution; those that a few samples decide are left out."""
-    found = {str(share): percentile(samples, share) for share in PERCENTILES if len(samples) * (100 - share) >= 500}
-    return {name: float(f"{value:.4g}") for name, value in found.items()}

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reporting import amqp_table, network_table, plots, readme_tables, tables
-from reporting.loaded import newest_with
+from reporting.about import about
 from reporting.style import FOLDER
+from results_file import newest_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from reporting.loaded import Run
+    from results_file import Run
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
@@ -44,13 +45,13 @@ def main() -> int:
     """Write what there are results for; say what is missing."""
     parts: dict[str, list[str]] = {"targets": tables.targets()}
     missing = []
-    for name, (kind, prefix, draw) in plots.ALL.items():
-        run = newest_with(kind, prefix)
+    for name, (prefix, draw) in plots.ALL.items():
+        run = newest_with("core", prefix)
         if run is None:
             missing.append(name)
             continue
-        parts[name] = [run.about(), "", _image(draw(run))]
-    if run := newest_with("memory", "send_receive_complete/100B/", "partition_ids/", "send_arrow/"):
+        parts[name] = [about(run, "core"), "", _image(draw(run))]
+    if run := newest_with("core", "send_receive_complete/100B/", "partition_ids/", "send_arrow/"):
         parts |= {"cases": tables.cases(run), "speed": readme_tables.in_memory(run)}
     else:
         missing.append("the cases in memory")
@@ -59,7 +60,7 @@ def main() -> int:
         if run is None:
             missing.append(f"peers at the level {level}")
         else:
-            parts |= _peers(level, run)
+            parts |= peers(level, run)
     parts |= _amqp(missing)
     if run := newest_with("durable", "send/"):
         parts |= {"durable": tables.durable(run), "speed-on-disk": readme_tables.on_disk(run)}
@@ -84,14 +85,15 @@ def _amqp(missing: list[str]) -> dict[str, list[str]]:
         parts[f"amqp-{level}"] = amqp_table.beside_brokers(run, level)
         if level == "memory":
             parts["amqp-clients"] = amqp_table.clients_in_python(run)
-    if run := newest_with("amqp", "network_cycle/"):
+    if run := newest_with("network", "network_cycle/"):
         parts["network"] = network_table.beside_work_queues(run)
     else:
         missing.append("work queues over the network")
     return parts
 
 
-def _peers(level: str, run: Run) -> dict[str, list[str]]:
+def peers(level: str, run: Run) -> dict[str, list[str]]:
+    """The table and the plots of everyone at a level."""
     if level == "memory":
         single, hundred = tables.MEMORY_COLUMNS["1 KiB single"], tables.MEMORY_COLUMNS["by 100"]
         columns = [("one by one, 1 KiB", tables.column(run, single)), ("by 100, 1 KiB", tables.column(run, hundred))]

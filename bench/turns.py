@@ -1,80 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers in turn: each is measured once in a round, and the order turns around from round to round."""
+"""The one interface of everything that is measured: contenders that take turns, round by round."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from peers.contract import UnavailableError
-from targets import OURS
+from peers.contract import Level, UnavailableError
+from percentiles import distribution, figures_of
+from results_file import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Sequence
 
-    from record import Record
+    from results_file import Point
 
 Figures = dict[str, float]
 
 
-class Named(Protocol):
-    """A kind of server."""
+@dataclass(frozen=True)
+class Found:
+    """What one round found of a contender of a case."""
 
-    name: ClassVar[str]
+    case: str
+    contender: str
+    figures: Figures = field(default_factory=dict)
+    level: str = Level.MEMORY.value
+    point: Point | None = None
+    samples: Sequence[float] = ()
+    """Microseconds; the figures are made of them."""
 
 
-Kind = TypeVar("Kind", bound=Named)
+@dataclass(frozen=True)
+class Turn:
+    """The share of one contender in a round."""
+
+    contender: str
+    measure: Callable[[], Iterable[Found]]
+    """Raises `UnavailableError` if the contender cannot run here, and `WrongAnswerError` if its answer is wrong."""
+    warm_up: Callable[[], object] = lambda: None
+    """Runs once, before the first round."""
+    rounds_max: int | None = None
 
 
 @dataclass
-class Turns:
-    """What the rounds found, by bench id and contender."""
+class Group:
+    """Contenders that are compared with each other."""
 
-    rounds: dict[tuple[str, str], list[Figures]] = field(default_factory=dict)
+    part: str
+    turns: Sequence[Turn]
+    rounds_max: int | None = None
+    """For what takes long, or runs in processes of its own."""
     versions: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
+    disk: dict[str, float | str] = field(default_factory=dict)
 
-    def about(self) -> dict[str, object]:
-        """Who took part, and who could not and why."""
-        return {"versions": self.versions, "unavailable": self.unavailable}
-
-    def of(self, bench_id: str, figure: str) -> dict[str, list[float]]:
-        """A figure of one bench id, round by round, for each contender that has it."""
-        return {
-            name: [row[figure] for row in rows]
-            for (its_id, name), rows in self.rounds.items()
-            if its_id == bench_id and figure in rows[0]
-        }
-
-    def note(self, record: Record, sync_mode: str) -> None:
-        """Put everything into the record."""
-        for (bench_id, name), rows in self.rounds.items():
-            figures = {figure: [row[figure] for row in rows] for figure in rows[0]}
-            record.add(bench_id, name, figures, sync_mode=sync_mode)
+    def about(self) -> dict[str, dict[str, Any]]:
+        """The contenders that took part, those that could not, and the disk; empty for what runs in this process."""
+        if not (self.disk or self.versions or self.unavailable):
+            return {}
+        return {"disk": self.disk, "versions": self.versions, "unavailable": self.unavailable}
 
 
-def in_turns(
-    kinds: Iterable[type[Kind]],
-    only: str,
-    rounds: int,
-    place: Path,
-    one_round: Callable[[type[Kind], Path], tuple[dict[str, Figures], str]],
-) -> Turns:
-    """Measure ours and those whose name has `only`; whoever cannot run is left out, with the reason."""
-    found = Turns()
-    taking_part = [kind for kind in kinds if kind.name == OURS or only.lower() in kind.name.lower()]
+def in_turns(suite: str, group: Group, rounds: int, *, warm: bool = True) -> list[Row]:
+    """Measure each contender once in a round; the order turns around from round to round.
+
+    With `warm` each is warmed up first: without, the figures mean nothing.
+    """
+    rows: dict[tuple[str, str], Row] = {}
+    samples: dict[tuple[str, str], list[float]] = {}
+    rounds = min(rounds, group.rounds_max or rounds)
+    for turn in group.turns if warm else ():
+        turn.warm_up()
     for number in range(rounds):
-        for kind in taking_part if number % 2 == 0 else reversed(taking_part):
-            if kind.name in found.unavailable:
+        for turn in group.turns if number % 2 == 0 else reversed(group.turns):
+            if turn.contender in group.unavailable or (turn.rounds_max is not None and number >= turn.rounds_max):
                 continue
             try:
-                figures, found.versions[kind.name] = one_round(kind, place)
+                for found in turn.measure():
+                    place = (found.case, found.contender)
+                    row = rows.setdefault(place, Row(suite, *place, found.level, {}, found.point))
+                    samples.setdefault(place, []).extend(found.samples)
+                    figures = {**(figures_of(found.samples) if found.samples else {}), **found.figures}
+                    for metric, value in figures.items():
+                        row.values.setdefault(metric, []).append(float(f"{value:.6g}"))
             except (UnavailableError, ImportError) as error:
-                found.unavailable[kind.name] = str(error)
-                print(f"not available here: {kind.name}: {error}", flush=True)
-                continue
-            for bench_id, one in figures.items():
-                found.rounds.setdefault((bench_id, kind.name), []).append(one)
-        print(f"round {number + 1} of {rounds} is done", flush=True)
-    return found
+                group.unavailable[turn.contender] = str(error)
+                print(f"not available here: {turn.contender}: {error}", flush=True)
+        if group.versions:
+            print(f"{suite} {group.part}: round {number + 1} of {rounds} is done", flush=True)
+    for place, row in rows.items():
+        row.percentiles = distribution(samples[place]) or None
+    return list(rows.values())

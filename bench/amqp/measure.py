@@ -16,23 +16,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import go_client
+from metrics import P50, P99, RATE
 from peers.contract import Level
+from turns import Figures, Found
 
 from amqp import compiled
 from amqp.brokers import Oxbus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from plan import Plan
+    from turns import Group
+
     from amqp.brokers import Broker
 
-Figures = dict[str, float]
-
-LATENCIES = ("latency_us_p50", "latency_us_p99")
+LATENCIES = (P50, P99)
 WARM_UP = 20_000
 """Messages before the first that is timed: the brokers on virtual machines compile what runs often."""
 SECONDS = 2.0
 LEAST, MOST = 10_000, 200_000
 PINGS = 3_000
 CONNECTIONS = 1_000
+IDLE = f"amqp_idle/0B/{CONNECTIONS}_connections"
 PYTHON_CLIENTS = {"proton": 20_000, "azure": 3_000}
 PYTHON_SCRIPT = Path(__file__).with_name("python_clients.py")
 PACES = {Level.MEMORY: 5_000, Level.FSYNC: 1_000}
@@ -54,48 +60,66 @@ def can_confirm(broker: Broker) -> bool:
     return True
 
 
-def one_round(kind: type[Broker], place: Path, *, level: Level, extras: bool) -> tuple[dict[str, Figures], str]:
-    """Figures by bench id, and the version; `extras` are what does not depend on the level."""
-    found: dict[str, Figures] = {}
+def one_round(kind: type[Broker], place: Path, level: Level, group: Group, plan: Plan) -> Iterator[Found]:
+    """What each case found; the version goes to the group."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
         broker = kind(Path(folder), level)
+        group.versions[kind.name] = broker.version
         try:
-            keep = {"durable": json.dumps(level is Level.FSYNC)}
-            warm = compiled.run(broker.endpoint, "through", count=WARM_UP, told="true", **keep)
-            count = int(min(MOST, max(LEAST, warm["throughput_msg_per_s"] * SECONDS)))
-            found[f"amqp_cycle/1KiB/{level}_told"] = _through(broker, count, told="true", **keep)
-            confirms = can_confirm(broker)
-            if confirms:
-                found[f"amqp_cycle/1KiB/{level}_confirmed"] = _through(broker, count, told="false", **keep)
-            pace = PACES[level]
-            paced = compiled.run(
-                broker.endpoint, "through", count=pace * PACED_SECONDS, rate=pace, told=json.dumps(not confirms), **keep
-            )
-            found[f"amqp_paced/1KiB/{level}"] = {name: paced[name] for name in LATENCIES}
-            pinged = compiled.run(broker.endpoint, "ping", count=PINGS, told=json.dumps(not confirms), **keep)
-            found[f"amqp_ping/1KiB/{level}"] = {name: pinged[name] for name in LATENCIES}
-            if extras:
-                found[f"amqp_idle/0B/{CONNECTIONS}_connections"] = _idle(broker)
-            if extras and isinstance(broker, Oxbus):
-                for client, messages in PYTHON_CLIENTS.items():
-                    found[f"amqp_cycle/1KiB/{level}_{client}"] = _python(broker, client, messages)
-            return found, broker.version
+            for case, figures in _cases(broker, level, plan):
+                yield Found(case, kind.name, figures, level.value)
         finally:
             broker.close()
+
+
+def cases_of(level: Level) -> list[str]:
+    """Every case that some broker does at a level."""
+    cycles = [f"amqp_cycle/1KiB/{level}_{how}" for how in ("told", "confirmed")]
+    others = [f"amqp_{operation}/1KiB/{level}" for operation in ("paced", "ping")]
+    clients = [f"amqp_cycle/1KiB/{level}_{client}" for client in PYTHON_CLIENTS]
+    return [*cycles, *others, *([IDLE, *clients] if level is Level.MEMORY else [])]
+
+
+def _cases(broker: Broker, level: Level, plan: Plan) -> Iterator[tuple[str, Figures]]:
+    def wants(case: str) -> bool:
+        return plan.wants(level.value, case)
+
+    keep = {"durable": json.dumps(level is Level.FSYNC)}
+    warm = compiled.run(broker.endpoint, "through", count=plan.of(WARM_UP, AHEAD), told="true", **keep)
+    most, least = plan.of(MOST), plan.of(LEAST)
+    count = int(min(most, max(least, warm[RATE] * SECONDS * plan.scale)))
+    confirms = can_confirm(broker)
+    for how, told in (("told", True), ("confirmed", False)):
+        if wants(case := f"amqp_cycle/1KiB/{level}_{how}") and (told or confirms):
+            yield case, _through(broker, count, told=json.dumps(told), **keep)
+    keep["told"] = json.dumps(not confirms)
+    if wants(case := f"amqp_paced/1KiB/{level}"):
+        pace = PACES[level]
+        paced = compiled.run(broker.endpoint, "through", count=plan.of(pace * PACED_SECONDS), rate=pace, **keep)
+        yield case, {name: paced[name] for name in LATENCIES}
+    if wants(case := f"amqp_ping/1KiB/{level}"):
+        pinged = compiled.run(broker.endpoint, "ping", count=plan.of(PINGS), **keep)
+        yield case, {name: pinged[name] for name in LATENCIES}
+    if level is Level.MEMORY and wants(IDLE):
+        yield IDLE, _idle(broker, plan.of(CONNECTIONS))
+    if level is Level.MEMORY and isinstance(broker, Oxbus):
+        for client, messages in PYTHON_CLIENTS.items():
+            if wants(case := f"amqp_cycle/1KiB/{level}_{client}"):
+                yield case, _python(broker, client, plan.of(messages))
 
 
 def _through(broker: Broker, count: int, **options: str) -> Figures:
     before = go_client.server_seconds(broker.pid)
     answer = compiled.run(broker.endpoint, "through", count=count, **options, links=LINKS, window=WINDOW, ahead=AHEAD)
     return {
-        **{name: answer[name] for name in ("throughput_msg_per_s", *LATENCIES)},
+        **{name: answer[name] for name in (RATE, *LATENCIES)},
         **go_client.shares(go_client.server_seconds(broker.pid) - before, answer["client_cpu_s"], count),
     }
 
 
-def _idle(broker: Broker) -> Figures:
+def _idle(broker: Broker, connections: int) -> Figures:
     before = go_client.server_bytes(broker.pid)
-    with compiled.idle(broker.endpoint, CONNECTIONS, told="true"):
+    with compiled.idle(broker.endpoint, connections, told="true"):
         return {"resident_mib": (go_client.server_bytes(broker.pid) - before) / 2**20}
 
 
@@ -105,4 +129,4 @@ def _python(broker: Broker, client: str, count: int) -> Figures:
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     server, spent = go_client.server_seconds(broker.pid) - before, go_client.children_seconds() - client_before
-    return {"throughput_msg_per_s": answer["throughput_msg_per_s"], **go_client.shares(server, spent, count)}
+    return {RATE: answer[RATE], **go_client.shares(server, spent, count)}

@@ -10,6 +10,7 @@ from typing import Any
 import ceiling
 import pyarrow as pa
 from bodies import bodies_of, read_column
+from plan import WHOLE, Plan
 from targets import CEILING
 
 from cases.bus import Bus, open_bus
@@ -195,7 +196,7 @@ def _ceiling_cases(size: int, payload: str) -> list[Case]:
     ]
 
 
-def cases() -> list[Case]:
+def cases(_plan: Plan = WHOLE) -> list[Case]:
     """Sending with and without keys, receiving, settling, and receiving with settling."""
     return [case for size, payload in ((100, "100B"), (1024, "1KiB")) for case in _cases_of(size, payload)]
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 from bodies import bodies_of, read_column
 from oxbus.bulk import BulkClient, BulkServer
+from plan import WHOLE, Plan
 
 from cases.bus import QUEUE, Bus, open_bus
 from cases.case import Case, expect
@@ -19,9 +20,9 @@ BATCHES = 4
 
 
 @cache
-def batch() -> pa.RecordBatch:
+def batch(rows: int) -> pa.RecordBatch:
     """Rows that are spread over the partitions."""
-    return pa.record_batch({"body": pa.array(bodies_of(BODY_BYTES, ROWS), pa.binary())})
+    return pa.record_batch({"body": pa.array(bodies_of(BODY_BYTES, rows), pa.binary())})
 
 
 @dataclass
@@ -33,6 +34,11 @@ class Served:
     client: BulkClient
     rows: pa.RecordBatch
 
+    @property
+    def sent(self) -> int:
+        """How many rows go through."""
+        return BATCHES * len(self.rows)
+
     def close(self) -> None:
         """Close all."""
         self.client.close()
@@ -40,16 +46,16 @@ class Served:
         self.bus.close()
 
 
-def _serve() -> Served:
+def _serve(rows: int) -> Served:
     bus = open_bus()
     server = bus.namespace.serve_bulk()
     client = BulkClient(server.connection_string)
     client.describe(QUEUE)
-    return Served(bus, server, client, batch())
+    return Served(bus, server, client, batch(rows))
 
 
-def _filled() -> Served:
-    served = _serve()
+def _filled(rows: int) -> Served:
+    served = _serve(rows)
     for _ in range(BATCHES):
         served.bus.sender.send_arrow(served.rows)
     return served
@@ -89,32 +95,33 @@ def _browse(served: Served) -> int:
 
 
 def _check_sent(served: Served, _answer: None) -> None:
-    expect("messages in the queue", served.bus.left(), ROWS * BATCHES)
+    expect("messages in the queue", served.bus.left(), served.sent)
 
 
-def _check_received(_served: Served, tables: list[pa.Table]) -> None:
+def _check_received(served: Served, tables: list[pa.Table]) -> None:
     everything = pa.concat_tables(tables)
-    expect("different sequence numbers", len(everything["sequence_number"].unique()), ROWS * BATCHES)
-    expect("different bodies", len(everything["body"].combine_chunks().unique()), ROWS)
+    expect("different sequence numbers", len(everything["sequence_number"].unique()), served.sent)
+    expect("different bodies", len(everything["body"].combine_chunks().unique()), len(served.rows))
 
 
 def _check_drained(served: Served, count: int) -> None:
-    expect("rows received", count, ROWS * BATCHES)
+    expect("rows received", count, served.sent)
     expect("messages left", served.bus.left(), 0)
 
 
 def _check_browsed(served: Served, count: int) -> None:
-    expect("rows seen", count, ROWS * BATCHES)
-    expect("messages left", served.bus.left(), ROWS * BATCHES)
+    expect("rows seen", count, served.sent)
+    expect("messages left", served.bus.left(), served.sent)
 
 
-def cases() -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """Sending, receiving, receiving with settling, and browsing, of rows of 1 KiB."""
-    shape, count = f"1KiB/loopback_{ROWS}", ROWS * BATCHES
+    rows = plan.of(ROWS)
+    shape, count, empty, filled = f"1KiB/loopback_{ROWS}", rows * BATCHES, partial(_serve, rows), partial(_filled, rows)
     close = Served.close
     return [
-        Case(f"bulk_send/{shape}", "oxbus", count, _serve, _send, _check_sent, close),
-        Case(f"bulk_receive/{shape}", "oxbus", count, _filled, _receive, _check_received, close),
-        Case(f"bulk_receive_settle/{shape}", "oxbus", count, _filled, _settle, _check_drained, close),
-        Case(f"bulk_peek/{shape}", "oxbus", count, _filled, _browse, _check_browsed, close),
+        Case(f"bulk_send/{shape}", "oxbus", count, empty, _send, _check_sent, close),
+        Case(f"bulk_receive/{shape}", "oxbus", count, filled, _receive, _check_received, close),
+        Case(f"bulk_receive_settle/{shape}", "oxbus", count, filled, _settle, _check_drained, close),
+        Case(f"bulk_peek/{shape}", "oxbus", count, filled, _browse, _check_browsed, close),
     ]

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-@dataclass(frozen=True)
-class Point:
-    """Where a case stands in a sweep; all cases of one axis take turns within each round."""
-
-    axis: str
-    """What is varied: threads, batch, body."""
-    at: int
-    """Its value here."""
-    line: str
-    """What stays the same along a line of the plot beside the contender: `single`, `batch_100`."""
+    from results_file import Point
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 import oxbus
 import pyarrow as pa
 from peers import xxhash_loop
+from plan import WHOLE, Plan
 from targets import CEILING, TWO_THREADS
 
 from cases.case import Case, expect
@@ -23,27 +24,28 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz-_"
 
 
 @cache
-def text_keys() -> list[str]:
+def text_keys(count: int) -> list[str]:
     """The same keys in every run, lengths evenly spread."""
     rng = random.Random(2013)
-    return ["".join(rng.choices(_ALPHABET, k=rng.randint(16, 36))) for _ in range(KEYS)]
+    return ["".join(rng.choices(_ALPHABET, k=rng.randint(16, 36))) for _ in range(count)]
 
 
 @cache
-def arrow_keys() -> pa.Array:
+def arrow_keys(count: int) -> pa.Array:
     """The keys as one Arrow string array."""
-    return pa.array(text_keys(), pa.string())
+    return pa.array(text_keys(count), pa.string())
 
 
 @cache
-def right_answer() -> list[int]:
+def right_answer(count: int) -> list[int]:
     """What the independent hash says."""
-    return [xxhash_loop.partition_of(key, PARTITIONS) for key in text_keys()]
+    return [xxhash_loop.partition_of(key, PARTITIONS) for key in text_keys(count)]
 
 
-def _check(_state: Any, answer: Any) -> None:
+def check(keys: Any, answer: Any) -> None:
+    """Refuse partitions that are not those of the independent hash."""
     found = answer if isinstance(answer, list) else pa.array(answer).to_pylist()
-    expect("partition ids", found == right_answer(), wanted=True)
+    expect("partition ids", found == right_answer(len(keys)), wanted=True)
 
 
 def _ceiling(keys: pa.Array) -> Any:
@@ -75,9 +77,11 @@ def _two_threads(keys: pa.Array) -> Any:
     return pa.concat_arrays(answers)
 
 
-def cases() -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """Ours over Arrow and over a list, the loop, and the ceiling where a compiler is at hand."""
     arrow, listed = "partition_ids/16-36B/arrow_1m", "partition_ids/16-36B/list_1m"
+    count = plan.of(KEYS)
+    columns, texts = partial(arrow_keys, count), partial(text_keys, count)
 
     def loop(keys: list[str]) -> list[int]:
         return xxhash_loop.partitions_of_text(keys, PARTITIONS)
@@ -86,14 +90,14 @@ def cases() -> list[Case]:
         return oxbus.partition_ids(keys, PARTITIONS)
 
     compiled = [
-        Case(arrow, CEILING, KEYS, arrow_keys, _ceiling, _check),
-        Case(listed, CEILING, KEYS, text_keys, _ceiling_of_list, _check),
+        Case(arrow, CEILING, count, columns, _ceiling, check),
+        Case(listed, CEILING, count, texts, _ceiling_of_list, check),
     ]
     return [
         *(compiled if ceiling.load() else []),
-        Case(arrow, TWO_THREADS, KEYS, arrow_keys, _two_threads, _check),
-        Case(arrow, "oxbus", KEYS, arrow_keys, ours, _check),
-        Case(arrow, "xxhash loop", KEYS, text_keys, loop, _check),
-        Case(listed, "oxbus", KEYS, text_keys, ours, _check),
-        Case(listed, "xxhash loop", KEYS, text_keys, loop, _check),
+        Case(arrow, TWO_THREADS, count, columns, _two_threads, check),
+        Case(arrow, "oxbus", count, columns, ours, check),
+        Case(arrow, "xxhash loop", count, texts, loop, check),
+        Case(listed, "oxbus", count, texts, ours, check),
+        Case(listed, "xxhash loop", count, texts, loop, check),
     ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bodies import UNREAD, bodies_of
 from oxbus import ServiceBusMessage
+from plan import WHOLE, Plan
 from targets import DROPS_DUPLICATES
 
 from cases import peer_queues
@@ -21,6 +22,7 @@ from cases.case import Case, expect
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+MESSAGES = 10_000
 BYTES_MAX = 20_480_000
 """Bodies of a round take no more, so that large ones do not take longer than small ones."""
 
@@ -104,8 +106,9 @@ def _case(bench_id: str, bodies: list[bytes], run: Any, check: Any, ready: Any =
     return Case(bench_id, "oxbus", len(bodies), lambda: ready(open_bus(bodies)), run, check, Bus.close)
 
 
-def cases(messages: int = 10_000) -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """Sending, draining, and both, for ours and the peers."""
+    messages = plan.of(MESSAGES, 2 * BATCH)
     bodies = bodies_of(100, messages)
     return [
         *_cycles(messages),

@@ -10,13 +10,14 @@ from bodies import bodies_of
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import ManualClock
+from plan import WHOLE, Plan
 from targets import FEW_SCHEDULED
 
 from cases.bus import BATCH, QUEUE, Bus, drain, hundreds
 from cases.case import Case, expect
 from cases.peer_queues import ceiling_cycle
 
-FEW = 10_000
+FEW, MANY = 10_000, 1_000_000
 STEP = timedelta(seconds=1)
 """A hundred messages come due each second."""
 
@@ -51,10 +52,11 @@ def _check(bus: Bus, count: int) -> None:
     expect("messages", count, len(bus.bodies))
 
 
-def cases(messages: int = 1_000_000) -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """A million messages, and ten thousand beside them: the cost of one is to be the same."""
     found = []
-    for contender, count in (("oxbus", messages), (FEW_SCHEDULED, FEW)):
+    messages = plan.of(MANY, BATCH)
+    for contender, count in (("oxbus", messages), (FEW_SCHEDULED, plan.of(FEW, BATCH))):
         bodies = bodies_of(100, count)
         found.append(
             Case(

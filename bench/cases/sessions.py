@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bodies import bodies_of, read_message
 from oxbus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
+from plan import WHOLE, Plan
 from targets import WITH_SESSIONS
 
 from cases.bus import QUEUE, Bus, drain, open_bus
@@ -17,8 +18,11 @@ from cases.peer_queues import ceiling_cycle
 if TYPE_CHECKING:
     from oxbus import ServiceBusReceiver
 
+MESSAGES = 10_000
 PER_SESSION = 100
 MANY = 100_000
+OF_MANY = 10
+"""One of so many sessions is accepted."""
 
 
 def _send(bus: Bus, count: int) -> None:
@@ -62,30 +66,31 @@ def _check(bus: Bus, count: int) -> None:
     expect("messages left", bus.left(), 0)
 
 
-def _open_many() -> Bus:
+def _open_many(sessions: int) -> Bus:
     bus = open_bus(requires_session=True)
-    for number in range(MANY):
+    for number in range(sessions):
         bus.sender.send_messages(ServiceBusMessage(b"x", session_id=f"session-{number}"))
+    bus.prepared = sessions
     return bus
 
 
 def _accept_many(bus: Bus) -> int:
     """Accept and give back a tenth of the sessions, one after the other."""
     ids = set()
-    for _ in range(MANY // 10):
+    for _ in range(bus.prepared // OF_MANY):
         with bus.client.get_queue_receiver(QUEUE, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0) as receiver:
             ids.add(receiver.session.session_id)  # type: ignore[union-attr] # it has one
     return len(ids)
 
 
 def _check_accepted(bus: Bus, count: int) -> None:
-    expect("sessions accepted", count, MANY // 10)
-    expect("messages left", bus.left(), MANY)
+    expect("sessions accepted", count, bus.prepared // OF_MANY)
+    expect("messages left", bus.left(), bus.prepared)
 
 
-def cases(messages: int = 10_000) -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """The cycle with and without sessions, and the next session of 100,000."""
-    bodies = bodies_of(100, messages)
+    bodies = bodies_of(100, plan.of(MESSAGES, 2 * PER_SESSION))
     found = []
     for shape, at_once in (("single", 1), ("batch_100", PER_SESSION)):
         bench_id = f"send_receive_complete/100B/{shape}_with_session_ids"
@@ -97,7 +102,6 @@ def cases(messages: int = 10_000) -> list[Case]:
             run_so = partial(run, at_once=at_once)
             found.append(Case(bench_id, contender, len(bodies), ready, run_so, _check, Bus.close))
         found += ceiling_cycle(bench_id, bodies, at_once)
-    accept = Case(
-        "accept_next/1B/100k_sessions", "oxbus", MANY // 10, _open_many, _accept_many, _check_accepted, Bus.close
-    )
-    return [*found, accept]
+    many = plan.of(MANY, OF_MANY)
+    bench_id, ready = "accept_next/1B/100k_sessions", partial(_open_many, many)
+    return [*found, Case(bench_id, "oxbus", many // OF_MANY, ready, _accept_many, _check_accepted, Bus.close)]

@@ -6,17 +6,19 @@ The keys are in Spark's memory before the clock starts, and one sum comes back.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import oxbus
 import pyarrow as pa
 import pyarrow.compute as pc
 from oxbus.spark import partition_id
+from plan import WHOLE, Plan
 from pyspark.sql import functions as sf
+from targets import OURS, SPARK_EXPRESSION
 
 from cases.case import Case, expect
-from cases.spark_paths import OURS, session
+from cases.spark_paths import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,30 +28,21 @@ if TYPE_CHECKING:
 KEYS = 10_000_000
 PARTITIONS = 16
 BENCH_ID = "spark_partition_id/18B/10m"
-SPARK = "Spark's expression"
 
 
 @cache
-def _keys() -> DataFrame:
-    keys = session().range(0, KEYS, 1, 2)
+def _keys(count: int) -> DataFrame:
+    keys = session().range(0, count, 1, 2)
     keys = keys.selectExpr("concat('key-', lpad(cast(id as string), 14, '0')) as key").cache()
-    expect("cached keys", keys.count(), KEYS)
+    expect("cached keys", keys.count(), count)
     return keys
 
 
 @cache
-def _right_answer() -> int:
-    numbers = pc.utf8_lpad(pa.array(range(KEYS), pa.int64()).cast(pa.string()), 14, "0")
+def _right_answer(count: int) -> int:
+    numbers = pc.utf8_lpad(pa.array(range(count), pa.int64()).cast(pa.string()), 14, "0")
     keys = pc.binary_join_element_wise("key", numbers, "-")
     return int(pc.sum(pa.array(oxbus.partition_ids(keys, PARTITIONS))).as_py())
-
-
-def _sum_of(expression: Column) -> int:
-    return int(_keys().agg(sf.sum(expression)).first()[0])
-
-
-def _check(_state: object, found: int) -> None:
-    expect("sum of the partitions", found, _right_answer())
 
 
 def _ours() -> Column:
@@ -60,10 +53,17 @@ def _theirs() -> Column:
     return sf.pmod(sf.xxhash64("key"), sf.lit(PARTITIONS))
 
 
-def _case(contender: str, expression: Callable[[], Column]) -> Case:
-    return Case(BENCH_ID, contender, KEYS, _keys, lambda _keys: _sum_of(expression()), _check)
-
-
-def cases() -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """Ours and Spark's own."""
-    return [_case(OURS, _ours), _case(SPARK, _theirs)]
+    count = plan.of(KEYS)
+
+    def case(contender: str, expression: Callable[[], Column]) -> Case:
+        def run(keys: DataFrame) -> int:
+            return int(keys.agg(sf.sum(expression())).first()[0])
+
+        def check(_keys: DataFrame, found: int) -> None:
+            expect("sum of the partitions", found, _right_answer(count))
+
+        return Case(BENCH_ID, contender, count, partial(_keys, count), run, check)
+
+    return [case(OURS, _ours), case(SPARK_EXPRESSION, _theirs)]

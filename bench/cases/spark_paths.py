@@ -22,6 +22,8 @@ from bodies import END
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark import BULK_LOAD_SCHEMA, partitions, read_stream, receiver, register, sender
 from oxbus.spark.local import PYTHON_SETTINGS, local_session
+from plan import WHOLE, Plan
+from targets import NOTHING, OURS
 
 from cases import spark_nothing
 from cases.case import Case, expect
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 QUEUE = "q"
 OUT = "out"
-NOTHING = "nothing behind"
-OURS = "oxbus"
 SENT = "oxbus, at least once"
 ROWS = 640_000
 BODY_BYTES = 1024
@@ -52,6 +52,7 @@ class Place:
 
     directory: tempfile.TemporaryDirectory[str]
     path: str
+    rows: int
     namespace: oxbus.Namespace | None = None
     server: Any = None
 
@@ -87,34 +88,37 @@ def session() -> SparkSession:
     return spark
 
 
-def frame() -> DataFrame:
-    """The rows, in two tasks."""
-    rows = session().range(0, ROWS, 1, 2)
-    return rows.selectExpr(
-        f"cast(concat(lpad(cast(id as string), 16, '0'), '{FILLER}') as binary) as body",
-        "concat('key-', id % 977) as partition_key",
+def frame(rows: int) -> DataFrame:
+    """So many rows, in two tasks."""
+    return (
+        session()
+        .range(0, rows, 1, 2)
+        .selectExpr(
+            f"cast(concat(lpad(cast(id as string), 16, '0'), '{FILLER}') as binary) as body",
+            "concat('key-', id % 977) as partition_key",
+        )
     )
 
 
-def _make(*, served: bool, filled: bool) -> Place:
+def _make(rows: int, *, served: bool, filled: bool) -> Place:
     directory = tempfile.TemporaryDirectory()
     path = f"{directory.name}/bus"
     with oxbus.Namespace(path, durability="os") as namespace:
         for queue in (QUEUE, OUT):
             ServiceBusAdministrationClient(namespace).create_queue(queue, enable_partitioning=True)
     if filled:
-        _load(Place(directory, path))
+        _load(Place(directory, path, rows))
         # Rows are taken over once, by whoever opens the partitions first; not by those that drain them.
         oxbus.Namespace(path, durability="os").close()
     if not served:
-        return Place(directory, path)
+        return Place(directory, path, rows)
     namespace = oxbus.Namespace(path, durability="os")
-    return Place(directory, path, namespace, namespace.serve_bulk())
+    return Place(directory, path, rows, namespace, namespace.serve_bulk())
 
 
 def _load(place: Place) -> int:
     load = sender(path=place.path, queue=QUEUE, job="bench", durability="os")
-    return int(frame().mapInArrow(load, BULK_LOAD_SCHEMA).agg({"rows": "sum"}).first()[0])
+    return int(frame(place.rows).mapInArrow(load, BULK_LOAD_SCHEMA).agg({"rows": "sum"}).first()[0])
 
 
 def _drain(place: Place) -> int:
@@ -123,8 +127,8 @@ def _drain(place: Place) -> int:
 
 
 def _write(place: Place) -> int:
-    frame().write.format("oxbus").options(**place.options).mode("append").save()
-    return ROWS
+    frame(place.rows).write.format("oxbus").options(**place.options).mode("append").save()
+    return place.rows
 
 
 def _read(place: Place) -> int:
@@ -149,28 +153,28 @@ def _copy(place: Place) -> int:
     return place.messages(OUT)
 
 
-def _nothing(tasks: int) -> DataFrame:
+def _nothing(rows: int, tasks: int) -> DataFrame:
     source = session().read.format(spark_nothing.NAME)
-    return source.options(rows=ROWS, tasks=tasks, bodyBytes=BODY_BYTES).load()
+    return source.options(rows=rows, tasks=tasks, bodyBytes=BODY_BYTES).load()
 
 
-def _write_nothing(_: Place) -> int:
-    frame().write.format(spark_nothing.NAME).mode("append").save()
-    return ROWS
+def _write_nothing(place: Place) -> int:
+    frame(place.rows).write.format(spark_nothing.NAME).mode("append").save()
+    return place.rows
 
 
-def _read_nothing(_: Place) -> int:
-    return _count(_nothing(TASKS_OF_READ))
+def _read_nothing(place: Place) -> int:
+    return _count(_nothing(place.rows, TASKS_OF_READ))
 
 
-def _copy_nothing(_: Place) -> int:
-    _nothing(TASKS_OF_READ).write.format(spark_nothing.NAME).mode("append").save()
-    return ROWS
+def _copy_nothing(place: Place) -> int:
+    _nothing(place.rows, TASKS_OF_READ).write.format(spark_nothing.NAME).mode("append").save()
+    return place.rows
 
 
 def _stream_of_nothing(place: Place) -> int:
     source = session().readStream.format(spark_nothing.NAME)
-    source = source.options(rows=ROWS, batchRows=BATCH_ROWS, bodyBytes=BODY_BYTES)
+    source = source.options(rows=place.rows, batchRows=BATCH_ROWS, bodyBytes=BODY_BYTES)
     sink = source.load().writeStream.format(spark_nothing.NAME)
     query = sink.option("checkpointLocation", f"{place.path}-checkpoint").trigger(availableNow=True).start()
     query.awaitTermination()
@@ -183,17 +187,17 @@ def _count(rows: DataFrame) -> int:
     return int(rows.selectExpr(f"sum(if({right}, 1, 0))").first()[0])
 
 
-def _consumed(_: Place) -> int:
+def _consumed(place: Place) -> int:
     def consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
         rows = sum(batch.num_rows for batch in batches)
         yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
-    return int(frame().mapInArrow(consume, "rows bigint").agg({"rows": "sum"}).first()[0])
+    return int(frame(place.rows).mapInArrow(consume, "rows bigint").agg({"rows": "sum"}).first()[0])
 
 
-def _produced(_: Place) -> int:
+def _produced(place: Place) -> int:
     def produce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
@@ -205,63 +209,70 @@ def _produced(_: Place) -> int:
                     yield page.slice(0, min(PAGE_ROWS, rows - first))
 
     tasks = 2 * session().sparkContext.defaultParallelism  # as many as `partitions` makes
-    shares = session().range(0, tasks, 1, tasks).selectExpr(f"cast({ROWS // tasks} as bigint) as rows")
+    shares = session().range(0, tasks, 1, tasks).selectExpr(f"cast({place.rows // tasks} as bigint) as rows")
     return _count(shares.mapInArrow(produce, "body binary, partition_key string"))
 
 
-def _check_all(_place: Place, rows: int) -> None:
-    expect("rows", rows, ROWS)
+def _check_all(place: Place, rows: int) -> None:
+    expect("rows", rows, place.rows)
 
 
 def _check_moved(place: Place, rows: int) -> None:
-    expect("rows", rows, ROWS)
+    expect("rows", rows, place.rows)
     expect("messages left", place.messages(QUEUE), 0)
 
 
 def _check_written(place: Place, rows: int) -> None:
-    expect("rows", rows, ROWS)
-    expect("messages", place.messages(QUEUE), ROWS)
+    expect("rows", rows, place.rows)
+    expect("messages", place.messages(QUEUE), place.rows)
 
 
 def _check_copied(place: Place, rows: int) -> None:
-    expect("rows", rows, ROWS)
-    expect("messages of the source", place.messages(QUEUE), ROWS)
+    expect("rows", rows, place.rows)
+    expect("messages of the source", place.messages(QUEUE), place.rows)
 
 
-def _case(
-    name: str,
-    contender: str,
-    run: Callable[[Place], int],
-    check: Callable[[Place, int], None] = _check_all,
-    *,
-    served: bool = False,
-    filled: bool = False,
-) -> Case:
-    return Case(
-        f"{name}/1KiB/2tasks", contender, ROWS, partial(_make, served=served, filled=filled), run, check, Place.close
-    )
+@dataclass(frozen=True)
+class _Path:
+    """What a contender does with the rows, and where."""
+
+    name: str
+    contender: str
+    run: Callable[[Place], int]
+    check: Callable[[Place, int], None] = _check_all
+    served: bool = False
+    filled: bool = False
 
 
-def cases() -> list[Case]:
-    """Each path beside the same job with nothing behind it, and keys."""
-    from cases import spark_keys  # noqa: PLC0415 -- it uses the session of this one
+_PATHS = (
+    _Path("spark_bulk_load", OURS, _load),
+    _Path("spark_bulk_load", NOTHING, _consumed),
+    _Path("spark_bulk_drain", OURS, _drain, filled=True),
+    _Path("spark_bulk_drain", NOTHING, _produced),
+    _Path("spark_write", OURS, _write, _check_written, served=True),
+    _Path("spark_write", NOTHING, _write_nothing),
+    _Path("spark_read", OURS, _read, served=True, filled=True),
+    _Path("spark_read", NOTHING, _read_nothing),
+    _Path("spark_copy", OURS, _copy, _check_copied, served=True, filled=True),
+    _Path("spark_copy", NOTHING, _copy_nothing),
+    _Path("spark_stream", OURS, partial(_stream, delivery="exactlyOnce"), _check_moved, served=True, filled=True),
+    _Path("spark_stream", SENT, partial(_stream, delivery="atLeastOnce"), _check_moved, served=True, filled=True),
+    _Path("spark_stream", NOTHING, _stream_of_nothing),
+)
 
-    return [*_path_cases(), *spark_keys.cases()]
 
-
-def _path_cases() -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
+    """Each path beside the same job with nothing behind it."""
+    rows = plan.of(ROWS)
     return [
-        _case("spark_bulk_load", OURS, _load),
-        _case("spark_bulk_load", NOTHING, _consumed),
-        _case("spark_bulk_drain", OURS, _drain, filled=True),
-        _case("spark_bulk_drain", NOTHING, _produced),
-        _case("spark_write", OURS, _write, _check_written, served=True),
-        _case("spark_write", NOTHING, _write_nothing),
-        _case("spark_read", OURS, _read, served=True, filled=True),
-        _case("spark_read", NOTHING, _read_nothing),
-        _case("spark_copy", OURS, _copy, _check_copied, served=True, filled=True),
-        _case("spark_copy", NOTHING, _copy_nothing),
-        _case("spark_stream", OURS, partial(_stream, delivery="exactlyOnce"), _check_moved, served=True, filled=True),
-        _case("spark_stream", SENT, partial(_stream, delivery="atLeastOnce"), _check_moved, served=True, filled=True),
-        _case("spark_stream", NOTHING, _stream_of_nothing),
+        Case(
+            f"{one.name}/1KiB/2tasks",
+            one.contender,
+            rows,
+            partial(_make, rows, served=one.served, filled=one.filled),
+            one.run,
+            one.check,
+            Place.close,
+        )
+        for one in _PATHS
     ]

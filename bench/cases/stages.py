@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import oxbus
 import pyarrow as pa
 from oxbus.management import ServiceBusAdministrationClient
+from plan import WHOLE, Plan
 
 from cases.arrow import ROWS, keyed_batch
 from cases.bus import QUEUE
@@ -51,41 +53,43 @@ class Job:
             self.directory.cleanup()
 
 
-def _open(size: int, durability: str | None) -> Job:
+def _open(size: int, durability: str | None, batches: int) -> Job:
     directory = None if durability is None else tempfile.TemporaryDirectory(prefix="oxbus-bench-")
     namespace = oxbus.Namespace() if directory is None else oxbus.Namespace(directory.name, durability=durability)
     ServiceBusAdministrationClient(namespace).create_queue(QUEUE, enable_partitioning=True)
     stages = namespace._stages()  # noqa: SLF001 -- the plane that executors use ends in the same calls
-    return Job(namespace, stages, pa.Table.from_batches([keyed_batch(size)] * BATCHES), directory)
+    return Job(namespace, stages, pa.Table.from_batches([keyed_batch(size)] * batches), directory)
 
 
-def _staged(size: int, durability: str | None) -> Job:
-    job = _open(size, durability)
+def _staged(size: int, durability: str | None, batches: int) -> Job:
+    job = _open(size, durability, batches)
     job.stage()
     return job
 
 
 def _check_staged(job: Job, _answer: None) -> None:
-    expect("rows staged", sum(stage["rows"] for stage in job.stages.stages()), TASKS * BATCHES * ROWS)
+    expect("rows staged", sum(stage["rows"] for stage in job.stages.stages()), TASKS * job.table.num_rows)
 
 
 def _check_committed(job: Job, answer: bool) -> None:
     expect("the batch is new", answer, wanted=True)
-    expect("messages in the queue", job.namespace.statistics()["messages"], TASKS * BATCHES * ROWS)
+    expect("messages in the queue", job.namespace.statistics()["messages"], TASKS * job.table.num_rows)
 
 
-def cases() -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """Staging, committing, and both: in memory and in a directory at either level."""
-    return [case for durability in (None, "os", "fsync") for case in _cases_of(1024, durability)]
+    return [case for durability in (None, "os", "fsync") for case in _cases_of(1024, durability, plan.of(BATCHES))]
 
 
-def _cases_of(size: int, durability: str | None) -> list[Case]:
+def _cases_of(size: int, durability: str | None, batches: int) -> list[Case]:
+    empty, staged = (partial(ready, size, durability, batches) for ready in (_open, _staged))
+
     def case(operation: str, prepare: Any, run: Any, check: Any) -> Case:
         bench_id = f"{operation}/1KiB/{durability or 'memory'}"
-        return Case(bench_id, "oxbus", TASKS * BATCHES * ROWS, prepare, run, check, Job.close)
+        return Case(bench_id, "oxbus", TASKS * batches * ROWS, prepare, run, check, Job.close)
 
     return [
-        case("stage", lambda: _open(size, durability), Job.stage, _check_staged),
-        case("commit_stages", lambda: _staged(size, durability), Job.commit, _check_committed),
-        case("stage_and_commit", lambda: _open(size, durability), Job.stage_and_commit, _check_committed),
+        case("stage", empty, Job.stage, _check_staged),
+        case("commit_stages", staged, Job.commit, _check_committed),
+        case("stage_and_commit", empty, Job.stage_and_commit, _check_committed),
     ]

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import ceiling
 from bodies import bodies_of
+from plan import WHOLE, Plan
+from results_file import Point
 
-from cases.case import Case, Point, expect
+from cases.case import Case, expect
 from cases.lines import columns, lists
 
 if TYPE_CHECKING:
@@ -41,24 +42,26 @@ class _State:
     parts: list[list[Any]]
 
 
-def threads() -> list[Case]:
+def threads(plan: Plan = WHOLE) -> list[Case]:
     """1 to 8 threads, messages of 1 KiB."""
     found = []
+    least = THREADS[-1] * CHUNK
     for at in THREADS:
         for line in lists():
             found += [
-                _threads_case(line, at, "single", size=1, chunk=CHUNK, messages=16_000),
-                _threads_case(line, at, "batch_100", size=100, chunk=CHUNK, messages=48_000),
+                _threads_case(line, at, "single", size=1, chunk=CHUNK, messages=plan.of(16_000, least)),
+                _threads_case(line, at, "batch_100", size=100, chunk=CHUNK, messages=plan.of(48_000, least)),
             ]
         found += [
-            _threads_case(line, at, f"arrow_{ROWS}", size=ROWS, chunk=ROWS, messages=16 * ROWS) for line in columns()
+            _threads_case(line, at, f"arrow_{ROWS}", size=ROWS, chunk=ROWS, messages=plan.of(16 * ROWS, least))
+            for line in columns()
         ]
     return found
 
 
-def batches() -> list[Case]:
+def batches(plan: Plan = WHOLE) -> list[Case]:
     """1 to 4096 messages of 100 bytes in a call."""
-    bodies = bodies_of(100, 4 * ROWS)
+    bodies = bodies_of(100, plan.of(4 * ROWS, 2 * CHUNK))
     found = []
     for size in BATCHES:
         found += [_case(line, Point("batch", size, "lists"), "100B", bodies, size) for line in lists()]
@@ -67,12 +70,12 @@ def batches() -> list[Case]:
     return found
 
 
-def body_sizes() -> list[Case]:
+def body_sizes(plan: Plan = WHOLE) -> list[Case]:
     """10 bytes to 100 KiB in a message."""
     found = []
     for size in BODIES:
         payload = f"{size}B" if size < 1024 else f"{size // 1024}KiB"
-        count = max(200, min(10_000, BYTES_PER_ROUND // size))
+        count = plan.of(max(200, min(10_000, BYTES_PER_ROUND // size)), 20)
         bodies = bodies_of(size, count)
         by_list = max(1, min(100, LIST_BYTES_MAX // size))
         for line in lists():
@@ -169,8 +172,3 @@ def together(work: Sequence[Callable[[], None]]) -> None:
         worker.join()
     if failures:
         raise failures[0]
-
-
-def compiled() -> bool:
-    """Whether the ceiling takes part."""
-    return ceiling.load() is not None

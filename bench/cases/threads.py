@@ -12,6 +12,7 @@ import ceiling
 from bodies import UNREAD, bodies_of, read_message, read_taken, read_tuple
 from oxbus import ServiceBusMessage
 from peers.peeklock import Message, PeekLockQueue
+from plan import WHOLE, Plan
 from targets import CEILING, PEEKLOCK
 
 from cases.bus import QUEUE, Bus, open_bus
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SIDES = 2
+MESSAGES = 40_000
 
 
 def _together(work: Sequence[Callable[[], Any]], quota: _Quota) -> list[Any]:
@@ -174,9 +176,9 @@ def _check_peek(state: Peer, count: int) -> None:
     expect("messages left in the peer", len(state.queue), 0)
 
 
-def cases(messages: int = 40_000) -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """Single messages, lists of 100, and lists whose bodies nobody reads."""
-    bodies = bodies_of(1024, messages)
+    bodies = bodies_of(1024, plan.of(MESSAGES, 400))
     return [
         case
         for shape, size, read in (("single", 1, True), ("batch_100", 100, True), (f"batch_100{UNREAD}", 100, False))

@@ -8,12 +8,14 @@ from functools import partial
 from bodies import bodies_of
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.management import CorrelationRuleFilter, ServiceBusAdministrationClient
+from plan import WHOLE, Plan
 from targets import BY_TOPIC, HUNDRED
 
 from cases.bus import BATCH, QUEUE, Bus, drain
 from cases.case import Case, expect
 from cases.peer_queues import ceiling_cycle, ceiling_sends
 
+MESSAGES = 10_000
 RULES = 10_000
 WANTED = "wanted"
 
@@ -36,10 +38,10 @@ def _open(bodies: list[bytes], subscriptions: int) -> Bus:
     return Bus(namespace, client, client.get_topic_sender(QUEUE), receiver, admin, bodies)
 
 
-def _open_rules(bodies: list[bytes]) -> Bus:
-    """A topic with one subscription of ten thousand correlation rules."""
+def _open_rules(bodies: list[bytes], rules: int) -> Bus:
+    """A topic with one subscription of so many correlation rules."""
     bus = _open(bodies, 2)
-    for number in range(RULES):
+    for number in range(rules):
         bus.admin.create_rule(QUEUE, "s1", f"r{number}", filter=CorrelationRuleFilter(label=f"rule-{number}"))
     return bus
 
@@ -64,9 +66,9 @@ def _check(bus: Bus, count: int) -> None:
     expect("messages", count, len(bus.bodies))
 
 
-def cases(messages: int = 10_000) -> list[Case]:
+def cases(plan: Plan = WHOLE) -> list[Case]:
     """The cycle through a queue, one subscription, and a hundred; sends past ten thousand rules."""
-    bodies = bodies_of(100, messages)
+    bodies = bodies_of(100, plan.of(MESSAGES, 2 * BATCH))
     found = []
     contenders = (
         ("with_subject", "oxbus", 0),
@@ -82,7 +84,7 @@ def cases(messages: int = 10_000) -> list[Case]:
             found.append(Case(bench_id, contender, len(bodies), ready, run, _check, Bus.close))
         for ending in ("with_subject", "to_subscriptions"):
             found += ceiling_cycle(f"send_receive_complete/100B/{shape}_{ending}", bodies, at_once)
-    rules = partial(_open_rules, bodies)
+    rules = partial(_open_rules, bodies, plan.of(RULES))
     found.append(
         Case("send/100B/single_10k_rules", "oxbus", len(bodies), rules, partial(_send, at_once=1), _check, Bus.close)
     )

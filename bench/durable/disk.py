@@ -18,23 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from io import FileIO
 
+    from plan import Plan
+
 BLOCK = os.urandom(4096)
 CHUNK_BYTES = 1 << 20
 PREALLOCATED_BYTES = 16 << 20
 
 
-def figures(directory: Path) -> dict[str, float | str]:
+def figures(directory: Path, plan: Plan) -> dict[str, float | str]:
     """Return everything that describes a disk in a result."""
+    second = plan.scale
     kind = file_system(directory)
     if kind in {"tmpfs", "ramfs"}:
         print(f"{directory} is {kind}: nothing survives power loss there, so no figure means anything", flush=True)
     return {
         "file_system": kind,
-        "append_fdatasync_per_s": appends_per_s(directory, 1),
-        "append_fdatasync_16_files_per_s": appends_per_s(directory, 1, files=16),
-        "overwrite_fdatasync_per_s": overwrites_per_s(directory, 1),
-        "sixteen_files_per_s": sixteen_files_per_s(directory, 1),
-        "sequential_bytes_per_s": sequential_bytes_per_s(directory),
+        "append_fdatasync_per_s": appends_per_s(directory, second),
+        "append_fdatasync_16_files_per_s": appends_per_s(directory, second, files=16),
+        "overwrite_fdatasync_per_s": overwrites_per_s(directory, second),
+        "sixteen_files_per_s": sixteen_files_per_s(directory, second),
+        "sequential_bytes_per_s": sequential_bytes_per_s(directory, plan.of(256 << 20, CHUNK_BYTES)),
     }
 
 
@@ -80,7 +83,7 @@ def _preallocated(directory: Path, size: int) -> FileIO:
     return file
 
 
-def sequential_bytes_per_s(directory: Path, total_bytes: int = 256 << 20) -> float:
+def sequential_bytes_per_s(directory: Path, total_bytes: int) -> float:
     """Return the bandwidth of one long write, its sync included."""
     chunk = os.urandom(CHUNK_BYTES)
     with TemporaryFile(dir=directory, buffering=0) as file:

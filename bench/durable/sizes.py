@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from durable.contenders import Contender
+    from peers.line_up import Contender
 
     Found = TypeVar("Found")
 
@@ -69,9 +69,11 @@ def fitting(took: Callable[[int], float], seconds: float, most: int) -> int:
     return max(STEP, min(most, int(count * seconds / spent)) // STEP * STEP)
 
 
-def long_enough(work: Callable[[], Found], seconds: Callable[[Found], float]) -> list[Found]:
-    """Do some work once, and again until all of it has taken `LEAST_SECONDS`; return what each time found."""
+def long_enough(
+    work: Callable[[], Found], seconds: Callable[[Found], float], least_seconds: float = LEAST_SECONDS
+) -> list[Found]:
+    """Do some work once, and again until all of it has taken so long; return what each time found."""
     found = [work()]
-    while sum(map(seconds, found)) < LEAST_SECONDS:
+    while sum(map(seconds, found)) < least_seconds:
         found.append(work())
     return found

@@ -14,33 +14,42 @@ from typing import TYPE_CHECKING
 import go_client
 from cases.bus import BATCH
 from cases.case import expect
-from targets import NETWORK_BATCH, NETWORK_SINGLE
+from metrics import P50, P99, RATE
+from targets_of_servers import NETWORK_BATCH, NETWORK_SINGLE
+from turns import Figures, Found
 
 if TYPE_CHECKING:
-    from network.servers import NetworkQueue
+    from collections.abc import Iterator, Mapping
 
-Figures = dict[str, float]
+    from plan import Plan
+    from turns import Group
+
+    from network.servers import NetworkQueue
 
 PACKAGE = "network/client"
 SHAPES = {NETWORK_SINGLE: 1, NETWORK_BATCH: BATCH}
-WARM_UP_LISTS = 20
+WARM_UP = 20 * BATCH
 SECONDS = 2.0
 MOST = 1_000_000
 
 
-def one_round(kind: type[NetworkQueue], place: Path) -> tuple[dict[str, Figures], str]:
-    """Figures by bench id, and the version."""
+def one_round(
+    kind: type[NetworkQueue], place: Path, shapes: Mapping[str, int], group: Group, plan: Plan
+) -> Iterator[Found]:
+    """What each case found; the version goes to the group."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
         queue = kind(Path(folder))
+        group.versions[kind.name] = queue.version
         try:
-            return {bench_id: _shape(queue, size) for bench_id, size in SHAPES.items()}, queue.version
+            for case, size in shapes.items():
+                yield Found(case, kind.name, _shape(queue, size, plan))
         finally:
             queue.close()
 
 
-def _shape(queue: NetworkQueue, size: int) -> Figures:
-    warm = _cycles(queue, size, WARM_UP_LISTS * BATCH)
-    count = min(MOST, int(warm["throughput_msg_per_s"] * SECONDS)) // BATCH * BATCH
+def _shape(queue: NetworkQueue, size: int, plan: Plan) -> Figures:
+    warm = _cycles(queue, size, plan.of(WARM_UP, BATCH))
+    count = min(MOST, int(warm[RATE] * SECONDS * plan.scale)) // BATCH * BATCH
     return _cycles(queue, size, max(BATCH, count))
 
 
@@ -51,7 +60,7 @@ def _cycles(queue: NetworkQueue, size: int, count: int) -> Figures:
     spent = go_client.server_seconds(queue.pid) - before
     expect("messages left", queue.left(), 0)
     return {
-        **{name: answer[name] for name in ("throughput_msg_per_s", "latency_us_p50", "latency_us_p99")},
+        **{name: answer[name] for name in (RATE, P50, P99)},
         **go_client.shares(spent, answer["client_cpu_s"], count),
         "processor_us_per_message": (spent + answer["client_cpu_s"]) / count * 1e6,
     }

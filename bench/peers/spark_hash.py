@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partition of each key by Spark's `pmod(xxhash64(k), n)`, one core, job included.
+"""The partition of each key by Spark's `pmod(xxhash64(k), n)`, one core, job included; ours beside it.
 
 The keys sit in Spark's memory before the clock starts.
 The sum of the partitions is the only thing that comes back, so no column is collected.
@@ -7,32 +7,45 @@ The sum of the partitions is the only thing that comes back, so no column is col
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from cases.case import expect
-from cases.hashing import KEYS, PARTITIONS, right_answer, text_keys
+import oxbus
+from cases.case import Case, expect, seconds_of_one_round
+from cases.hashing import KEYS, PARTITIONS, arrow_keys, check, right_answer, text_keys
 from oxbus.spark.local import local_session
+from targets import OURS, SPARK, SPARK_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from plan import Plan
 
 COPIES = 10
 """The keys are repeated so that starting a job is a small part of the time."""
 
 
-def seconds_per_round(rounds: int) -> Iterator[float]:
-    """Seconds that each round took for `KEYS * COPIES` keys on one core."""
+@contextmanager
+def cases(plan: Plan) -> Iterator[list[Case]]:
+    """Ours, and Spark as long as the context lasts."""
+    count = plan.of(KEYS)
     with local_session("oxbus bench", master="local[1]") as spark:
-        keys = spark.createDataFrame([(key,) for key in text_keys()], "k string").coalesce(1)
+        keys = spark.createDataFrame([(key,) for key in text_keys(count)], "k string").coalesce(1)
         copies = keys.crossJoin(spark.range(COPIES)).select("k").coalesce(1).cache()
-        expect("cached keys", copies.count(), KEYS * COPIES)
+        expect("cached keys", copies.count(), count * COPIES)
         summed = copies.selectExpr(f"sum(pmod(xxhash64(k), {PARTITIONS})) AS total")
-        wanted = sum(right_answer()) * COPIES
-        for round_number in range(rounds + 2):  # the first two compile
-            started = time.perf_counter()
+
+        def theirs(_state: None) -> Any:
             (row,) = summed.collect()
-            seconds = time.perf_counter() - started
-            expect("sum of partitions", row["total"], wanted)
-            if round_number >= 2:
-                yield seconds
+            return row["total"]
+
+        def check_sum(_state: None, total: int) -> None:
+            expect("sum of partitions", total, sum(right_answer(count)) * COPIES)
+
+        def ours(keys: Any) -> Any:
+            return oxbus.partition_ids(keys, PARTITIONS)
+
+        by_spark = Case(SPARK_HASH, SPARK, count * COPIES, lambda: None, theirs, check_sum)
+        seconds_of_one_round(by_spark)  # two rounds compile: this one, and the one that warms up
+        yield [Case(SPARK_HASH, OURS, count, partial(arrow_keys, count), ours, check), by_spark]

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metrics import RATE
 from targets import OURS
 
-from reporting.loaded import RATE
+from reporting.about import about
 from reporting.style import short
 from reporting.tables import about_peers, table, unavailable
 
 if TYPE_CHECKING:
-    from reporting.loaded import Row, Run
+    from results_file import Row, Run
 
+SUITE = "amqp"
 CYCLE = "amqp_cycle/1KiB/{}_{}"
 PACED = "amqp_paced/1KiB/{}"
 PING = "amqp_ping/1KiB/{}"
@@ -53,7 +55,13 @@ def beside_brokers(run: Run, level: str) -> list[str]:
         "processor of the server, µs per message",
         *(["1,000 idle connections"] if idle else []),
     ]
-    return [run.about(), *about_peers(run, level), "", *table(head, lines), *unavailable(run, level)]
+    return [
+        about(run, SUITE),
+        *about_peers(run, SUITE, level),
+        "",
+        *table(head, lines),
+        *unavailable(run, SUITE, level),
+    ]
 
 
 def clients_in_python(run: Run) -> list[str]:
@@ -72,4 +80,4 @@ def clients_in_python(run: Run) -> list[str]:
 
 
 def _rows(run: Run, bench_id: str) -> dict[str, Row]:
-    return {row["contender"]: row for row in run.of(bench_id)}
+    return {row.contender: row for row in run.of(bench_id)}

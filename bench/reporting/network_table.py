@@ -5,22 +5,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from targets import ECHO, ECHO_ASKED, NETWORK_BATCH, NETWORK_SINGLE
+from metrics import RATE
+from targets import ECHO, ECHO_ASKED
+from targets_of_servers import NETWORK_BATCH, NETWORK_SINGLE
 
-from reporting.loaded import RATE
+from reporting.about import about
 from reporting.style import short
 from reporting.tables import about_peers, table, unavailable
 
 if TYPE_CHECKING:
-    from reporting.loaded import Row, Run
+    from results_file import Row, Run
+
+SUITE, PART = "network", "queues"
 
 
 def beside_work_queues(run: Run) -> list[str]:
     """One at a time, and by the hundred."""
-    hundreds = {row["contender"]: row for row in run.of(NETWORK_BATCH)}
-    lines = [
-        [row["contender"], *_cells(row), *_cells(hundreds[row["contender"]])[::2]] for row in run.of(NETWORK_SINGLE)
-    ]
+    hundreds = {row.contender: row for row in run.of(NETWORK_BATCH)}
+    lines = [[row.contender, *_cells(row), *_cells(hundreds[row.contender])[::2]] for row in run.of(NETWORK_SINGLE)]
     head = [
         "1 KiB, a Go client",
         "one at a time, msg/s",
@@ -31,11 +33,11 @@ def beside_work_queues(run: Run) -> list[str]:
     ]
     nothing_behind = {ECHO, ECHO_ASKED}
     return [
-        run.about(),
-        *about_peers(run, "network", nothing_behind),
+        about(run, SUITE),
+        *about_peers(run, SUITE, PART, nothing_behind),
         "",
         *table(head, lines),
-        *unavailable(run, "network"),
+        *unavailable(run, SUITE, PART),
     ]
 
 

@@ -6,15 +6,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from metrics import RATE
 from targets import ARROW, CEILING, OURS, PEEKLOCK
 
 from reporting import style
-from reporting.loaded import RATE, Row, Run, spread_of
+from reporting.about import spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
+    from results_file import Point, Row, Run
 
 BODY_NAMES = {10: "10 B", 100: "100 B", 1024: "1 KiB", 10_240: "10 KiB", 102_400: "100 KiB"}
 NINES = (50, 90, 99, 99.9, 99.99)
@@ -26,8 +28,8 @@ def threads(run: Run) -> str:
     names = {"single": "one by one", "batch_100": "by 100", "arrow_4096": "Arrow, 4096 rows"}
     figure, axes = style.panels(3, "Threads that send, receive and complete, 1 KiB, queue in memory")
     for panel, (line, title) in zip(axes, names.items(), strict=True):
-        _lines(panel, [row for row in rows if row["line"] == line])
-        _rate_axes(panel, title, "threads", sorted({row["at"] for row in rows}))
+        _lines(panel, [row for row in rows if line_of(row) == line])
+        _rate_axes(panel, title, "threads", sorted({at(row) for row in rows}))
     _label_all(axes)
     return style.save(figure, "threads", axes[0])
 
@@ -38,7 +40,7 @@ def batches(run: Run) -> str:
     figure, (panel,) = style.panels(1, "Messages per call, 100 B, one thread")
     figure.set_size_inches(7.5, 4.8)
     _lines(panel, rows)
-    places = sorted({row["at"] for row in rows})
+    places = sorted({at(row) for row in rows})
     _rate_axes(panel, "", "messages per call", places, [f"{place:,}" for place in places])
     return style.save(figure, "batch", panel)
 
@@ -49,8 +51,8 @@ def bodies(run: Run) -> str:
     names = {"single": "one by one", "batch_100": "by 100 (fewer from 10 KiB on)", "arrow": "Arrow, 1000 rows"}
     figure, axes = style.panels(3, "Bytes per message, send then receive and complete, one thread")
     for panel, (line, title) in zip(axes, names.items(), strict=True):
-        _lines(panel, [row for row in rows if row["line"] == line])
-        places = sorted({row["at"] for row in rows})
+        _lines(panel, [row for row in rows if line_of(row) == line])
+        places = sorted({at(row) for row in rows})
         _rate_axes(panel, title, "body", places, [BODY_NAMES.get(place, str(place)) for place in places])
     _label_all(axes)
     return style.save(figure, "body", axes[0])
@@ -78,10 +80,10 @@ def backlog(run: Run) -> str:
     for panel, (title, lines) in zip(axes, panels.items(), strict=True):
         for contender, kind in kinds.items():
             for line, name in lines.items():
-                here = [row for row in rows if row["contender"] == contender and row["line"] == line]
+                here = [row for row in rows if row.contender == contender and line_of(row) == line]
                 if here:
                     _line(panel, here, f"{contender}, {name}", {**kind, "color": colours[name]})
-        _rate_axes(panel, title, "messages waiting", sorted({row["at"] for row in rows}))
+        _rate_axes(panel, title, "messages waiting", sorted({at(row) for row in rows}))
         panel.set_ylim(bottom=0.8 * min(row[RATE] for row in rows))
     return style.save(figure, "backlog", axes[0])
 
@@ -92,11 +94,11 @@ def latency(run: Run) -> str:
     figure.set_size_inches(10.5, 4.8)
     wake_ups = run.of("wake_up/100B/thread")
     for row in wake_ups:
-        _percentiles(axes[0], row, row["contender"], style.LOOKS.get(row["contender"], {}))
-    calls = [row for row in run.rows if row["id"].startswith("call/")]
+        _percentiles(axes[0], row, row.contender, style.LOOKS.get(row.contender, {}))
+    calls = [row for row in run.rows if row.case.startswith("call/")]
     colours = (style.BLUE, style.ORANGE, style.GREEN, style.RED)
     for row, colour, marker in zip(calls, colours, "os^D", strict=False):
-        _percentiles(axes[1], row, row["id"].rpartition("/")[2], {"color": colour, "marker": marker})
+        _percentiles(axes[1], row, row.case.rpartition("/")[2], {"color": colour, "marker": marker})
     for panel, title in zip(
         axes, ("send to a receiver blocked in a thread", "one call of oxbus, and reading a body"), strict=True
     ):
@@ -127,12 +129,12 @@ def units(run: Run) -> str:
     many = _many(sessions, 10_000)
     _plain(axes[3], many, "bytes_with_message", "session and message", color=style.BLUE, marker="o")
     _plain(axes[3], many, "bytes_beyond_message", "session alone", color=style.RED, marker="s")
-    queue_counts = [row["at"] for row in run.sweep("queues")]
+    queue_counts = [at(row) for row in run.sweep("queues")]
     heads = (
         ("queues", "µs", queue_counts),
         ("queues", "bytes of memory each", [count for count in queue_counts if count >= 100]),
-        ("sessions", "µs", [row["at"] for row in sessions]),
-        ("sessions", "bytes of memory each", [row["at"] for row in many]),
+        ("sessions", "µs", [at(row) for row in sessions]),
+        ("sessions", "bytes of memory each", [at(row) for row in many]),
     )
     for panel, (what, unit, places) in zip(axes, heads, strict=True):
         style.places_on(panel, places)
@@ -175,16 +177,16 @@ def _bar_colour(contender: str) -> str:
 
 
 def _lines(panel: Axes, rows: Sequence[Row]) -> None:
-    for contender in dict.fromkeys(row["contender"] for row in rows):
-        here = [row for row in rows if row["contender"] == contender]
+    for contender in dict.fromkeys(row.contender for row in rows):
+        here = [row for row in rows if row.contender == contender]
         _line(panel, here, contender, style.LOOKS.get(contender, {}))
 
 
 def _line(panel: Axes, rows: Sequence[Row], name: str, look: dict[str, Any]) -> None:
-    ordered = sorted(rows, key=lambda row: row["at"])
+    ordered = sorted(rows, key=at)
     low, high = zip(*[spread_of(row) for row in ordered], strict=True)
     panel.errorbar(
-        [row["at"] for row in ordered],
+        [at(row) for row in ordered],
         [row[RATE] for row in ordered],
         yerr=[low, high],
         label=name,
@@ -194,19 +196,35 @@ def _line(panel: Axes, rows: Sequence[Row], name: str, look: dict[str, Any]) -> 
     )
 
 
+def at(row: Row) -> int:
+    """Where a row stands in its sweep."""
+    return _point(row).at
+
+
+def line_of(row: Row) -> str:
+    """Which line of a plot it belongs to."""
+    return _point(row).line
+
+
+def _point(row: Row) -> Point:
+    if row.point is None:
+        raise ValueError(f"{row.case} is of no sweep")
+    return row.point
+
+
 def _plain(panel: Axes, rows: Sequence[Row], figure: str, name: str, **look: Any) -> None:
-    found = [(row["at"], row[figure]) for row in rows if row.get(figure, 0) > 0]
+    found = [(at(row), row[figure]) for row in rows if (row.get(figure) or 0) > 0]
     if found:
-        panel.plot([at for at, _ in found], [value for _, value in found], label=name, **look)
+        panel.plot([place for place, _ in found], [value for _, value in found], label=name, **look)
 
 
 def _many(rows: Sequence[Row], least: int) -> list[Row]:
     """Without those whose bytes disappear in the pages of the process."""
-    return [row for row in rows if row["at"] >= least]
+    return [row for row in rows if at(row) >= least]
 
 
 def _percentiles(panel: Axes, row: Row, name: str, look: dict[str, Any]) -> None:
-    points = [(float(share), value) for share, value in row["distribution"].items() if float(share) >= 50]
+    points = [(float(share), value) for share, value in (row.percentiles or {}).items() if float(share) >= 50]
     panel.plot([_nines(share) for share, _ in points], [value for _, value in points], label=name, **look)
 
 
@@ -234,12 +252,12 @@ def _label_all(axes: Sequence[Axes]) -> None:
             first.errorbar([], [], yerr=[], label=contender, **style.LOOKS[contender])
 
 
-ALL: dict[str, tuple[str, str, Callable[[Run], str]]] = {
-    "threads": ("memory", "sweep_threads/", threads),
-    "batch": ("memory", "sweep_batch/", batches),
-    "body": ("memory", "sweep_body/", bodies),
-    "backlog": ("memory", "send_single/", backlog),
-    "latency": ("memory", "wake_up/", latency),
-    "units": ("memory", "sessions/", units),
+ALL: dict[str, tuple[str, Callable[[Run], str]]] = {
+    "threads": ("sweep_threads/", threads),
+    "batch": ("sweep_batch/", batches),
+    "body": ("sweep_body/", bodies),
+    "backlog": ("send_single/", backlog),
+    "latency": ("wake_up/", latency),
+    "units": ("sessions/", units),
 }
-"""Name, the kind of run, the ids it needs, and what draws it."""
+"""Name, the cases it needs of the suite `core`, and what draws it."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from record import OF_CEILING, ratio
+from metrics import RATE
+from results_file import ratio
 from targets import OURS, PEEKLOCK, WAKE_UP
 
-from reporting.loaded import RATE
 from reporting.style import short
 from reporting.tables import column, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reporting.loaded import Row, Run
+    from results_file import Row, Run
 
 _CYCLE = "send_receive_complete"
 IN_MEMORY = {
@@ -44,7 +44,7 @@ def in_memory(run: Run) -> list[str]:
     for work, bench_id in IN_MEMORY.items():
         here = _rows(run, bench_id)
         if OURS in here:
-            ours, by_hand, share = here[OURS], here.get(PEEKLOCK), here[OURS].get(OF_CEILING)
+            ours, by_hand, share = here[OURS], here.get(PEEKLOCK), run.share_of_ceiling(here[OURS])
             beside = f"{_over(ours, by_hand):.2f}" if by_hand else ""
             lines.append([work, short(ours[RATE]), beside, f"{share:.2f}" if share is not None else ""])
     head = ["Send, receive, read and complete", "messages per second", "over the hand-written queue", "of the ceiling"]
@@ -64,11 +64,11 @@ def on_disk(run: Run) -> list[str]:
 
 
 def _rows(run: Run, bench_id: str) -> dict[str, Row]:
-    return {row["contender"]: row for row in run.of(bench_id)}
+    return {row.contender: row for row in run.of(bench_id)}
 
 
 def _over(ours: Row, theirs: Row) -> float:
-    return ratio(ours["rounds"][RATE], theirs["rounds"][RATE])
+    return ratio(ours.values[RATE], theirs.values[RATE])
 
 
 def _woken(here: Mapping[str, Row]) -> list[str]:

@@ -6,55 +6,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bodies import UNREAD
-from targets import (
-    AMQP_TARGETS,
-    BARE_WRITES,
-    CEILING,
-    DISK_MEMORY_TARGET,
-    DURABLE_ALONE_TARGETS,
-    DURABLE_TARGETS,
-    FOUR_THREADS,
-    LATENCY_TARGETS,
-    MEMORY_TARGETS,
-    NETWORK_TARGETS,
-    OS_SHARE_TARGET,
-    OURS,
-    PACE_TARGET,
-    PEER_TARGETS,
-    SPARK_BATCH_TARGET,
-    TARGETS,
-    TWO_THREADS_TARGET,
-    Target,
-)
+from metrics import RATE
+from results_file import newest_first
+from targets import BARE_WRITES, CEILING, CORE_TARGETS, OURS, SPARK_TARGETS
+from targets_of_servers import AMQP_TARGETS, NETWORK_TARGETS
+from targets_on_disk import DURABLE_TARGETS, FOUR_THREADS, PEER_TARGETS
 
-from reporting.loaded import RATE, Row, Run, runs
+from reporting.about import about
 from reporting.style import short
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-KNOWN = {
-    target.text: target
-    for group in (
-        TARGETS,
-        LATENCY_TARGETS,
-        MEMORY_TARGETS,
-        DURABLE_TARGETS,
-        DURABLE_ALONE_TARGETS,
-        PEER_TARGETS,
-        AMQP_TARGETS,
-        NETWORK_TARGETS,
-        (PACE_TARGET, DISK_MEMORY_TARGET, TWO_THREADS_TARGET, OS_SHARE_TARGET, SPARK_BATCH_TARGET),
-    )
-    for target in group
+    from results_file import Run, Verdict
+    from targets import Target
+
+BY_SUITE: dict[str, Sequence[Target]] = {
+    "core": CORE_TARGETS,
+    "spark": SPARK_TARGETS,
+    "durable": DURABLE_TARGETS,
+    "peers": PEER_TARGETS,
+    "network": NETWORK_TARGETS,
+    "amqp": AMQP_TARGETS,
 }
+KNOWN = {target.text: target for targets in BY_SUITE.values() for target in targets}
+"""Texts change, and old files stay."""
 ELSEWHERE = (
-    ("the lock-free store / its mutex twin, threads on one partition and alone", "`make bench-store` (Rust)"),
-    ("two threads on different partitions / one, in Rust", "`make bench-store` (Rust)"),
-    ("throughput over 1 to 16 shards whose commits take 5 ms", "`make bench-store` (Rust)"),
+    ("the lock-free store / its mutex twin, threads on one partition and alone", "`cargo bench -p oxbus-bench`"),
+    ("two threads on different partitions / one, in Rust", "`cargo bench -p oxbus-bench`"),
+    ("throughput over 1 to 16 shards whose commits take 5 ms", "`cargo bench -p oxbus-bench`"),
 )
 """Targets that these programs cannot measure, and where their figures come from."""
 
+OF_CEILING = "share of the ceiling"
+"""Stands for a metric; it follows from the rates."""
 MEMORY_COLUMNS = {
     "100 B single": "send_receive_complete/100B/memory_single",
     "1 KiB single": "send_receive_complete/1KiB/memory_single",
@@ -80,16 +65,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def targets() -> list[str]:
     """Each target with the newest figure, whichever run it comes from."""
-    newest: dict[str, tuple[Row, Run]] = {}
-    for kind in ("memory", "durable", "peers", "amqp"):
-        for run in runs(kind):
-            for row in filter(_known, run.judged):
-                newest.setdefault(row["target"], (row, run))
+    newest: dict[str, tuple[Verdict, Run]] = {}
+    for run in newest_first():
+        for verdict in run.verdicts:
+            if verdict.target in KNOWN:
+                newest.setdefault(verdict.target, (verdict, run))
     if not newest:
         return ["No run has judged a target yet: `make bench`."]
-    files = list(dict.fromkeys(run.file for _, run in newest.values()))
-    rows = [_target_row(row, files.index(run.file) + 1) for row, run in newest.values()]
-    missed = sum("missed" in verdict for *_, verdict, _ in rows)
+    ordered = sorted(newest.values(), key=lambda one: list(BY_SUITE).index(one[0].suite))
+    files = list(dict.fromkeys(run.file for _, run in ordered))
+    rows = [_target_row(verdict, files.index(run.file) + 1) for verdict, run in ordered]
+    missed = sum("missed" in judged for *_, judged, _ in rows)
     lines = [
         f"{len(rows) - missed} of {len(rows)} met, {missed} missed. The runs: "
         + ", ".join(f"[{number}] `{file}`" for number, file in enumerate(files, 1))
@@ -100,15 +86,9 @@ def targets() -> list[str]:
     return lines + table(["Work", "Wanted", "Measured", "Verdict", "Run"], rows)
 
 
-def _known(row: Row) -> bool:
-    """Whether the target still exists: texts change, and old files stay."""
-    text = row["target"]
-    return text in KNOWN or text.startswith("backlog of ") or " threads / two, " in text
-
-
-def _target_row(row: Row, run: int) -> list[str]:
-    target = KNOWN.get(row["target"]) or Target(bench_id="", text=row["target"], wanted=row["wanted"])
-    found, sign = row["found"], "≥" if target.at_least else "≤"
+def _target_row(judged: Verdict, run: int) -> list[str]:
+    target, found = KNOWN[judged.target], judged.found
+    sign = "≥" if target.at_least else "≤"
     if not target.met(found):
         verdict = "**missed**"
     elif target.moonshot is None:
@@ -122,36 +102,33 @@ def _target_row(row: Row, run: int) -> list[str]:
 def cases(run: Run) -> list[str]:
     """Every case of ours whose bodies are read, with its share of the ceiling and the rates beside it."""
     rows = []
-    ids = dict.fromkeys(row["id"] for row in run.rows if row.get(RATE) and not row.get("sweep"))
-    for bench_id in (bench_id for bench_id in ids if not bench_id.endswith(UNREAD)):
-        here = {row["contender"]: row for row in run.of(bench_id)}
+    ids = dict.fromkeys(row.case for row in run.rows if row.suite == "core" and row.get(RATE) and not row.point)
+    for case in (case for case in ids if not case.endswith(UNREAD)):
+        here = {row.contender: row for row in run.of(case)}
         for contender, row in here.items():
             if not contender.startswith(OURS):
                 continue
             others = [
                 f"{name} {short(one[RATE])}" for name, one in here.items() if name != contender and CEILING not in name
             ]
-            share = row.get("ratio_to_ceiling")
-            spread = row["spread"][RATE]
+            share = run.share_of_ceiling(row)
             rows.append(
                 [
-                    f"`{bench_id}`" if contender == OURS else f"`{bench_id}`, {contender.removeprefix('oxbus, ')}",
-                    f"{short(row[RATE])} ± {50 * spread:.0f} %",
+                    f"`{case}`" if contender == OURS else f"`{case}`, {contender.removeprefix('oxbus, ')}",
+                    f"{short(row[RATE])} ± {50 * row.spread():.0f} %",
                     f"{share:.2f}" if share is not None else "",
                     "; ".join(others),
                 ]
             )
-    return [run.about(), "", *table(["Case", "oxbus, per second", "of the ceiling", "beside it"], rows)]
+    return [about(run, "core"), "", *table(["Case", "oxbus, per second", "of the ceiling", "beside it"], rows)]
 
 
 def peers_in_memory(run: Run) -> list[str]:
     """Table 1: everyone at the weakest level it offers."""
-    lines = [run.about(), *about_peers(run, "memory"), ""]
+    lines = [about(run, "peers"), *about_peers(run, "peers", "memory"), ""]
     rows = []
     for contender in _contenders(run, MEMORY_COLUMNS.values()):
-        cells = [
-            _rate_cell(run, bench_id, contender, beside="ratio_to_ceiling") for bench_id in MEMORY_COLUMNS.values()
-        ]
+        cells = [_rate_cell(run, case, contender, beside=OF_CEILING) for case in MEMORY_COLUMNS.values()]
         size = _figure(run, "memory/100B/memory", contender, "bytes_per_message")
         p50 = _figure(run, "wake_up/100B/memory_thread", contender, "latency_us_p50")
         p99 = _figure(run, "wake_up/100B/memory_thread", contender, "latency_us_p99")
@@ -159,25 +136,25 @@ def peers_in_memory(run: Run) -> list[str]:
         cells.append(f"{short(p50)} / {short(p99)}" if p50 is not None and p99 is not None else "cannot wait")
         rows.append([contender, *cells])
     head = ["", *MEMORY_COLUMNS, "per 100-byte message", "p50 / p99 send → receive, µs"]
-    return [*lines, *table(head, rows), *unavailable(run, "memory")]
+    return [*lines, *table(head, rows), *unavailable(run, "peers", "memory")]
 
 
 def peers_synced(run: Run) -> list[str]:
     """Table 2: everyone that survives power loss."""
-    about = run.document["about"]["fsync"]["disk"]
+    disk_of = run.about["peers"]["fsync"]["disk"]
     disk = (
-        f"Disk ({about['file_system']}): append 4 KiB + fdatasync {about['append_fdatasync_per_s']:,.0f}/s, "
-        f"over 16 files in turn {about['append_fdatasync_16_files_per_s']:,.0f}/s, "
-        f"overwrite + fdatasync {about['overwrite_fdatasync_per_s']:,.0f}/s; in brackets: over the appends beside it."
+        f"Disk ({disk_of['file_system']}): append 4 KiB + fdatasync {disk_of['append_fdatasync_per_s']:,.0f}/s, "
+        f"over 16 files in turn {disk_of['append_fdatasync_16_files_per_s']:,.0f}/s, "
+        f"overwrite + fdatasync {disk_of['overwrite_fdatasync_per_s']:,.0f}/s; in brackets: over the appends beside it."
     )
-    lines = [run.about(), disk, *about_peers(run, "fsync"), ""]
+    lines = [about(run, "peers"), disk, *about_peers(run, "peers", "fsync"), ""]
     rows = []
     for contender in _contenders(run, SYNCED_COLUMNS.values()):
-        cells = [_rate_cell(run, bench_id, contender, beside="ratio_to_append") for bench_id in SYNCED_COLUMNS.values()]
+        cells = [_rate_cell(run, case, contender, beside="ratio_to_append") for case in SYNCED_COLUMNS.values()]
         flushes = _figure(run, SYNCED_COLUMNS["cycle"], contender, "flushes_per_message")
         rows.append([contender, *cells, f"{flushes:.1f}" if flushes is not None else ""])
     head = ["1 KiB, messages per second", *SYNCED_COLUMNS, "flushes per message"]
-    return [*lines, *table(head, rows), *unavailable(run, "fsync")]
+    return [*lines, *table(head, rows), *unavailable(run, "peers", "fsync")]
 
 
 def durable(run: Run) -> list[str]:
@@ -190,11 +167,11 @@ def durable(run: Run) -> list[str]:
         "2 + 2 threads": "send_receive_complete/{}/durable_2+2_single",
         "2 + 2 by 100": "send_receive_complete/{}/durable_2+2_batch_100",
     }
-    lines = [run.about()]
+    lines = [about(run, "durable")]
     for payload, name in (("100B", "100 bytes"), ("1KiB", "1 KiB")):
         ids = [pattern.format(payload) for pattern in columns.values()]
         rows = [
-            [contender, *(_rate_cell(run, bench_id, contender, beside="ratio_to_append") for bench_id in ids)]
+            [contender, *(_rate_cell(run, case, contender, beside="ratio_to_append") for case in ids)]
             for contender in _contenders(run, ids)
         ]
         if rows:
@@ -213,41 +190,41 @@ def _four_threads(run: Run) -> list[str]:
     return ["", *table(head, rows)]
 
 
-def column(run: Run, bench_id: str, figure: str = RATE) -> dict[str, float]:
+def column(run: Run, case: str, figure: str = RATE) -> dict[str, float]:
     """A figure of every contender."""
-    return {row["contender"]: row[figure] for row in run.of(bench_id) if row.get(figure)}
+    return {row.contender: row[figure] for row in run.of(case) if row.get(figure)}
 
 
 def _contenders(run: Run, ids: Iterable[str]) -> list[str]:
     wanted = set(ids)
-    return list(dict.fromkeys(row["contender"] for row in run.rows if row["id"] in wanted))
+    return list(dict.fromkeys(row.contender for row in run.rows if row.case in wanted))
 
 
-def _figure(run: Run, bench_id: str, contender: str, figure: str) -> float | None:
-    for row in run.of(bench_id):
-        if row["contender"] == contender and row.get(figure) is not None:
-            return float(row[figure])
+def _figure(run: Run, case: str, contender: str, figure: str) -> float | None:
+    for row in run.of(case):
+        if row.contender == contender:
+            return run.share_of_ceiling(row) if figure == OF_CEILING else row.get(figure)
     return None
 
 
-def _rate_cell(run: Run, bench_id: str, contender: str, beside: str = "") -> str:
-    rate = _figure(run, bench_id, contender, RATE)
+def _rate_cell(run: Run, case: str, contender: str, beside: str = "") -> str:
+    rate = _figure(run, case, contender, RATE)
     if rate is None:
         return ""
-    ratio = _figure(run, bench_id, contender, beside) if beside else None
+    ratio = _figure(run, case, contender, beside) if beside else None
     return short(rate) + (f" ({short(ratio) if ratio >= 10 else f'{ratio:.2g}'})" if ratio is not None else "")
 
 
-def about_peers(run: Run, part: str, leave_out: Collection[str] = ()) -> list[str]:
+def about_peers(run: Run, suite: str, part: str, leave_out: Collection[str] = ()) -> list[str]:
     """Who took part in a part of a run."""
-    versions: dict[str, Any] = run.document["about"][part]["versions"]
+    versions: dict[str, Any] = run.about[suite][part]["versions"]
     told = [f"{name} {version}" for name, version in versions.items() if name not in leave_out]
     return ["Versions: " + ", ".join(told) + "."]
 
 
-def unavailable(run: Run, part: str) -> list[str]:
+def unavailable(run: Run, suite: str, part: str) -> list[str]:
     """Who could not take part, and why."""
-    reasons: dict[str, str] = run.document["about"][part]["unavailable"]
+    reasons: dict[str, str] = run.about[suite][part]["unavailable"]
     if not reasons:
         return []
     return ["", *(f"- Not here: {name}: {reason.splitlines()[0]:.200}" for name, reason in reasons.items())]

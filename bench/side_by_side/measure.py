@@ -6,6 +6,7 @@ How many messages go through follows from how quick it was in the rehearsal, so 
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from dataclasses import dataclass
@@ -16,17 +17,24 @@ from bodies import bodies_of
 from cases.bus import BATCH
 from durable import disk
 from durable.workload import both_sides, one_thread, warm_up
+from metrics import RATE
 from peers.contract import Level
+from targets import CEILING
+from turns import Figures, Found
 
 from side_by_side import wake_up
 
 if TYPE_CHECKING:
-    from durable.contenders import Contender
+    from collections.abc import Iterator, Sequence
+
     from durable.sizes import Sizes
     from peers.contract import BenchQueue
+    from peers.line_up import Contender
+    from plan import Plan
 
-Figures = dict[str, float]
 PROBE_SECONDS = 0.15
+WAKE_UP = "wake_up/100B/memory_thread"
+WAKE_UPS = 300
 
 
 @dataclass(frozen=True)
@@ -57,48 +65,74 @@ SYNCED = (
 )
 
 
-def one_round(
-    contender: Contender, place: Path, shapes: tuple[Shape, ...], sizes: Sizes, wake_ups: int
-) -> dict[str, Figures]:
-    """Figures by bench id."""
-    found: dict[str, Figures] = {}
-    synced = contender.level is Level.FSYNC and shapes is SYNCED
+def cases_of(shape: Shape, table: Level) -> dict[str, str]:
+    """The cases that a shape measures in the table of a level, by operation."""
+    operations = ("send_receive_complete",) if shape.sides else ("send", "send_receive_complete")
+    return {operation: f"{operation}/{shape.payload}/{table}_{shape.name}" for operation in operations}
+
+
+def label(contender: Contender, table: Level) -> str:
+    """The name of a contender in a table; its level is told where it is not the table's."""
+    return contender.queue.name if contender.level is table else str(contender)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A level, and what everyone does at it."""
+
+    level: Level
+    shapes: Sequence[Shape]
+
+
+def one_round(contender: Contender, place: Path, beside: Table, sizes: Sizes, plan: Plan) -> Iterator[Found]:
+    """Open it, and let it do every shape."""
+    table = beside.level
+    name, level = label(contender, table), contender.level.value
     with tempfile.TemporaryDirectory(dir=place) as folder:
         directory = Path(folder)
         queue = contender.open(directory)
         try:
             warm_up(queue)
             in_process = contender.level is Level.MEMORY and queue.server_pid() is None
-            for shape in shapes:
+            for shape in beside.shapes:
                 if in_process:  # once without a clock: a process asks the system for memory only once
-                    _shape(queue, shape, sizes.of(shape.size), None)
-                found |= _shape(queue, shape, sizes.of(shape.size), directory if synced else None)
-            if wake_ups:
-                found["wake_up/100B/memory_thread"] = wake_up.figures(queue, wake_ups)
+                    _without_disk(queue, shape, sizes.of(shape.size))
+                messages = sizes.of(shape.size)
+                found = (
+                    _beside_the_disk(queue, shape, messages, directory, PROBE_SECONDS * plan.scale)
+                    if table is Level.FSYNC
+                    else _without_disk(queue, shape, messages)
+                )
+                for operation, case in cases_of(shape, table).items():
+                    yield Found(case, name, found[operation], level)
+            if table is Level.MEMORY and contender.queue.name != CEILING and plan.wants(table.value, WAKE_UP):
+                yield Found(WAKE_UP, name, level=level, samples=wake_up.samples_of(queue, plan.of(WAKE_UPS)))
         finally:
             queue.close()
-    return found
 
 
-def _shape(queue: BenchQueue, shape: Shape, messages: int, disk_at: Path | None) -> dict[str, Figures]:
+def _without_disk(queue: BenchQueue, shape: Shape, messages: int, *, keep: bool = False) -> dict[str, Figures]:
+    """Figures by operation."""
     bodies = bodies_of(shape.body_bytes, messages)
-    level = "fsync" if disk_at else "memory"
-    bench_id = f"{shape.payload}/{level}_{shape.name}"
-    appends = [disk.appends_per_s(disk_at, PROBE_SECONDS)] if disk_at else []
-    flushes = [disk.flushes(disk_at)] if disk_at else []
     if shape.sides:
         seconds = {"send_receive_complete": both_sides(queue, bodies, shape.size, shape.sides)}
     else:
-        sent, cycle = one_thread(queue, bodies, shape.size, keep=disk_at is not None)
+        sent, cycle = one_thread(queue, bodies, shape.size, keep=keep)
         seconds = {"send": sent, "send_receive_complete": cycle}
-    rates = {operation: {"throughput_msg_per_s": messages / spent} for operation, spent in seconds.items()}
-    if disk_at:
-        flushes.append(disk.flushes(disk_at))
-        time.sleep(0.01)  # what a server still writes is not the disk's own rate
-        appends.append(disk.appends_per_s(disk_at, PROBE_SECONDS))
-        for figures in rates.values():
-            figures["ratio_to_append"] = figures["throughput_msg_per_s"] / (sum(appends) / len(appends))
-        before, after = flushes
-        if before is not None and after is not None:
-            rates["send_receive_complete"]["flushes_per_message"] = (after - before) / messages
-    return {f"{operation}/{bench_id}": figures for operation, figures in rates.items()}
+    return {operation: {RATE: messages / spent} for operation, spent in seconds.items()}
+
+
+def _beside_the_disk(
+    queue: BenchQueue, shape: Shape, messages: int, directory: Path, probe_seconds: float
+) -> dict[str, Figures]:
+    """The same, set against what the disk does right before and right after."""
+    appends, before = [disk.appends_per_s(directory, probe_seconds)], disk.flushes(directory)
+    found = _without_disk(queue, shape, messages, keep=True)
+    after = disk.flushes(directory)
+    time.sleep(0.01)  # what a server still writes is not the disk's own rate
+    appends.append(disk.appends_per_s(directory, probe_seconds))
+    for figures in found.values():
+        figures["ratio_to_append"] = figures[RATE] / statistics.mean(appends)
+    if before is not None and after is not None:
+        found["send_receive_complete"]["flushes_per_message"] = (after - before) / messages
+    return found

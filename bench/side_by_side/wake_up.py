@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cases.case import expect
-from latency import percentile
 
 if TYPE_CHECKING:
     from peers.contract import BenchQueue
@@ -20,7 +19,7 @@ SECONDS_MAX = 5
 BODY = b"x" * 100
 
 
-def figures(queue: BenchQueue, samples: int) -> dict[str, float]:
+def samples_of(queue: BenchQueue, samples: int) -> list[float]:
     """Microseconds from before a send until a receiver in another thread holds the message."""
     times: list[float] = []
     sent_at = 0.0
@@ -70,4 +69,4 @@ def figures(queue: BenchQueue, samples: int) -> dict[str, float]:
     thread.join()
     if failures:
         raise failures[0]
-    return {"latency_us_p50": percentile(times, 50), "latency_us_p99": percentile(times, 99)}
+    return times

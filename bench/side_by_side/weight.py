@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resident bytes per waiting message of each queue in memory, in a fresh process; a server's own bytes for a server.
 
-python bench/side_by_side/weight.py PeekLock
+python bench/side_by_side/weight.py PeekLock 1000000
 """
 
 from __future__ import annotations
@@ -12,34 +12,33 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from durable.measure import SCRATCH
 from memory import body_of, resident_bytes
-from peers.contract import Level
+from peers.line_up import EVERYONE, load, weakest
 
-from side_by_side.line_up import PEERS, load, weakest
+if TYPE_CHECKING:
+    from peers.contract import BenchQueue
 
 BATCH = 1000
 WARM = 10_000
 
 
-def bytes_per_message(name: str) -> float | None:
-    """Bytes beyond nothing, the body included; None for a queue on disk."""
-    answer = subprocess.run([sys.executable, __file__, name], check=True, stdout=subprocess.PIPE, text=True)
-    size: float | None = json.loads(answer.stdout.splitlines()[-1])
-    return size
+def bytes_per_message(queue_type: type[BenchQueue], messages: int) -> float:
+    """Bytes beyond nothing, the body included."""
+    command = [sys.executable, __file__, queue_type.__name__, str(messages)]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return float(json.loads(answer.stdout.splitlines()[-1]))
 
 
-def _measure(name: str) -> float | None:
-    queue_type = next(load(module, found) for module, found in PEERS if found == name)
-    level = weakest(queue_type)
-    if level is not Level.MEMORY or queue_type.count_for_memory is None:
-        return None
+def _measure(name: str, messages: int) -> float:
+    queue_type = next(load(module, found) for module, found in EVERYONE if found == name)
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
-        queue = queue_type(Path(folder), level)
+        queue = queue_type(Path(folder), weakest(queue_type))
         try:
             queue.attach()
             pid = queue.server_pid()
@@ -53,8 +52,8 @@ def _measure(name: str) -> float | None:
 
             fill(WARM)
             before = resident()
-            fill(queue_type.count_for_memory)
-            return (resident() - before) / queue_type.count_for_memory
+            fill(messages)
+            return (resident() - before) / messages
         finally:
             queue.close()
 
@@ -64,4 +63,4 @@ def _resident_of(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measure(sys.argv[1])))
+    print(json.dumps(_measure(sys.argv[1], int(sys.argv[2]))))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from durable import disk
-from durable.contenders import Contender
 from durable.sizes import STEP, fitting, long_enough, sizes_for
 from peers.contract import Level
 from peers.in_process import SimpleQueue
+from peers.line_up import Contender
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,64 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that are measured in turn."""
+"""Contenders that are measured in turn."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING
 
 import turns
+from metrics import P50, P99, RATE
 from peers.contract import UnavailableError
-from targets import OURS
+from turns import Found, Group, Turn
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+OTHER, MISSING = "Other Queue", "Missing Queue"
 
 
-class Ours:
-    """The one that takes part in everything."""
+def group_of(asked: list[str], rounds_max: int | None = None) -> Group:
+    """Three contenders whose rate is the number of their turn; one of them does not run here."""
 
-    name: ClassVar[str] = OURS
-
-
-class Other(Ours):
-    """A peer."""
-
-    name = "Other Queue"
-
-
-class Missing(Ours):
-    """A peer that does not run here."""
-
-    name = "Missing Queue"
-
-
-KINDS = (Ours, Other, Missing)
-
-
-def measured(only: str, rounds: int, place: Path) -> tuple[turns.Turns, list[str]]:
-    """Rounds of servers whose figure is the number of their turn."""
-    asked: list[str] = []
-
-    def one_round(kind: type[Ours], _place: Path) -> tuple[dict[str, turns.Figures], str]:
-        asked.append(kind.name)
-        if kind is Missing:
+    def measure(contender: str) -> Iterator[Found]:
+        asked.append(contender)
+        if contender == MISSING:
             raise UnavailableError("no such program")
-        return {"cycle": {"turn": float(len(asked))}}, "1.0"
+        yield Found("cycle", contender, {RATE: float(len(asked))})
 
-    return turns.in_turns(KINDS, only, rounds, place, one_round), asked
+    return Group("part", [Turn(name, partial(measure, name)) for name in ("oxbus", OTHER, MISSING)], rounds_max)
 
 
-def test_order_turns_around_and_who_is_missing_is_asked_once(tmp_path: Path) -> None:
+def test_order_turns_around_and_who_is_missing_is_asked_once() -> None:
     """What a neighbour leaves behind hits each of two the same number of times."""
-    found, asked = measured("", 3, tmp_path)
-    assert asked == [OURS, "Other Queue", "Missing Queue", "Other Queue", OURS, OURS, "Other Queue"]
-    assert found.of("cycle", "turn") == {OURS: [1, 5, 6], "Other Queue": [2, 4, 7]}
-    assert found.about() == {
-        "versions": {OURS: "1.0", "Other Queue": "1.0"},
-        "unavailable": {"Missing Queue": "no such program"},
-    }
+    asked: list[str] = []
+    group = group_of(asked)
+    rows = turns.in_turns("suite", group, 3)
+    assert asked == ["oxbus", OTHER, MISSING, OTHER, "oxbus", "oxbus", OTHER]
+    assert {row.contender: row.values[RATE] for row in rows} == {"oxbus": [1, 5, 6], OTHER: [2, 4, 7]}
+    assert group.about() == {"disk": {}, "versions": {}, "unavailable": {MISSING: "no such program"}}
 
 
-def test_one_that_is_asked_for_runs_beside_ours(tmp_path: Path) -> None:
-    """A part of a name is enough."""
-    _, asked = measured("other", 1, tmp_path)
-    assert asked == [OURS, "Other Queue"]
+def test_group_and_contender_may_have_fewer_rounds() -> None:
+    """What takes long is done less often than the rest."""
+    asked: list[str] = []
+    turns.in_turns("suite", group_of(asked, rounds_max=2), 5)
+    assert asked.count(OTHER) == 2
+    once = Turn("oxbus", lambda: [Found("cycle", "oxbus", {RATE: 1.0})], rounds_max=1)
+    (row,) = turns.in_turns("suite", Group("part", [once]), 5)
+    assert row.values == {RATE: [1.0]}
+
+
+def test_warm_up_is_done_once_and_not_counted() -> None:
+    """The first round of a process is slower than the others."""
+    warm: list[int] = []
+    turn = Turn("oxbus", lambda: [Found("cycle", "oxbus", {RATE: float(len(warm))})], warm_up=lambda: warm.append(1))
+    (row,) = turns.in_turns("suite", Group("part", [turn]), 2)
+    assert row.values == {RATE: [1.0, 1.0]}
+    turns.in_turns("suite", Group("part", [turn]), 1, warm=False)
+    assert warm == [1]
+
+
+def test_samples_become_percentiles_of_each_round_and_of_all() -> None:
+    """A round of a distribution has its median and what one in a hundred exceeds."""
+    samples = iter([[1.0] * 1000, [3.0] * 1000])
+    turn = Turn("oxbus", lambda: [Found("wake_up", "oxbus", samples=next(samples))])
+    (row,) = turns.in_turns("suite", Group("part", [turn]), 2)
+    assert row.values == {P50: [1.0, 3.0], P99: [1.0, 3.0]}
+    assert row.percentiles is not None
+    assert (row.percentiles["25"], row.percentiles["75"]) == (1.0, 3.0)

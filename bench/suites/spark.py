@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows through Spark by each path, beside the same job with nothing behind it; keys; batches of one row."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cases import spark_batches, spark_keys, spark_paths
+from targets import SPARK_BATCH, SPARK_TARGETS
+from turns import Found, Group, Turn
+
+from suites.of_cases import by_id
+from suites.suite import Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from plan import Plan
+
+
+def _batches(plan: Plan) -> Iterator[Group]:
+    """What a batch of one row costs."""
+    batches = plan.of(spark_batches.BATCHES, spark_batches.BATCHES_LEAST)
+
+    def one(contender: str, run: Callable[[int], spark_batches.Progress]) -> Iterator[Found]:
+        yield Found(SPARK_BATCH, contender, {"batch_ms": spark_batches.batch_ms(run, batches)})
+
+    if plan.wants("batches", SPARK_BATCH):
+        turns = [Turn(name, partial(one, name, run)) for name, run in spark_batches.CONTENDERS.items()]
+        yield Group("batches", turns)
+
+
+SUITE = Suite(
+    name="spark",
+    text="rows through Spark by each path, beside the same job with nothing behind it",
+    rounds=5,
+    parts={
+        "paths": partial(by_id, "paths", spark_paths.cases),
+        "keys": partial(by_id, "keys", spark_keys.cases),
+        "batches": _batches,
+    },
+    targets=SPARK_TARGETS,
+)

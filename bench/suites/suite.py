@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A suite: parts that measure something of the same kind, and the targets that judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from plan import Plan
+    from targets import Target
+    from turns import Group
+
+    Part = Callable[[Plan], Iterator[Group]]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What `--suite` names."""
+
+    name: str
+    text: str
+    """What it measures."""
+    rounds: int
+    """Its usual number of rounds."""
+    parts: Mapping[str, Part]
+    """What `--case` may name: each yields the groups with a case that the plan wants, one after the other."""
+    targets: Sequence[Target]
