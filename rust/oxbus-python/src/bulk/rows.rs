@@ -58,27 +58,17 @@ impl Download {
     pub(super) fn read(mut answer: Answer<'_>, patience: &Patience<'_>) -> std::result::Result<Self, Failure> {
         let mut decoder = Decoder::default();
         let mut batches = Vec::new();
-        // All at once where that is known: then no byte is copied again.
+        // All in one place where its size is known: the columns are read from there, and no byte is copied again.
         let known = answer.bytes_left().and_then(|bytes| usize::try_from(bytes).ok());
-        let mut wanted = known.map_or(BULK_PIECE_BYTES, |bytes| bytes.clamp(1, 2 * BULK_PAGE_BYTES_MAX));
-        loop {
-            let mut piece = vec![0; wanted];
-            wanted = BULK_PIECE_BYTES;
-            let mut filled = 0;
-            while filled < piece.len() {
-                match answer.read(&mut piece[filled..], patience)? {
-                    0 => break,
-                    read => filled += read,
-                }
+        if let Some(bytes) = known {
+            let mut all = Vec::with_capacity(bytes.min(2 * BULK_PAGE_BYTES_MAX));
+            while let Some(piece) = answer.piece(patience)? {
+                all.extend_from_slice(&piece);
             }
-            if filled == 0 {
-                break;
-            }
-            let is_over = filled < piece.len();
-            piece.truncate(filled);
-            batches.extend(decoder.push(Buffer::from_vec(piece)).map_err(garbled)?);
-            if is_over {
-                break;
+            batches = decoder.push(Buffer::from_vec(all)).map_err(garbled)?;
+        } else {
+            while let Some(piece) = answer.piece(patience)? {
+                batches.extend(decoder.push(Buffer::from(piece)).map_err(garbled)?);
             }
         }
         let schema = decoder.schema();
