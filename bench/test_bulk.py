@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bulk plane over loopback."""
+"""Bulk clients over loopback."""
 
 from __future__ import annotations
 

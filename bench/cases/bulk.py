@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bulk plane over loopback: columns in and out of another thread's server, in one process; bodies are read."""
+"""Bulk clients over loopback: columns in and out of another thread's server, in one process; bodies are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import cache
 
 import pyarrow as pa
 from bodies import bodies_of, read_column
-from oxbus.bulk import BulkClient, BulkServer
+from oxbus.bulk import BulkClient
+from oxbus.server import Server, serve
 
 from cases.bus import QUEUE, Bus, open_bus
 from cases.case import Case, expect
@@ -29,7 +30,7 @@ class Served:
     """A queue that is served, and a client of the server."""
 
     bus: Bus
-    server: BulkServer
+    server: Server
     client: BulkClient
     rows: pa.RecordBatch
 
@@ -42,7 +43,7 @@ class Served:
 
 def _serve() -> Served:
     bus = open_bus()
-    server = bus.namespace.serve_bulk()
+    server = serve(bus.namespace)
     client = BulkClient(server.connection_string)
     client.describe(QUEUE)
     return Served(bus, server, client, batch())

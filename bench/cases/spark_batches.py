@@ -16,6 +16,7 @@ from typing import Any
 
 import oxbus
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
 from oxbus.spark import read_stream
 
 from cases import spark_nothing
@@ -75,7 +76,7 @@ def _through_queues() -> Progress:
     with (
         tempfile.TemporaryDirectory() as directory,
         oxbus.Namespace(f"{directory}/bus", durability="os") as namespace,
-        namespace.serve_bulk() as server,
+        serve(namespace) as server,
     ):
         admin = ServiceBusAdministrationClient(namespace)
         for queue in ("q", "out"):

@@ -69,7 +69,7 @@ def rule(name: str, *rights: str) -> AuthorizationRule:
 def guarded(namespace: Namespace) -> Iterator[Server]:
     """A server with a key for each right, and a queue with keys of its own."""
     admin = ServiceBusAdministrationClient(namespace)
-    admin.create_queue(QUEUE, authorization_rules=[rule(f"own {right}", right) for right in RIGHTS])
+    admin.create_queue(QUEUE, authorization_rules=[rule(f"own-{right}", right) for right in RIGHTS])
     admin.create_queue("others")
     with serve(namespace, rules=[rule(right, right) for right in RIGHTS]) as server:
         yield server
@@ -103,14 +103,14 @@ def test_each_call_needs_its_right(guarded: Server, call: str, right: str) -> No
     needed, make = CALLS[call]
     with client_of(guarded, right) as client:
         assert may(make, client) == (right in {needed, "Manage"})
-    with client_of(guarded, f"own {right}") as client:
+    with client_of(guarded, f"own-{right}") as client:
         if call not in WITHOUT_ENTITY:
             assert may(make, client) == (right in {needed, "Manage"})
             return
         # A token of the namespace needs a key of the namespace.
         with pytest.raises(ServiceBusAuthenticationError, match="no rule has that key name"):
             make(client)
-    own = BulkClient(f"{connection_string(guarded.port, f'own {right}', SECRET)};EntityPath={QUEUE}")
+    own = BulkClient(f"{connection_string(guarded.port, f'own-{right}', SECRET)};EntityPath={QUEUE}")
     with own, pytest.raises(ServiceBusAuthorizationError, match=f"the token is for `/{QUEUE}`"):
         make(own)
 
@@ -131,20 +131,20 @@ def test_describe_shows_counts_to_those_who_may_see_messages(guarded: Server, ri
         shown = client.describe(QUEUE)
     assert (shown["kind"], shown["partitions"]) == ("queue", 1)
     assert counts & shown.keys() == (set() if right == "Send" else counts)
-    with client_of(guarded, f"own {right}") as client, pytest.raises(ServiceBusAuthenticationError):
+    with client_of(guarded, f"own-{right}") as client, pytest.raises(ServiceBusAuthenticationError):
         client.describe("others")
 
 
 def test_key_of_an_entity_opens_what_is_below_it(guarded: Server, namespace: Namespace) -> None:
     """Its dead letters and, of a topic, its subscriptions; of another entity nothing, also with a token of this one."""
-    with client_of(guarded, "own Listen") as client:
+    with client_of(guarded, "own-Listen") as client:
         assert len(client.receive(f"{QUEUE.upper()}/$deadletterqueue", max_message_count=1)) == 0
     admin = ServiceBusAdministrationClient(namespace)
     admin.create_topic("news", authorization_rules=[rule("app", "Listen")])
     admin.create_subscription("news", "all")
     with client_of(guarded, "app") as client:
         assert len(client.receive("news/Subscriptions/all", max_message_count=1)) == 0
-    signature = token(f"sb://h/{QUEUE}", "own Listen", SECRET)
+    signature = token(f"sb://h/{QUEUE}", "own-Listen", SECRET)
     place = f"Endpoint=sb://127.0.0.1:{guarded.port};UseDevelopmentEmulator=true;SharedAccessSignature={signature}"
     with BulkClient(place) as client:
         assert len(client.receive(QUEUE, max_message_count=1)) == 0

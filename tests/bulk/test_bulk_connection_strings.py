@@ -29,7 +29,7 @@ def test_one_string_is_for_all(server: Server, queue_name: str) -> None:
     with SdkClient.from_connection_string(place) as sdk, sdk.get_queue_sender(queue_name) as sender:
         sender.send_messages(SdkMessage("by an SDK"))
     with BulkClient(place) as client:
-        assert client.send(queue_name, pa.table({"body": [b"by a bulk client"]})) == {0: 1}
+        assert sum(client.send(queue_name, pa.table({"body": [b"by a bulk client"]})).values()) == 1
         assert client.endpoint == f"sb://127.0.0.1:{server.port}"
         assert repr(client) == f'BulkClient(endpoint="sb://127.0.0.1:{server.port}")'
     with Connection(string=place).client() as client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error of the bulk plane says its call did: as in the broker's own process, and for the connection."""
+"""What an error of a bulk client says its call did: as in the broker's own process, and for the connection."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that are sent over the bulk plane are checked and stored as `send_arrow` does it."""
+"""Rows that a bulk client sends are checked and stored as `send_arrow` does it."""
 
 from __future__ import annotations
 

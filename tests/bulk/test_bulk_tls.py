@@ -82,8 +82,8 @@ def test_one_port_has_bulk_clients_sdks_and_http(
         assert connection.getresponse().status == 200
         connection.close()
         sender.send_messages(SdkMessage("amqp"))
-        assert inside.send(queue_name, pa.table({"body": [b"tls"]})) == {0: 1}
-        assert outside.send(queue_name, pa.table({"body": [b"plain"]})) == {0: 1}
+        assert sum(inside.send(queue_name, pa.table({"body": [b"tls"]})).values()) == 1
+        assert sum(outside.send(queue_name, pa.table({"body": [b"plain"]})).values()) == 1
         table: Any = pa.table(inside.receive(queue_name, max_message_count=3, max_wait_time=60))
         bodies = set(table["body"].to_pylist())
         while len(bodies) < 3:

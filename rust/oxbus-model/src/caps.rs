@@ -192,25 +192,25 @@ pub const LIKE_PATTERN_CHARS_MAX: usize = 1_024;
 /// Levels of parentheses, signs and NOT in an expression. Bounds the stack of a parse and of an evaluation.
 pub const EXPRESSION_DEPTH_MAX: usize = 64;
 
-/// Bytes of the rows of one send over the bulk plane: they are in memory until all are checked. Ours.
+/// Bytes of the rows of one send of a bulk client: they are in memory until all are checked. Ours.
 pub const BULK_SEND_BYTES_MAX: usize = 256 << 20;
-/// Bytes of the rows of all sends over the bulk plane that a server has in memory at once; a send beyond it is asked to pause.
+/// Bytes of the rows of all sends of bulk clients that a server has in memory at once; a send beyond it is asked to pause.
 /// Ours.
 pub const BULK_SENDS_BYTES_MAX: usize = 1 << 30;
-/// Bytes of a JSON body of the bulk plane: the lock tokens of more messages than one receive brings. Ours.
+/// Bytes of a JSON body of a bulk client: the lock tokens of more messages than one receive brings. Ours.
 pub const BULK_CONTROL_BYTES_MAX: usize = 64 << 20;
 /// Bytes of messages in one piece of a stream: what a server and its bulk clients hold of a stream at a time. Ours.
 pub const BULK_PIECE_BYTES: usize = 1 << 20;
-/// Largest page of a browse over the bulk plane, in bytes: it is in memory as a whole. Ours.
+/// Largest page of a browse of a bulk client, in bytes: it is in memory as a whole. Ours.
 pub const BULK_PAGE_BYTES_MAX: usize = 64 << 20;
-/// Requests over the bulk plane that a server works on at once, those that wait for messages included; further ones are asked
+/// Requests of bulk clients that a server works on at once, those that wait for messages included; further ones are asked
 /// to pause. Ours.
 pub const BULK_REQUESTS_MAX: usize = 512;
 /// Milliseconds between two pieces of a request's body: a job that makes the rows may work on them that long. Ours.
 pub const BULK_BODY_IDLE_MS_MAX: u64 = 300_000;
 /// Milliseconds for which a server reads on after it refused the rows, so that the sender gets to read why. Ours.
 pub const BULK_DRAIN_MS_MAX: u64 = 30_000;
-/// Longest wait of a receive over the bulk plane, in milliseconds. Ours.
+/// Longest wait of a receive of a bulk client, in milliseconds. Ours.
 pub const BULK_WAIT_MS_MAX: u64 = 3_600_000;
 /// Milliseconds for which the token of a client is valid. Ours.
 pub const BULK_TOKEN_MS: u64 = 300_000;
