@@ -42,10 +42,7 @@ CALLS: dict[str, tuple[str, Callable[[BulkClient], object]]] = {
     "settle": ("Listen", lambda it: it.settle(QUEUE, [bytes(16)], "complete")),
     "peek": ("Listen", lambda it: it.peek(QUEUE, 0, 0)),
     "acquire": ("Listen", lambda it: it.acquire(QUEUE, "c")),
-    "reserve": (
-        "Listen",
-        lambda it: it.reserve(QUEUE, "c", 1, 1, max_messages=1, max_bytes=1, lock_duration=60),
-    ),
+    "reserve": ("Listen", lambda it: it.reserve(QUEUE, "c", 1, 1, max_messages=1, max_bytes=1, lock_duration=60)),
     "plan": ("Listen", lambda it: it.plan(QUEUE, "c", 1, 1, lock_duration=60)),
     "read": ("Listen", lambda it: it.read(QUEUE, "c/1", 1, 0, 0, 1)),
     "renew": ("Listen", lambda it: it.renew(QUEUE, "c", 1, lock_duration=60)),

@@ -104,7 +104,9 @@ def test_more_requests_than_there_may_be(namespace: Namespace, queue_name: str) 
 def test_clients_that_leave_make_room(namespace: Namespace, queue_name: str) -> None:
     """Waits of forty clients that ask and hang up take no place for longer than they are there."""
     with serve(namespace, bulk_limits={"requests": 8}) as server, BulkClient(server.connection_string) as client:
-        route = f"/$bulk/v1/receive?entity={queue_name}&max_message_count=1&max_wait_time_ms=3000000&receive_mode=peek_lock"
+        route = (
+            f"/$bulk/v1/receive?entity={queue_name}&max_message_count=1&max_wait_time_ms=3000000&receive_mode=peek_lock"
+        )
         head = f"POST {route} HTTP/1.1\r\nhost: x\r\nauthorization: {token('sb://x')}\r\n"
         request = f"{head}content-length: 0\r\n\r\n".encode()
         refused = 0

@@ -185,6 +185,45 @@ def test_close_ends_waits_and_frees_the_port(namespace: Namespace, queue_name: s
         assert client.describe(queue_name)["kind"] == "queue", "the client connects anew"
 
 
+def connections(server: Server) -> int:
+    """How many HTTP connections a server has had; asking is one more."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    (count,) = (line.split()[1] for line in lines if line.startswith('oxbus_connections_total{protocol="http"}'))
+    return int(count)
+
+
+def test_calls_use_one_connection(server: Server, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
+    """One after the other, of every kind: with rows, without, refused, and with answers in pieces."""
+    bulk.describe(queue_name)
+    before = connections(server)
+    for _ in range(20):
+        bulk.send(queue_name, rows(10))
+        assert len(bulk.receive(queue_name, max_message_count=100, receive_mode="receive_and_delete")) > 0
+        bulk.peek(queue_name, 0, 0)
+        with pytest.raises(ValueError, match="outcome"):
+            bulk.settle(queue_name, [bytes(16)], "lose")  # type: ignore[arg-type] # that is the point
+    assert connections(server) == before + 1
+
+
+def test_client_goes_on_with_a_server_that_came_again(
+    namespace: Namespace, queue_name: str, rows: Callable[..., Any]
+) -> None:
+    """Connections that ended between two calls are found out before a call that must not be made twice."""
+    with serve(namespace) as server:
+        client = BulkClient(server.connection_string)
+        client.describe(queue_name)
+    for call in (
+        lambda: client.send(queue_name, rows(1)),
+        lambda: client.settle(queue_name, [bytes(16)], "complete"),
+        lambda: client.receive(queue_name, max_message_count=1),
+    ):
+        with serve(namespace, amqp_port=server.port):
+            call()
+
+
 def test_close_lets_a_send_finish(namespace: Namespace, queue_name: str, rows: Callable[..., Any]) -> None:
     """Rows that are on their way when the server closes are stored, and their sender learns it."""
     server = serve(namespace)

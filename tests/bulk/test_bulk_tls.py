@@ -122,7 +122,10 @@ def test_development_certificate_is_trusted_by_its_file(namespace: Namespace, tm
     with serve(namespace, certificate_out=issuer) as server:
         with BulkClient(encrypted(server.port), ca_file=issuer) as client:
             assert client.stages() == []
-        with BulkClient(encrypted(server.port)) as client, pytest.raises(ServiceBusConnectionError, match="certificate"):
+        with (
+            BulkClient(encrypted(server.port)) as client,
+            pytest.raises(ServiceBusConnectionError, match="certificate"),
+        ):
             client.stages()
 
 

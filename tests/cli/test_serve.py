@@ -370,7 +370,10 @@ def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_
 
 def test_key_of_the_environment_is_not_shown_to_people(launch: Callable[..., subprocess.Popen[str]]) -> None:
     """It opens the server; without one the development key is printed in a connection string that can be copied."""
-    for key, shown in ((SECRET, "SharedAccessKey=...;UseDevelopmentEmulator=true"), ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true")):
+    for key, shown in (
+        (SECRET, "SharedAccessKey=...;UseDevelopmentEmulator=true"),
+        ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true"),
+    ):
         process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=key)
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]

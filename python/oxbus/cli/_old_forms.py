@@ -27,7 +27,9 @@ OLD_VARIABLE: Final = "OXBUS_BULK_KEY"
 class _Refused(argparse.Action):
     """An option that is gone."""
 
-    def __call__(self, parser: ArgumentParser, namespace: Any, values: Any, option_string: str | None = None) -> NoReturn:
+    def __call__(
+        self, parser: ArgumentParser, namespace: Any, values: Any, option_string: str | None = None
+    ) -> NoReturn:
         """Say what took its place."""
         raise UsageError(f"{self.option_strings[0]} is gone: {OLD_OPTIONS[self.option_strings[0]]}. {_GUIDE}")
 

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An answer, and its body as it arrives.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
+use http_body_util::BodyExt;
+use http_body_util::channel::Sender;
 use hyper::Response;
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::{Body, Incoming};
 use oxbus_model::Effect;
-use tokio::sync::mpsc;
 
-use super::connection::Connection;
-use super::patience::Patience;
+use super::lane::{Lane, Patience};
 use super::{Client, Failure};
 use crate::NEXT_HEADER;
 use crate::fault::Fault;
@@ -22,10 +19,11 @@ const FAULT_BYTES_MAX: usize = 1 << 20;
 /// The answer to a call. Read to its end, it leaves the connection to the next call.
 pub struct Answer<'a> {
     client: &'a Client,
-    connection: Option<Connection>,
+    lane: Option<Lane>,
     response: Response<Incoming>,
-    /// The rest of a body that the server did not take; nothing when the connection can take the next request.
-    unfinished: Option<mpsc::Sender<Option<Bytes>>>,
+    /// Feeds the rest of a body that the server did not take: it may wait for that while it answers. Nothing when the
+    /// connection can take the next request.
+    unfinished: Option<Sender<Bytes>>,
     /// What the call did if its answer breaks off.
     effect: Effect,
 }
@@ -33,14 +31,14 @@ pub struct Answer<'a> {
 impl<'a> Answer<'a> {
     pub(super) fn new(
         client: &'a Client,
-        connection: Connection,
+        lane: Lane,
         response: Response<Incoming>,
-        unfinished: Option<mpsc::Sender<Option<Bytes>>>,
+        unfinished: Option<Sender<Bytes>>,
         effect: Effect,
     ) -> Self {
         Self {
             client,
-            connection: Some(connection),
+            lane: Some(lane),
             response,
             unfinished,
             effect,
@@ -90,44 +88,21 @@ impl<'a> Answer<'a> {
 
     /// The next bytes of the body; nothing after its end.
     pub fn piece(&mut self, patience: &Patience<'_>) -> Result<Option<Bytes>, Failure> {
-        loop {
-            let Some(connection) = &self.connection else {
-                return Ok(None);
-            };
-            let body = self.response.body_mut();
-            match patience.wait(&connection.runtime, NextFrame(body)) {
-                Ok(Some(Ok(frame))) => {
+        // Half an answer is none: the lane ends with an error.
+        while let Some(lane) = self.lane.take() {
+            let frame = lane.wait(patience, self.response.body_mut().frame());
+            match frame.map_err(|failure| failure.with_effect(self.effect))? {
+                Some(Ok(frame)) => {
+                    self.lane = Some(lane);
                     if let Ok(bytes) = frame.into_data() {
                         return Ok(Some(bytes));
                     }
                 }
-                Ok(None) => {
-                    if let Some(connection) = self.connection.take().filter(|_| self.unfinished.is_none()) {
-                        self.client.give_back(connection);
-                    }
-                    return Ok(None);
-                }
-                Ok(Some(Err(error))) => {
-                    // Half an answer is none.
-                    self.connection = None;
-                    return Err(self.client.broken(error).with_effect(self.effect));
-                }
-                Err(failure) => {
-                    self.connection = None;
-                    return Err(failure.with_effect(self.effect));
-                }
+                Some(Err(error)) => return Err(self.client.broken(error).with_effect(self.effect)),
+                None if self.unfinished.is_none() => self.client.give_back(lane),
+                None => {}
             }
         }
-    }
-}
-
-/// The next frame of a body.
-struct NextFrame<'a>(&'a mut Incoming);
-
-impl Future for NextFrame<'_> {
-    type Output = Option<hyper::Result<Frame<Bytes>>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut *self.0).poll_frame(cx)
+        Ok(None)
     }
 }

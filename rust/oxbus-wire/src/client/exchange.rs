@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One request and its answer on one connection.
+//! One request and its answer.
 //!
 //! A stream waits until the server asks for it (`Expect: 100-continue`): before that nothing was done, the rows are all there
 //! still, and what refuses the call refuses it before they are sent.
@@ -9,27 +9,28 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http_body_util::channel::{Channel, Sender};
 use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::capture_connection;
 use oxbus_model::Result;
 use oxbus_model::caps::BULK_PIECE_BYTES;
-use tokio::runtime::Runtime;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
-use super::body::Outgoing;
-use super::connection::Connection;
-use super::patience::Patience;
+use super::lane::{Lane, Patience};
 use super::request::Request;
 use super::{Answer, Client, Failure};
 use crate::pieces::pieces;
 
-/// A call that failed, and whether the server can have acted on it.
+/// A call that failed.
 pub(super) struct Failed {
     pub(super) failure: Failure,
-    pub(super) may_have_acted: bool,
+    /// The connection of an earlier call broke, and to make the call again does no harm.
+    pub(super) may_be_repeated: bool,
 }
 
-type Received = hyper::Result<Response<Incoming>>;
+type Received = std::result::Result<Response<Incoming>, legacy::Error>;
 
 /// What a server says to a stream before it has it.
 enum Said {
@@ -41,46 +42,46 @@ enum Said {
 impl Client {
     pub(super) fn exchange<B: AsRef<[u8]> + Send + 'static>(
         &self,
-        mut connection: Connection,
+        lane: Lane,
         request: &Request,
         patience: &Patience<'_>,
         next: &mut impl FnMut() -> Result<Option<Vec<B>>>,
     ) -> std::result::Result<Answer<'_>, Failed> {
-        let effect = request.effect();
-        let untouched = |failure| Failed {
-            failure,
-            may_have_acted: false,
+        let (feeding, stream) = match request.is_stream().then(|| Channel::new(1)) {
+            Some((feeding, stream)) => (Some(feeding), Some(stream)),
+            None => (None, None),
         };
-        let after = |failure: Failure| Failed {
-            failure: failure.with_effect(effect),
-            may_have_acted: true,
-        };
-        let runtime = &connection.runtime;
-        patience
-            .wait(runtime, connection.sender.ready())
-            .map_err(untouched)?
-            .map_err(|error| untouched(self.broken(error)))?;
-        let (authority, token) = (self.place.authority(), self.token(request));
-        if !request.is_stream() {
-            let sent = request.with_body(&authority, &token, None);
-            let answering = connection
-                .sender
-                .send_request(sent.map_err(|error| untouched(error.into()))?);
-            let received = patience.wait(runtime, answering).map_err(after)?;
-            let response = received.map_err(|error| after(self.broken(error)))?;
-            return Ok(Answer::new(self, connection, response, None, effect));
-        }
-        let (feeding, fed) = mpsc::channel(1);
-        let sent = request.with_body(&authority, &token, Some(Outgoing::Pieces(fed)));
-        let mut sent = sent.map_err(|error| untouched(error.into()))?;
+        let mut sent = request
+            .with_body(&self.base, &self.token(request), stream)
+            .map_err(|error| Failed {
+                failure: error.into(),
+                may_be_repeated: false,
+            })?;
         let asked = Arc::new(Notify::new());
-        let asks = Arc::clone(&asked);
-        hyper::ext::on_informational(&mut sent, move |informed| {
-            if informed.status() == StatusCode::CONTINUE {
-                asks.notify_one();
+        if request.is_stream() {
+            let asked = Arc::clone(&asked);
+            hyper::ext::on_informational(&mut sent, move |informed| {
+                if informed.status() == StatusCode::CONTINUE {
+                    asked.notify_one();
+                }
+            });
+        }
+        let connected = capture_connection(&mut sent);
+        let is_connected = || connected.connection_metadata().is_some();
+        // Before a server has the request, and before it asked for a stream, nothing was done.
+        let failed = |failure: Failure, has_begun: bool| {
+            let is_broken = matches!(failure, Failure::Connection(..)) && is_connected() && lane.was_used;
+            Failed {
+                may_be_repeated: is_broken && (!has_begun || request.is_repeatable()),
+                failure: if has_begun && is_connected() {
+                    failure.with_effect(request.effect())
+                } else {
+                    failure
+                },
             }
-        });
-        let mut answering = pin!(connection.sender.send_request(sent));
+        };
+        let begins = !request.is_stream();
+        let mut answering = pin!(lane.http.request(sent));
         let said = async {
             tokio::select! {
                 biased;
@@ -88,59 +89,59 @@ impl Client {
                 () = asked.notified() => Said::GoOn,
             }
         };
-        let (received, took_all) = match patience.wait(runtime, said).map_err(untouched)? {
-            Said::Answer(Ok(refused)) => (Ok(refused), false),
-            Said::Answer(Err(error)) => return Err(untouched(self.broken(error))),
-            Said::GoOn => feed(&feeding, answering, runtime, patience, next).map_err(after)?,
+        let said = lane.wait(patience, said).map_err(|failure| failed(failure, begins))?;
+        let (received, unfinished) = match (said, feeding) {
+            (Said::GoOn, Some(feeding)) => {
+                let fed = feed(feeding, answering, &lane, patience, next);
+                fed.map_err(|failure| failed(failure, true))?
+            }
+            (Said::Answer(Err(error)), _) => return Err(failed(self.failure_of(error), begins)),
+            (Said::Answer(received), feeding) => (received, feeding),
+            (Said::GoOn, None) => unreachable!("only a stream is asked for"),
         };
-        let response = received.map_err(|error| after(self.broken(error)))?;
-        // A server that has not taken all still waits for the rest while it answers.
-        let unfinished = (!took_all).then_some(feeding);
-        Ok(Answer::new(self, connection, response, unfinished, effect))
+        let response = received.map_err(|error| failed(self.failure_of(error), true))?;
+        Ok(Answer::new(self, lane, response, unfinished, request.effect()))
     }
 }
 
-/// Hands pieces to the connection as it takes them, then the end; returns the answer, and whether it came after all of them.
+/// Hands pieces to the connection as it takes them, then the end. Returns the answer, and what is left to feed if it came
+/// before that.
 fn feed<B: AsRef<[u8]> + Send + 'static>(
-    feeding: &mpsc::Sender<Option<Bytes>>,
+    mut feeding: Sender<Bytes>,
     mut answering: Pin<&mut impl Future<Output = Received>>,
-    runtime: &Runtime,
+    lane: &Lane,
     patience: &Patience<'_>,
     next: &mut impl FnMut() -> Result<Option<Vec<B>>>,
-) -> std::result::Result<(Received, bool), Failure> {
+) -> std::result::Result<(Received, Option<Sender<Bytes>>), Failure> {
     let mut ready: VecDeque<Bytes> = VecDeque::new();
-    let mut is_over = false;
-    while !is_over {
-        let piece = ready.pop_front().map(|mut piece| {
-            // No more at once than is worth a wait of its own.
-            if piece.len() > BULK_PIECE_BYTES {
-                ready.push_front(piece.split_off(BULK_PIECE_BYTES));
-            }
-            piece
-        });
-        if piece.is_none() {
-            // Outside of the runtime: the rows may come from other calls of this thread.
+    loop {
+        let Some(mut piece) = ready.pop_front() else {
+            // When this fails the connection is dropped with the lane, and the server does nothing with a body without its end.
             match next()? {
-                Some(buffers) => {
-                    ready.extend(pieces(buffers));
-                    continue;
-                }
-                None => is_over = true,
+                Some(buffers) => ready.extend(pieces(buffers)),
+                None => break,
             }
+            continue;
+        };
+        // No more at once than is worth a wait of its own.
+        if piece.len() > BULK_PIECE_BYTES {
+            ready.push_front(piece.split_off(BULK_PIECE_BYTES));
         }
-        let room = async {
+        let handed = async {
             tokio::select! {
                 biased;
-                received = answering.as_mut() => Err(Some(received)),
-                permit = feeding.reserve() => permit.map_err(|_| None),
+                received = answering.as_mut() => Some(received),
+                taken = feeding.send_data(piece) => match taken {
+                    Ok(()) => None,
+                    // Nobody takes the rest: the answer says why.
+                    Err(_) => Some(answering.as_mut().await),
+                },
             }
         };
-        match patience.wait(runtime, room)? {
-            Ok(permit) => permit.send(piece),
-            Err(Some(early)) => return Ok((early, false)),
-            // Nobody takes the rest: the answer says why.
-            Err(None) => return Ok((patience.wait(runtime, answering)?, false)),
+        if let Some(early) = lane.wait(patience, handed)? {
+            return Ok((early, Some(feeding)));
         }
     }
-    Ok((patience.wait(runtime, answering)?, true))
+    drop(feeding);
+    Ok((lane.wait(patience, answering)?, None))
 }

@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A blocking client of one server: calls over connections that are kept for the next ones. HTTP is hyper's, TLS that of
-//! rustls.
+//! A blocking client of one server, over hyper's client, whose connections are kept for the next calls.
 //!
-//! What is ours is what a caller needs beside them: it leaves every wait for the network when a signal comes, works in forked
-//! processes, since no thread is started and no lock is held while it talks, and makes a call again on a new connection when
-//! the server cannot have acted on it.
+//! What is ours is what a caller needs beside it: it leaves every wait for the network when a signal comes, it works in forked
+//! processes, since it holds no lock and needs no thread while it talks, and its errors say what the call did.
 
 mod answer;
-mod body;
-mod connection;
 mod exchange;
-mod patience;
+mod lane;
 mod request;
 mod tls;
 
 use std::sync::{Arc, Mutex};
 
+use hyper_util::client::legacy;
 use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
 use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, Result, Source, Timestamp};
 use rustls::ClientConfig;
 
 pub use self::answer::Answer;
-use self::connection::Connection;
-pub use self::patience::Patience;
+use self::lane::Lane;
+pub use self::lane::Patience;
 pub use self::request::Request;
 use crate::connection_string::ConnectionString;
 use crate::fault::Fault;
@@ -73,17 +70,25 @@ impl From<Error> for Failure {
 /// A client of one server. May be shared by threads; a forked child makes its own.
 pub struct Client {
     place: ConnectionString,
-    tls: Option<Arc<ClientConfig>>,
+    /// What the address of each request begins with.
+    base: String,
+    tls: Arc<ClientConfig>,
     clock: fn() -> Timestamp,
-    /// Whole after a panic: a connection is in it or dropped.
-    idle: Mutex<Vec<Connection>>,
+    /// Whole after a panic: a lane is in it or dropped.
+    idle: Mutex<Vec<Lane>>,
 }
 
 impl Client {
     /// A client; nothing is connected yet. `ca_file` has the certificates to trust, those of the system when missing.
     pub fn new(place: ConnectionString, ca_file: Option<&str>, clock: fn() -> Timestamp) -> Result<Self> {
-        let tls = place.tls.then(|| tls::config(ca_file)).transpose()?;
+        let tls = if place.tls {
+            tls::config(ca_file)?
+        } else {
+            tls::nobody()
+        };
+        let scheme = if place.tls { "https" } else { "http" };
         Ok(Self {
+            base: format!("{scheme}://{}", place.authority()),
             place,
             tls,
             clock,
@@ -93,7 +98,7 @@ impl Client {
 
     /// Makes a call with a JSON body or none.
     pub fn call(&self, request: &Request, patience: &Patience<'_>) -> std::result::Result<Answer<'_>, Failure> {
-        self.attempt(request, patience, || Ok(None::<Vec<Vec<u8>>>))
+        self.stream(request, patience, || Ok(None::<Vec<Vec<u8>>>))
     }
 
     /// Makes a call whose body is a stream: what `next` returns, until it returns nothing.
@@ -101,35 +106,17 @@ impl Client {
         &self,
         request: &Request,
         patience: &Patience<'_>,
-        next: impl FnMut() -> Result<Option<Vec<B>>>,
-    ) -> std::result::Result<Answer<'_>, Failure> {
-        self.attempt(request, patience, next)
-    }
-
-    fn attempt<B: AsRef<[u8]> + Send + 'static>(
-        &self,
-        request: &Request,
-        patience: &Patience<'_>,
         mut next: impl FnMut() -> Result<Option<Vec<B>>>,
     ) -> std::result::Result<Answer<'_>, Failure> {
-        let mut idle = self.take_idle();
-        loop {
-            let was_idle = idle.is_some();
-            let connection = match idle.take() {
-                Some(connection) => connection,
-                None => Connection::open(&self.place, self.tls.as_ref(), patience)?,
-            };
-            let failed = match self.exchange(connection, request, patience, &mut next) {
-                Ok(answer) => return answer.or_fault(patience),
-                Err(failed) => failed,
-            };
-            let is_broken = matches!(failed.failure, Failure::Connection(..));
-            if !is_broken || !was_idle || (failed.may_have_acted && !request.is_repeatable()) {
-                return Err(failed.failure);
+        let tried = match self.exchange(self.lane()?, request, patience, &mut next) {
+            // The server ended the connection just then; the others are probably gone too.
+            Err(failed) if failed.may_be_repeated => {
+                self.close_idle();
+                self.exchange(self.lane()?, request, patience, &mut next)
             }
-            // The server ended the connection while it was idle; the others are probably gone too.
-            self.close_idle();
-        }
+            tried => tried,
+        };
+        tried.map_err(|failed| failed.failure)?.or_fault(patience)
     }
 
     /// A token for a call.
@@ -138,20 +125,24 @@ impl Client {
             .token(request.entity(), (self.clock)().plus_ms(BULK_TOKEN_MS))
     }
 
-    /// A connection that is open still.
-    fn take_idle(&self) -> Option<Connection> {
-        loop {
-            let connection = whole(self.idle.lock()).pop()?;
-            if connection.is_open() {
-                return Some(connection);
-            }
+    /// A lane that nobody uses, or a new one.
+    fn lane(&self) -> std::result::Result<Lane, Failure> {
+        let idle = whole(self.idle.lock()).pop();
+        if let Some(lane) = idle {
+            lane.catch_up();
+            return Ok(lane);
         }
+        Lane::new(&self.tls).map_err(|error| {
+            let text = format!("the system lets nobody connect; close what is open, then try again: {error}");
+            Failure::connection_by(text, error)
+        })
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn give_back(&self, mut lane: Lane) {
+        lane.was_used = true;
         let mut idle = whole(self.idle.lock());
         if idle.len() < BULK_IDLE_CONNECTIONS_MAX {
-            idle.push(connection);
+            idle.push(lane);
         }
     }
 
@@ -161,14 +152,32 @@ impl Client {
         drop(idle);
     }
 
-    /// What hyper says of a connection, in words for the caller.
-    fn broken(&self, error: hyper::Error) -> Failure {
-        let endpoint = self.place.endpoint();
-        let text = if error.is_parse() {
-            format!("what answers there is no server of oxbus; correct the Endpoint: {endpoint}: {error}")
+    /// What hyper's client says of a request, in words for the caller.
+    fn failure_of(&self, error: legacy::Error) -> Failure {
+        if error.is_connect() {
+            let (endpoint, why) = (self.place.endpoint(), root(&error));
+            let text = format!("the server cannot be reached; start it or correct the Endpoint: {endpoint}: {why}");
+            return Failure::connection_by(text, error);
+        }
+        self.broken(error)
+    }
+
+    /// What hyper says of a connection that was there.
+    fn broken(&self, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+        let (endpoint, why) = (self.place.endpoint(), root(&error));
+        let mut causes = std::iter::successors(Some(&error as &(dyn std::error::Error + 'static)), |it| it.source());
+        let is_garbled = causes.any(|it| it.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse));
+        let text = if is_garbled {
+            format!("what answers there is no server of oxbus; correct the Endpoint: {endpoint}: {why}")
         } else {
-            format!("the connection to the server broke; try again: {endpoint}: {error}")
+            format!("the connection to the server broke; try again: {endpoint}: {why}")
         };
         Failure::connection_by(text, error)
     }
+}
+
+/// What made an error in the end.
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |it| it.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
 }

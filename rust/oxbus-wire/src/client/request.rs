@@ -4,11 +4,13 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
+use http_body_util::channel::Channel;
+use http_body_util::{Either, Full};
 use hyper::Method;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 
-use super::body::Outgoing;
+use super::lane::Outgoing;
 use crate::{ARROW_STREAM, BULK_ROOT, BULK_VERSION};
 
 /// A request of a bulk client.
@@ -110,24 +112,23 @@ impl Request {
     /// The request for one attempt; a stream brings its own body.
     pub(super) fn with_body(
         &self,
-        authority: &str,
+        base: &str,
         token: &str,
-        stream: Option<Outgoing>,
+        stream: Option<Channel<Bytes>>,
     ) -> Result<hyper::Request<Outgoing>> {
         let mut request = hyper::Request::builder()
             .method(self.method.clone())
-            .uri(&self.target)
-            .header(HOST, authority)
+            .uri(format!("{base}{}", self.target))
             .header(AUTHORIZATION, token);
         if stream.is_some() {
             request = request
                 .header(CONTENT_TYPE, ARROW_STREAM)
                 .header(EXPECT, "100-continue");
-        } else if self.method == Method::POST {
+        } else if self.json.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        let body = stream.unwrap_or_else(|| Outgoing::whole(self.json.clone().unwrap_or_default()));
-        request.body(body).map_err(|error| {
+        let whole = || Either::Left(Full::new(self.json.clone().unwrap_or_default()));
+        request.body(stream.map_or_else(whole, Either::Right)).map_err(|error| {
             let detail = format!("the call cannot be written as a request; correct the connection string: {error}");
             Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
         })
