@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace behind the network: for unmodified clients of Azure Service Bus, for Spark and for `oxbus.bulk.BulkClient`.
+"""A namespace behind the network, for unmodified clients of Azure Service Bus, Spark and `oxbus.bulk.BulkClient`.
 
 Source: docs/server.md.
 """

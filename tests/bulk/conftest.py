@@ -26,7 +26,7 @@ def server(namespace: Namespace) -> Iterator[Server]:
 
 
 @pytest.fixture
-def bulk(server: BulkServer) -> Iterator[BulkClient]:
+def bulk(server: Server) -> Iterator[BulkClient]:
     """Call the server of the test."""
     with BulkClient(server.connection_string) as client:
         yield client

@@ -109,6 +109,8 @@ def test_call_whose_connection_breaks_may_have_done_everything(deaf: str, rows: 
 
 def test_call_without_an_answer_in_time_may_have_done_everything() -> None:
     """A timeout of the network says no more than a broken connection."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        with BulkClient(connection_string(silent.getsockname()[1]), timeout=0.2) as client:
-            assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), OperationTimeoutError) == "unknown"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        BulkClient(connection_string(silent.getsockname()[1]), timeout=0.2) as client,
+    ):
+        assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), OperationTimeoutError) == "unknown"

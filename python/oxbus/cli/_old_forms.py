@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from oxbus.cli._outcomes import UsageError
 
@@ -27,11 +27,10 @@ OLD_VARIABLE: Final = "OXBUS_BULK_KEY"
 class _Refused(argparse.Action):
     """An option that is gone."""
 
-    def __call__(
-        self, parser: ArgumentParser, namespace: Any, values: Any, option_string: str | None = None
-    ) -> NoReturn:
+    def __call__(self, *_details: object) -> NoReturn:
         """Say what took its place."""
-        raise UsageError(f"{self.option_strings[0]} is gone: {OLD_OPTIONS[self.option_strings[0]]}. {_GUIDE}")
+        (option,) = self.option_strings
+        raise UsageError(f"{option} is gone: {OLD_OPTIONS[option]}. {_GUIDE}")
 
 
 def add_old_forms(parser: ArgumentParser) -> None:

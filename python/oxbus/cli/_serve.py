@@ -44,8 +44,8 @@ def add_serve(parser: ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
     ports = parser.add_argument_group(
         "ports",
-        "Each speaks AMQP, HTTP and TLS, and serves bulk clients. Without any of these options those of the service are opened; "
-        "with some, those and no others. 0 is any that is free.",
+        "Each speaks AMQP, HTTP and TLS, and serves bulk clients. Without any of these options those of the service "
+        "are opened; with some, those and no others. 0 is any that is free.",
     )
     for name, (usual, what) in _PORTS.items():
         ports.add_argument(

@@ -49,6 +49,16 @@ impl Caller {
     }
 }
 
+async fn identify(state: BulkState, token: Result<String, Why>) -> Result<Claims, Refusal> {
+    let token = token.map_err(|why| Refused::new(why, NAMESPACE, None))?;
+    if !state.namespace().may_wait() {
+        return Ok(state.authority().identify(&token, now())?);
+    }
+    // On a thread: the rules of an entity may have to wait for the catalog.
+    let identified = on_thread(move |_| Ok(state.authority().identify(&token, now())));
+    Ok(identified.await??)
+}
+
 /// Lets a request through that shows a valid token, whatever that allows.
 pub(super) async fn authenticate(State(state): State<BulkState>, mut request: Request, next: Next) -> Response {
     let shown = request.headers().get(AUTHORIZATION).map(|value| value.to_str());
@@ -57,15 +67,7 @@ pub(super) async fn authenticate(State(state): State<BulkState>, mut request: Re
         Some(Err(_)) => Err(Why::Malformed("it is not ASCII")),
         Some(Ok(token)) => Ok(token.to_owned()),
     };
-    let claims = match token {
-        Err(why) => Err(Refusal::from(Refused::new(why, NAMESPACE, None))),
-        // On a thread: the rules of an entity may have to be read from the catalog.
-        Ok(token) => on_thread(move |_| Ok(state.authority().identify(&token, now())))
-            .await
-            .map_err(Refusal::from)
-            .and_then(|identified| identified.map_err(Refusal::from)),
-    };
-    match claims {
+    match identify(state, token).await {
         Ok(claims) => {
             request.extensions_mut().insert(Caller(claims));
             next.run(request).await

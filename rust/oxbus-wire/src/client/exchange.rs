@@ -81,7 +81,7 @@ impl Client {
             }
         };
         let begins = !request.is_stream();
-        let mut answering = pin!(lane.http.request(sent));
+        let mut answering = pin!(lane.request(sent));
         let said = async {
             tokio::select! {
                 biased;

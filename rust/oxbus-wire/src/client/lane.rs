@@ -10,8 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls::ClientConfig;
@@ -22,9 +24,8 @@ use super::Failure;
 /// A body: all of it, or pieces as they are made.
 pub(super) type Outgoing = Either<Full<Bytes>, Channel<Bytes>>;
 
-/// Turns of the runtime in which it takes note of what came in the meantime: one to hear of it, one to handle it, one to let
-/// the connection be found again.
-const TURNS: usize = 3;
+/// Turns of the runtime in which it takes note of what came in the meantime: one to hear of it, one to handle it.
+const TURNS: usize = 2;
 
 /// How long to wait for the network.
 pub struct Patience<'a> {
@@ -38,7 +39,7 @@ pub struct Patience<'a> {
 
 /// See above.
 pub(super) struct Lane {
-    pub(super) http: HyperClient<HttpsConnector<HttpConnector>, Outgoing>,
+    http: legacy::Client<HttpsConnector<HttpConnector>, Outgoing>,
     /// There until the end.
     runtime: Option<Runtime>,
     /// It has a connection of an earlier call, which the server may end at any moment.
@@ -56,7 +57,7 @@ impl Lane {
             .enable_http1()
             .wrap_connector(sockets);
         Ok(Self {
-            http: HyperClient::builder(TokioExecutor::new())
+            http: legacy::Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(1)
                 .build(connector),
             runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?),
@@ -68,13 +69,18 @@ impl Lane {
         self.runtime.as_ref().expect("it is there until the end")
     }
 
-    /// Finds out what became of the connection between two calls: a server may have ended it.
-    pub(super) fn catch_up(&self) {
-        self.runtime().block_on(async {
-            for _ in 0..TURNS {
+    /// Sends a request, once it is known what became of the connection since the last one: a server may have ended it.
+    pub(super) fn request(
+        &self,
+        request: Request<Outgoing>,
+    ) -> impl Future<Output = Result<Response<Incoming>, legacy::Error>> + use<> {
+        let (http, turns) = (self.http.clone(), if self.was_used { TURNS } else { 0 });
+        async move {
+            for _ in 0..turns {
                 tokio::task::yield_now().await;
             }
-        });
+            http.request(request).await
+        }
     }
 
     /// Waits in slices until `work` is done, the time is over or the caller wants to leave. The caller's own code runs between

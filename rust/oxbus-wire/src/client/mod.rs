@@ -129,7 +129,6 @@ impl Client {
     fn lane(&self) -> std::result::Result<Lane, Failure> {
         let idle = whole(self.idle.lock()).pop();
         if let Some(lane) = idle {
-            lane.catch_up();
             return Ok(lane);
         }
         Lane::new(&self.tls).map_err(|error| {
