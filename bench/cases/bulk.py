@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bulk plane over loopback: columns in and out of another thread's server, in one process; bodies are read."""
+"""Bulk clients over loopback: columns in and out of another thread's server, in one process; bodies are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import cache, partial
 
 import pyarrow as pa
 from bodies import bodies_of, read_column
-from oxbus.bulk import BulkClient, BulkServer
+from oxbus.bulk import BulkClient
+from oxbus.server import Server, serve
 from plan import WHOLE, Plan
 
 from cases.bus import QUEUE, Bus, open_bus
@@ -30,7 +31,7 @@ class Served:
     """A queue that is served, and a client of the server."""
 
     bus: Bus
-    server: BulkServer
+    server: Server
     client: BulkClient
     rows: pa.RecordBatch
 
@@ -48,7 +49,7 @@ class Served:
 
 def _serve(rows: int) -> Served:
     bus = open_bus()
-    server = bus.namespace.serve_bulk()
+    server = serve(bus.namespace)
     client = BulkClient(server.connection_string)
     client.describe(QUEUE)
     return Served(bus, server, client, batch(rows))

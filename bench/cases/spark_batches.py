@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import oxbus
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
 from oxbus.spark import read_stream
 from targets import NOTHING, OURS
 
@@ -60,7 +61,7 @@ def _through_queues(batches: int) -> Progress:
     with (
         tempfile.TemporaryDirectory() as directory,
         oxbus.Namespace(f"{directory}/bus", durability="os") as namespace,
-        namespace.serve_bulk() as server,
+        serve(namespace) as server,
     ):
         admin = ServiceBusAdministrationClient(namespace)
         for queue in ("q", "out"):

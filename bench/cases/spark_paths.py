@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 from bodies import END
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
 from oxbus.spark import BULK_LOAD_SCHEMA, partitions, read_stream, receiver, register, sender
 from oxbus.spark.local import PYTHON_SETTINGS, local_session
 from plan import WHOLE, Plan
@@ -113,7 +114,7 @@ def _make(rows: int, *, served: bool, filled: bool) -> Place:
     if not served:
         return Place(directory, path, rows)
     namespace = oxbus.Namespace(path, durability="os")
-    return Place(directory, path, rows, namespace, namespace.serve_bulk())
+    return Place(directory, path, rows, namespace, serve(namespace))
 
 
 def _load(place: Place) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from oxbus import Namespace
 from oxbus.demo.flights import COLUMNS, FLIGHTS, MISSING, write_numbered_csv
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
 from pyspark.sql import functions as sf
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def broker(directory: Path, *queues: str, **options: object) -> Iterator[str]:
         admin = ServiceBusAdministrationClient(namespace)
         for queue in queues:
             admin.create_queue(queue, enable_partitioning=True, **options)  # type: ignore[arg-type]
-        with namespace.serve_bulk() as server:
+        with serve(namespace) as server:
             yield server.connection_string
 
 

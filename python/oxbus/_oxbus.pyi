@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias, final
+from typing import Any, Literal, Never, Protocol, Self, TypeAlias, final
 from uuid import UUID
 
 from typing_extensions import disjoint_base
@@ -23,7 +23,6 @@ __all__ = [
     "ArrowArray",
     "ArrowTable",
     "BulkClient",
-    "BulkServer",
     "ManualClock",
     "Namespace",
     "PartitionHealth",
@@ -130,49 +129,8 @@ class ArrowTable:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
-class BulkServer:
-    """A server of the bulk plane: Arrow streams over HTTP, for programs that move many messages at a time.
-
-    Made by `Namespace.serve_bulk`; usable as a context manager. Its routes are in docs/bulk-plane.md.
-    """
-
-    @property
-    def endpoint(self) -> str:
-        """Its address, for example ``http://127.0.0.1:41234``."""
-
-    @property
-    def host(self) -> str:
-        """The host that it was asked to listen on."""
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-
-    @property
-    def connection_string(self) -> str:
-        """What a `BulkClient` needs, with the key in clear: keep it as secret as the key."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-
-    def close(self) -> None:
-        """Take no more requests, let those under way finish, and free the port; closing twice is harmless.
-
-        Receives that wait end at once, without messages.
-        """
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None: ...
-
-@final
 class Server:
-    """A server of a namespace for SDKs. Made by `oxbus.server.serve`; usable as a context manager.
+    """A server of a namespace, for SDKs and bulk clients. Made by `oxbus.server.serve`; usable as a context manager.
 
     Source: docs/server.md.
     """
@@ -183,7 +141,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The first of its ports: that of the connection string."""
+        """The first of its ports."""
 
     @property
     def amqp_port(self) -> int | None:
@@ -203,7 +161,11 @@ class Server:
 
     @property
     def connection_string(self) -> str:
-        """What an SDK needs, with a key in clear: that of the first rule that may manage, or of the first one."""
+        """What SDKs, Spark and `BulkClient` need, with a key in clear: that of the first rule that may manage, or of the first.
+
+        With a certificate of the caller's and a port for TLS it names that port, and clients speak TLS; otherwise it says
+        ``UseDevelopmentEmulator=true``, and they do not.
+        """
 
     @property
     def certificate(self) -> str | None:
@@ -231,7 +193,7 @@ class Server:
 
 @final
 class BulkClient:
-    """A client of a bulk server: rows as Arrow tables, reservations, staged sends.
+    """A client of the bulk routes of a server: rows as Arrow tables, reservations, staged sends.
 
     May be shared by threads, and works on in a forked process, with connections of its own there.
     Errors of the broker are the same exceptions as in the broker's own process.
@@ -239,11 +201,12 @@ class BulkClient:
 
         ServiceBusConnectionError: The server cannot be reached, or the connection broke. After a send, nobody knows
             whether it was stored.
-        ServiceBusAuthenticationError: The key is missing or wrong, or the clocks differ by more than a minute.
+        ServiceBusAuthenticationError: The key is wrong, or the clocks differ by more than five minutes.
+        ServiceBusAuthorizationError: The key does not give the right that the call needs, or is for another entity.
         OperationTimeoutError: The server did not answer in time.
         ServiceBusServerBusyError: The server has too much to do.
 
-    Source: docs/bulk-plane.md.
+    Source: docs/bulk.md.
     """
 
     def __new__(
@@ -252,8 +215,8 @@ class BulkClient:
         """Make a client; nothing is connected yet.
 
         Args:
-            connection_string: ``Endpoint=http://host:port;SharedAccessKeyName=...;SharedAccessKey=...``, or https; the
-                key may be left out where the server has none.
+            connection_string: What SDKs take: ``Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=...``, with
+                ``;UseDevelopmentEmulator=true`` behind it for a server without TLS.
             ca_file: A PEM file with the certificates to trust; None: those of the system.
             timeout: Seconds to wait for each piece of the connection: connecting, writing, and every read.
 
@@ -263,13 +226,14 @@ class BulkClient:
 
     @property
     def endpoint(self) -> str:
-        """The address of the server."""
+        """The address of the server, ``sb://host:port``."""
 
     def describe(self, entity: str) -> dict[str, Any]:
         """Return what an entity is: ``kind`` ("queue", "topic" or "subscription"), ``partitions``, ``incarnation``, settings.
 
         ``starts`` and ``ends`` are counters by partition (the low 48 bits of a sequence number): that of the first message
         there is, and the one that the next message gets. A plain entity has one partition, 0.
+        They and ``active_messages`` are left out for a key that may only send.
 
         Raises:
             MessagingEntityNotFoundError: There is no such entity.
@@ -659,34 +623,13 @@ class Namespace:
         Messages in memory are dropped; a directory keeps everything acknowledged, and others may open it.
         """
 
-    def serve_bulk(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        key: str | None = None,
-        key_name: str | None = None,
-        certificate: str | PathLike[str] | None = None,
-        private_key: str | PathLike[str] | None = None,
-        limits: Mapping[str, int] | None = None,
-    ) -> BulkServer:
-        """Serve the bulk plane: Arrow streams over HTTP, for `oxbus.bulk.BulkClient` and for Spark.
-
-        Args:
-            host: Where to listen.
-            port: 0 for any that is free.
-            key: What clients must know, at least 16 characters; needed when `host` is not loopback.
-            key_name: The name of the key; None: "bulk".
-            certificate: A PEM file with the server's certificate and those of its issuers, for https.
-            private_key: A PEM file with its private key.
-            limits: Limits that are to be lower than they are, by the names in docs/bulk-plane.md.
+    def serve_bulk(self, *arguments: object, **options: object) -> Never:
+        """Say what took its place: `oxbus.server.serve`, whose connection string is for bulk clients, too.
 
         Raises:
-            ValueError: `host` can be reached from elsewhere and there is no key, a key is too short, or a file is none;
-                or a limit is unknown or would be higher.
-            OSError: The server cannot listen there.
+            InvalidOperationError: Always.
 
-        Source: docs/bulk-plane.md.
+        Source: docs/guide/one-server.md.
         """
 
     @property
@@ -735,6 +678,7 @@ class Namespace:
         certificate: str | PathLike[str] | None,
         private_key: str | PathLike[str] | None,
         certificate_out: str | PathLike[str] | None,
+        bulk_limits: dict[str, int],
     ) -> Server: ...
     def _create_queue(self, name: str, options: dict[str, Any]) -> dict[str, Any]: ...
     def _get_queue(self, name: str) -> dict[str, Any]: ...

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving many messages at a time between processes: a server over a namespace, and its client.
+"""Moving many messages at a time between processes: the client of the bulk routes of a server.
 
-``namespace.serve_bulk()`` starts a server; ``BulkClient(connection_string)`` calls it. Source: docs/bulk-plane.md.
+``oxbus.server.serve(namespace)`` starts a server; ``BulkClient(server.connection_string)`` calls it.
+Source: docs/bulk.md.
 """
 
 from __future__ import annotations
 
-from oxbus._oxbus import BulkClient, BulkServer
+from oxbus._oxbus import BulkClient
 
-__all__ = ["BulkClient", "BulkServer"]
+__all__ = ["BulkClient"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace for programs that use another SDK: unmodified clients of Azure Service Bus reach it over the network.
+"""A namespace behind the network, for unmodified clients of Azure Service Bus, Spark and `oxbus.bulk.BulkClient`.
 
 Source: docs/server.md.
 """
@@ -14,7 +14,7 @@ from oxbus._oxbus import Server
 from oxbus.management import _translation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from os import PathLike
 
     from oxbus._oxbus import Namespace
@@ -36,6 +36,7 @@ def serve(
     certificate: str | PathLike[str] | None = None,
     private_key: str | PathLike[str] | None = None,
     certificate_out: str | PathLike[str] | None = None,
+    bulk_limits: Mapping[str, int] | None = None,
 ) -> Server:
     """Serve a namespace until the server is closed; use it in a ``with`` block.
 
@@ -53,9 +54,11 @@ def serve(
         certificate: A PEM file with the server's certificate and those of its issuers; None makes one for development.
         private_key: A PEM file with its private key.
         certificate_out: Where to write what clients have to trust, when a certificate is made.
+        bulk_limits: Limits of bulk clients that are to be lower than they are, by the names in docs/bulk.md.
 
     Raises:
-        ValueError: `host` can be reached from elsewhere and there are no rules, a rule is wrong, or a file is none.
+        ValueError: `host` can be reached from elsewhere and there are no rules, a rule is wrong, a file is none, or a
+            limit is unknown or would be higher.
         OSError: The server cannot listen there.
 
     Source:
@@ -71,6 +74,7 @@ def serve(
         certificate,
         private_key,
         certificate_out,
+        dict(bulk_limits or {}),
     )
 
 

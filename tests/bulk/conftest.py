@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests of the bulk plane: a server over a namespace, and a client of it."""
+"""Fixtures of the tests of bulk clients: a server over a namespace, and a client of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from oxbus.bulk import BulkClient
+from oxbus.server import serve
 
 pa = pytest.importorskip("pyarrow")
 
@@ -14,18 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from oxbus import Namespace
-    from oxbus.bulk import BulkServer
+    from oxbus.server import Server
 
 
 @pytest.fixture
-def server(namespace: Namespace) -> Iterator[BulkServer]:
-    """Serve the namespace of the test on loopback, without a key."""
-    with namespace.serve_bulk() as server:
+def server(namespace: Namespace) -> Iterator[Server]:
+    """Serve the namespace of the test on loopback, with the development key."""
+    with serve(namespace) as server:
         yield server
 
 
 @pytest.fixture
-def bulk(server: BulkServer) -> Iterator[BulkClient]:
+def bulk(server: Server) -> Iterator[BulkClient]:
     """Call the server of the test."""
     with BulkClient(server.connection_string) as client:
         yield client

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error of the bulk plane says its call did: as in the broker's own process, and for the connection."""
+"""What an error of a bulk client says its call did: as in the broker's own process, and for the connection."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from oxbus.exceptions import (
     ServiceBusError,
 )
 from oxbus.testing import heal, inject_fault
+from signatures import connection_string
 
 pa = pytest.importorskip("pyarrow")
 
@@ -45,7 +46,7 @@ def deaf() -> Iterator[str]:
                     connection.recv(REQUEST_BYTES)
 
         threading.Thread(target=end_each, daemon=True).start()
-        yield f"Endpoint=http://127.0.0.1:{listener.getsockname()[1]}"
+        yield connection_string(listener.getsockname()[1])
         # Who waits for the next one learns that there is none.
         listener.shutdown(socket.SHUT_RDWR)
 
@@ -92,7 +93,7 @@ def test_call_that_reached_nobody_did_nothing(rows: Callable[..., Any]) -> None:
     """Nothing was connected, so the call may be made again without doing anything twice."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with BulkClient(f"Endpoint=http://127.0.0.1:{port}") as client:
+    with BulkClient(connection_string(port)) as client:
         assert effect_of(lambda: client.send("q", rows(1)), ServiceBusConnectionError) is None
         assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), ServiceBusConnectionError) is None
 
@@ -108,7 +109,8 @@ def test_call_whose_connection_breaks_may_have_done_everything(deaf: str, rows: 
 
 def test_call_without_an_answer_in_time_may_have_done_everything() -> None:
     """A timeout of the network says no more than a broken connection."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        endpoint = f"Endpoint=http://127.0.0.1:{silent.getsockname()[1]}"
-        with BulkClient(endpoint, timeout=0.2) as client:
-            assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), OperationTimeoutError) == "unknown"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        BulkClient(connection_string(silent.getsockname()[1]), timeout=0.2) as client,
+    ):
+        assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), OperationTimeoutError) == "unknown"

@@ -21,10 +21,11 @@ import oxbus, pyarrow as pa
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import ForkedProcessError, ServiceBusConnectionError
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
 
 namespace = oxbus.Namespace()
 ServiceBusAdministrationClient(namespace).create_queue("q")
-server = namespace.serve_bulk()
+server = serve(namespace)
 client = BulkClient(server.connection_string)
 
 def send(client, body):
@@ -84,7 +85,7 @@ def test_server_is_its_parents() -> None:
     run("""
 ready, go = os.pipe()
 def child():
-    for call in (server.close, lambda: server.endpoint, namespace.serve_bulk):
+    for call in (server.close, lambda: server.connection_string, lambda: serve(namespace)):
         try:
             call()
         except ForkedProcessError:

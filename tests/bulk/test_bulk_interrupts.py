@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import ServiceBusServerBusyError
+from oxbus.server import serve
+from signatures import connection_string
 
 pa = pytest.importorskip("pyarrow")
 
@@ -65,11 +67,11 @@ def until_busy(client: BulkClient) -> None:
             return
 
 
-def child(call: str, connection_string: str) -> subprocess.Popen[str]:
+def child(call: str, place: str) -> subprocess.Popen[str]:
     """Another process that makes a call."""
     program = CHILD.format(call=CALLS[call])
     return subprocess.Popen(
-        [sys.executable, "-c", program, connection_string], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, place], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -85,7 +87,7 @@ def test_call_that_nobody_answers(call: str) -> None:
     """A server that took the request and says nothing more keeps nobody from leaving."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LIVENESS_SECONDS)
-        with child(call, f"Endpoint=http://127.0.0.1:{listener.getsockname()[1]}") as process:
+        with child(call, connection_string(listener.getsockname()[1])) as process:
             connection, _ = listener.accept()
             with connection:
                 connection.settimeout(LIVENESS_SECONDS)
@@ -95,7 +97,7 @@ def test_call_that_nobody_answers(call: str) -> None:
 
 def test_receive_that_is_interrupted_takes_nothing(namespace: Namespace, queue_name: str) -> None:
     """The server notices: what comes next goes to who is there, with no delivery charged."""
-    with namespace.serve_bulk(limits={"requests": 1}) as server, BulkClient(server.connection_string) as client:
+    with serve(namespace, bulk_limits={"requests": 1}) as server, BulkClient(server.connection_string) as client:
         program = CHILD.format(call=RECEIVE.format(queue_name=queue_name))
         arguments = [sys.executable, "-c", program, server.connection_string]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients may cost a bulk server: each limit under the attack that it is for, both made smaller."""
+"""What bulk clients may cost a server: each limit under the attack that it is for, both made smaller."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from oxbus import ServiceBusClient, ServiceBusMessage
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import MessageSizeExceededError, ServiceBusServerBusyError
+from oxbus.server import serve
+from signatures import token
 
 pa = pytest.importorskip("pyarrow")
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxbus import Namespace
-    from oxbus.bulk import BulkServer
+    from oxbus.server import Server
 
 MEBIBYTE = 1 << 20
 LIVENESS_SECONDS = 60
@@ -37,10 +39,11 @@ def stream_of(mebibytes: int) -> bytes:
     return bytes(sink.getvalue())
 
 
-def begin(server: BulkServer, route: str, *chunks: bytes) -> socket.socket:
+def begin(server: Server, route: str, *chunks: bytes) -> socket.socket:
     """Begin a request with a body of chunks that does not end."""
     connection = socket.create_connection((server.host, server.port), timeout=LIVENESS_SECONDS)
-    connection.sendall(f"POST /v1/{route} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+    head = f"POST /$bulk/v1/{route} HTTP/1.1\r\nhost: x\r\nauthorization: {token('sb://x')}\r\n"
+    connection.sendall(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
     for chunk in chunks:
         connection.sendall(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
     return connection
@@ -70,13 +73,13 @@ def until_busy(client: BulkClient) -> None:
         try:
             client.stages()
         except ServiceBusServerBusyError as error:
-            assert "requests already; wait" in str(error)  # noqa: PT017 (when it comes is not the point)
+            assert "bulk requests already; wait" in str(error)  # noqa: PT017 (when it comes is not the point)
             return
 
 
 def test_more_requests_than_there_may_be(namespace: Namespace, queue_name: str) -> None:
     """Those that wait for messages count; further ones are asked to pause, and the end of a wait makes room."""
-    with namespace.serve_bulk(limits={"requests": 3}) as server, BulkClient(server.connection_string) as client:
+    with serve(namespace, bulk_limits={"requests": 3}) as server, BulkClient(server.connection_string) as client:
         found: list[int] = []
 
         def wait() -> None:
@@ -100,9 +103,12 @@ def test_more_requests_than_there_may_be(namespace: Namespace, queue_name: str) 
 
 def test_clients_that_leave_make_room(namespace: Namespace, queue_name: str) -> None:
     """Waits of forty clients that ask and hang up take no place for longer than they are there."""
-    with namespace.serve_bulk(limits={"requests": 8}) as server, BulkClient(server.connection_string) as client:
-        route = f"/v1/receive?entity={queue_name}&max_message_count=1&max_wait_time_ms=3000000&receive_mode=peek_lock"
-        request = f"POST {route} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n".encode()
+    with serve(namespace, bulk_limits={"requests": 8}) as server, BulkClient(server.connection_string) as client:
+        route = (
+            f"/$bulk/v1/receive?entity={queue_name}&max_message_count=1&max_wait_time_ms=3000000&receive_mode=peek_lock"
+        )
+        head = f"POST {route} HTTP/1.1\r\nhost: x\r\nauthorization: {token('sb://x')}\r\n"
+        request = f"{head}content-length: 0\r\n\r\n".encode()
         refused = 0
         with contextlib.ExitStack() as attack:
             connections = [
@@ -128,20 +134,9 @@ def test_clients_that_leave_make_room(namespace: Namespace, queue_name: str) -> 
         assert len(client.receive(queue_name, max_message_count=1, max_wait_time=LIVENESS_SECONDS)) == 1
 
 
-def test_more_connections_than_there_may_be(namespace: Namespace, queue_name: str) -> None:
-    """Those that never say what they want lose their place after a while, and who waits for one is served then."""
-    limits = {"connections": 2, "head_ms": 300}
-    with namespace.serve_bulk(limits=limits) as server, contextlib.ExitStack() as attack:
-        for _ in range(2):
-            place = (server.host, server.port)
-            attack.enter_context(socket.create_connection(place)).sendall(b"GET /v1/describe HTTP/1.1\r\nhost: ")
-        with BulkClient(server.connection_string, timeout=LIVENESS_SECONDS) as client:
-            assert client.describe(queue_name)["kind"] == "queue"
-
-
 def test_one_send_that_is_too_large(namespace: Namespace, queue_name: str) -> None:
     """It is refused as soon as it is, names the limit, and nothing is stored."""
-    with namespace.serve_bulk(limits={"send_bytes": 4 * MEBIBYTE}) as server:
+    with serve(namespace, bulk_limits={"send_bytes": 4 * MEBIBYTE}) as server:
         client = BulkClient(server.connection_string)
         with pytest.raises(MessageSizeExceededError, match=f"limit={4 * MEBIBYTE} bytes"):
             client.send(queue_name, pa.table({"body": [bytes(MEBIBYTE // 2)] * 10}))
@@ -153,7 +148,7 @@ def test_one_send_that_is_too_large(namespace: Namespace, queue_name: str) -> No
 def test_rows_of_unfinished_sends_that_are_too_much(namespace: Namespace, queue_name: str) -> None:
     """Senders that stop in the middle fill the room for all; others are asked to pause until those are gone."""
     rows = stream_of(3)
-    with namespace.serve_bulk(limits={"unstored_bytes": 10 * MEBIBYTE}) as server:
+    with serve(namespace, bulk_limits={"unstored_bytes": 10 * MEBIBYTE}) as server:
         client = BulkClient(server.connection_string)
         table = pa.table({"body": [bytes(MEBIBYTE // 2)] * 8})
         stored = 0
@@ -165,7 +160,7 @@ def test_rows_of_unfinished_sends_that_are_too_much(namespace: Namespace, queue_
                     stored += sum(client.send(queue_name, table).values())
                 except ServiceBusServerBusyError as error:
                     refusal = str(error)
-            assert "unfinished sends in memory; wait" in refusal
+            assert "unfinished requests in memory; wait" in refusal
             assert client.describe(queue_name)["active_messages"] == stored, "what was refused stored nothing"
         patiently(lambda: client.send(queue_name, table))
         assert client.describe(queue_name)["active_messages"] == stored + 8, "nothing of the unfinished sends is there"
@@ -175,7 +170,7 @@ def test_rows_of_unfinished_sends_that_are_too_much(namespace: Namespace, queue_
 def test_body_that_stops(namespace: Namespace, queue_name: str, route: str) -> None:
     """After the pause that a body may make the request fails; it has stored nothing and left no stage."""
     rows = stream_of(2)
-    with namespace.serve_bulk(limits={"body_pause_ms": 300}) as server:
+    with serve(namespace, bulk_limits={"body_pause_ms": 300}) as server:
         client = BulkClient(server.connection_string)
         for sent in (b"", rows[:1], rows[: len(rows) // 2], rows[:-1]):
             with begin(server, route.format(queue_name), *([sent] if sent else [])) as connection:
@@ -193,10 +188,10 @@ def test_body_that_stops(namespace: Namespace, queue_name: str, route: str) -> N
         ({"requests": -1}, "a limit can be lowered only"),
         ({"unstored_bytes": (1 << 30) + 1}, "1 to 1073741824"),
         ({"body_pause_ms": 300_001}, "1 to 300000"),
-        ({"colour": 1}, "unknown limit; use `connections`.*`colour`"),
+        ({"colour": 1}, "unknown limit; use `requests`.*`colour`"),
     ],
 )
 def test_limits_are_only_lowered(namespace: Namespace, limits: dict[str, Any], text: str) -> None:
     """None can be raised above what the server is made for."""
     with pytest.raises(ValueError, match=text):
-        namespace.serve_bulk(limits=limits)
+        serve(namespace, bulk_limits=limits)

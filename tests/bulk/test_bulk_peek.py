@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Browsing over the bulk plane, page by page, and what `describe` says of the numbers."""
+"""Browsing by a bulk client, page by page, and what `describe` says of the numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receiving and settling over the bulk plane."""
+"""Receiving and settling by a bulk client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from oxbus.exceptions import InvalidOperationError, MessagingEntityNotFoundError
+from signatures import token
 
 pa = pytest.importorskip("pyarrow")
 
@@ -113,8 +114,9 @@ def test_messages_whose_way_broke_off_come_back(bulk: BulkClient, queue_name: st
     bulk.send(queue_name, pa.table({"body": [b"x" * 1024] * count}))
     with socket.create_connection((server.host, server.port)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        path = f"/v1/receive?entity={queue_name}&max_message_count={count}&max_wait_time_ms=0&receive_mode=peek_lock"
-        connection.sendall(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n".encode())
+        query = f"entity={queue_name}&max_message_count={count}&max_wait_time_ms=0&receive_mode=peek_lock"
+        head = f"POST /$bulk/v1/receive?{query} HTTP/1.1\r\nhost: x\r\nauthorization: {token('sb://x')}\r\n"
+        connection.sendall(f"{head}content-length: 0\r\n\r\n".encode())
         assert connection.recv(1024).startswith(b"HTTP/1.1 200")
     found = 0
     while found < count:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that are sent over the bulk plane are checked and stored as `send_arrow` does it."""
+"""Rows that a bulk client sends are checked and stored as `send_arrow` does it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oxbus.testing import heal, inject_fault
 pa = pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from oxbus import Namespace, ServiceBusClient
     from oxbus.bulk import BulkClient
@@ -33,6 +33,21 @@ def received(client: ServiceBusClient, queue_name: str) -> list[Any]:
         while batch := receiver.receive_messages(1000, max_wait_time=0):
             messages += batch
         return messages
+
+
+def test_rows_may_come_from_calls_of_the_same_thread(bulk: BulkClient, queue_name: str) -> None:
+    """A reader that asks the same client for more while its rows are sent, as a copy from queue to queue does."""
+    count = 5
+    bulk.send(queue_name, pa.table({"body": [b"x"] * count}))
+
+    def moved() -> Iterator[Any]:
+        while bulk.describe(queue_name)["active_messages"]:
+            taken = pa.table(bulk.receive(queue_name, max_message_count=1, receive_mode="receive_and_delete"))
+            yield from taken.select(["body"]).to_batches()
+
+    schema = pa.table(bulk.peek(queue_name, 0, 0)[0]).select(["body"]).schema
+    assert sum(bulk.send(queue_name, pa.RecordBatchReader.from_batches(schema, moved())).values()) == count
+    assert bulk.describe(queue_name)["active_messages"] == count
 
 
 def test_columns_become_messages(bulk: BulkClient, client: ServiceBusClient, queue_name: str) -> None:

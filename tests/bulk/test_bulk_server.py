@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a bulk server: limits, clients that leave, its end, and that of its namespace."""
+"""A server and its bulk clients: wrong requests, clients that leave, its end, and that of its namespace."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import ServiceBusConnectionError
+from oxbus.server import serve
+from signatures import connection_string, token
 
 pa = pytest.importorskip("pyarrow")
 
@@ -19,11 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxbus import Namespace
-    from oxbus.bulk import BulkServer
+    from oxbus.server import Server
 
 
-def raw(server: BulkServer, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
-    """A plain request: its status and its JSON."""
+def raw(server: Server, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
+    """A plain request with a token of the namespace: its status and its JSON."""
+    headers.setdefault("authorization", token("sb://x"))
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
@@ -35,25 +38,26 @@ def raw(server: BulkServer, method: str, path: str, body: bytes = b"", **headers
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "kind"),
     [
-        ("GET", "/v1/nothing", b"", 501, "NotSupported"),
-        ("GET", "/", b"", 501, "NotSupported"),
-        ("POST", "/v1/describe?entity=q", b"", 501, "NotSupported"),
-        ("GET", "/v1/describe", b"", 400, "InvalidArgument"),
-        ("GET", "/v1/describe?entity=q&more=1", b"", 400, "InvalidArgument"),
-        ("GET", "/v1/describe?entity=missing", b"", 404, "EntityNotFound"),
-        ("POST", "/v1/settle", b"{", 400, "InvalidArgument"),
-        ("POST", "/v1/settle", b"{}", 400, "InvalidArgument"),
-        ("POST", "/v1/reservations/acquire", b'{"entity": 1}', 400, "InvalidArgument"),
+        ("GET", "/$bulk/v1/nothing", b"", 501, "NotSupported"),
+        ("GET", "/$bulk", b"", 501, "NotSupported"),
+        ("GET", "/$bulk/v2/stages", b"", 501, "NotSupported"),
+        ("POST", "/$bulk/v1/describe?entity=q", b"", 501, "NotSupported"),
+        ("GET", "/$bulk/v1/describe", b"", 400, "InvalidArgument"),
+        ("GET", "/$bulk/v1/describe?entity=q&more=1", b"", 400, "InvalidArgument"),
+        ("GET", "/$bulk/v1/describe?entity=missing", b"", 404, "EntityNotFound"),
+        ("POST", "/$bulk/v1/settle", b"{", 400, "InvalidArgument"),
+        ("POST", "/$bulk/v1/settle", b"{}", 400, "InvalidArgument"),
+        ("POST", "/$bulk/v1/reservations/acquire", b'{"entity": 1}', 400, "InvalidArgument"),
         (
             "GET",
-            "/v1/peek?entity=missing&partition=x&from=0&max_bytes=1&include_body=true",
+            "/$bulk/v1/peek?entity=missing&partition=x&from=0&max_bytes=1&include_body=true",
             b"",
             400,
             "InvalidArgument",
         ),
     ],
 )
-def test_wrong_requests(server: BulkServer, method: str, path: str, body: bytes, status: int, kind: str) -> None:
+def test_wrong_requests(server: Server, method: str, path: str, body: bytes, status: int, kind: str) -> None:
     """Each gets a status and an error with kind and detail."""
     code, answer = raw(server, method, path, body, **{"content-type": "application/json"})
     assert (code, answer["error"]["kind"]) == (status, kind)
@@ -61,15 +65,15 @@ def test_wrong_requests(server: BulkServer, method: str, path: str, body: bytes,
 
 
 @pytest.mark.parametrize("body", [b"", b"nonsense", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(1000), b"\x7f" * 1000])
-def test_bytes_that_are_no_table(server: BulkServer, bulk: BulkClient, queue_name: str, body: bytes) -> None:
+def test_bytes_that_are_no_table(server: Server, bulk: BulkClient, queue_name: str, body: bytes) -> None:
     """They store nothing, and the server goes on."""
-    code, answer = raw(server, "POST", f"/v1/send?entity={queue_name}", body)
+    code, answer = raw(server, "POST", f"/$bulk/v1/send?entity={queue_name}", body)
     assert (code, answer) == (200, {"stored": {}}) or (code, answer["error"]["kind"]) == (400, "InvalidArgument")
     assert bulk.describe(queue_name)["active_messages"] == 0
 
 
 def test_damaged_streams_store_nothing(
-    server: BulkServer, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
+    server: Server, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
 ) -> None:
     """Whatever byte of a stream is changed: an error or all rows, and the server goes on."""
     sink = pa.BufferOutputStream()
@@ -79,16 +83,16 @@ def test_damaged_streams_store_nothing(
     for at in range(0, len(good), 7):
         bad = good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :]
         before = bulk.describe(queue_name)["active_messages"]
-        code, answer = raw(server, "POST", f"/v1/send?entity={queue_name}", bad)
+        code, answer = raw(server, "POST", f"/$bulk/v1/send?entity={queue_name}", bad)
         stored = bulk.describe(queue_name)["active_messages"] - before
         assert stored == (sum(answer["stored"].values()) if code == 200 else 0)
     for length in range(0, len(good) - 8, 13):
-        raw(server, "POST", f"/v1/send?entity={queue_name}", good[:length])
-    assert raw(server, "POST", f"/v1/send?entity={queue_name}", good)[0] == 200
+        raw(server, "POST", f"/$bulk/v1/send?entity={queue_name}", good[:length])
+    assert raw(server, "POST", f"/$bulk/v1/send?entity={queue_name}", good)[0] == 200
 
 
 def test_send_that_breaks_off_stores_nothing(
-    server: BulkServer, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
+    server: Server, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
 ) -> None:
     """A client that dies in the middle of its rows leaves nothing, even when whole batches had arrived."""
     sink = pa.BufferOutputStream()
@@ -96,7 +100,8 @@ def test_send_that_breaks_off_stores_nothing(
         for _ in range(50):
             writer.write_table(rows(1000))
     stream = sink.getvalue().to_pybytes()
-    head = f"POST /v1/send?entity={queue_name} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    line = f"POST /$bulk/v1/send?entity={queue_name} HTTP/1.1\r\nhost: x\r\nauthorization: {token('sb://x')}\r\n"
+    head = f"{line}transfer-encoding: chunked\r\n\r\n".encode()
     for cut in (1, len(stream) // 2, len(stream)):
         with socket.create_connection((server.host, server.port)) as connection:
             connection.sendall(head + f"{cut:x}\r\n".encode() + stream[:cut] + b"\r\n")
@@ -105,7 +110,7 @@ def test_send_that_breaks_off_stores_nothing(
     assert bulk.describe(queue_name)["active_messages"] == 0
 
 
-def test_head_that_is_too_large(server: BulkServer, bulk: BulkClient, queue_name: str) -> None:
+def test_head_that_is_too_large(server: Server, bulk: BulkClient, queue_name: str) -> None:
     """A request of endless headers is ended, others go on."""
     with socket.create_connection((server.host, server.port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
@@ -120,7 +125,7 @@ def test_head_that_is_too_large(server: BulkServer, bulk: BulkClient, queue_name
     assert bulk.describe(queue_name)["kind"] == "queue"
 
 
-def test_two_clients_and_many_threads(server: BulkServer, queue_name: str) -> None:
+def test_two_clients_and_many_threads(server: Server, queue_name: str) -> None:
     """Everything that all send is received once."""
     senders, each = 4, 25
     clients = [BulkClient(server.connection_string) for _ in range(2)]
@@ -154,7 +159,7 @@ def test_two_clients_and_many_threads(server: BulkServer, queue_name: str) -> No
 
 def test_close_ends_waits_and_frees_the_port(namespace: Namespace, queue_name: str) -> None:
     """A receive that waits ends without messages; afterwards nobody answers, and another server may have the port."""
-    server = namespace.serve_bulk()
+    server = serve(namespace)
     client = BulkClient(server.connection_string)
     client.describe(queue_name)
     found: list[Any] = []
@@ -175,14 +180,53 @@ def test_close_ends_waits_and_frees_the_port(namespace: Namespace, queue_name: s
     assert server.closed
     with pytest.raises(ServiceBusConnectionError, match="cannot be reached"):
         client.describe(queue_name)
-    with namespace.serve_bulk(port=server.port) as again:
+    with serve(namespace, amqp_port=server.port) as again:
         assert again.port == server.port
         assert client.describe(queue_name)["kind"] == "queue", "the client connects anew"
 
 
+def connections(server: Server) -> int:
+    """How many HTTP connections a server has had; asking is one more."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    (count,) = (line.split()[1] for line in lines if line.startswith('oxbus_connections_total{protocol="http"}'))
+    return int(count)
+
+
+def test_calls_use_one_connection(server: Server, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
+    """One after the other, of every kind: with rows, without, refused, and with answers in pieces."""
+    bulk.describe(queue_name)
+    before = connections(server)
+    for _ in range(20):
+        bulk.send(queue_name, rows(10))
+        assert len(bulk.receive(queue_name, max_message_count=100, receive_mode="receive_and_delete")) > 0
+        bulk.peek(queue_name, 0, 0)
+        with pytest.raises(ValueError, match="outcome"):
+            bulk.settle(queue_name, [bytes(16)], "lose")  # type: ignore[arg-type] # that is the point
+    assert connections(server) == before + 1
+
+
+def test_client_goes_on_with_a_server_that_came_again(
+    namespace: Namespace, queue_name: str, rows: Callable[..., Any]
+) -> None:
+    """Connections that ended between two calls are found out before a call that must not be made twice."""
+    with serve(namespace) as server:
+        client = BulkClient(server.connection_string)
+        client.describe(queue_name)
+    for call in (
+        lambda: client.send(queue_name, rows(1)),
+        lambda: client.settle(queue_name, [bytes(16)], "complete"),
+        lambda: client.receive(queue_name, max_message_count=1),
+    ):
+        with serve(namespace, amqp_port=server.port):
+            call()
+
+
 def test_close_lets_a_send_finish(namespace: Namespace, queue_name: str, rows: Callable[..., Any]) -> None:
     """Rows that are on their way when the server closes are stored, and their sender learns it."""
-    server = namespace.serve_bulk()
+    server = serve(namespace)
     client = BulkClient(server.connection_string)
     table = rows(10)
     closing = threading.Thread(target=server.close)
@@ -198,12 +242,6 @@ def test_close_lets_a_send_finish(namespace: Namespace, queue_name: str, rows: C
     assert server.closed
 
 
-def test_port_that_is_taken(namespace: Namespace, server: BulkServer) -> None:
-    """Two servers cannot have one port."""
-    with pytest.raises(OSError, match="cannot listen"):
-        namespace.serve_bulk(port=server.port)
-
-
 def test_namespace_that_was_closed_says_so(namespace: Namespace, bulk: BulkClient, queue_name: str) -> None:
     """The server answers still, with the error of every closed handle."""
     namespace.close()
@@ -213,7 +251,7 @@ def test_namespace_that_was_closed_says_so(namespace: Namespace, bulk: BulkClien
         bulk.send(queue_name, pa.table({"body": [b"x"]}))
 
 
-def test_client_that_was_closed_says_so(server: BulkServer) -> None:
+def test_client_that_was_closed_says_so(server: Server) -> None:
     """Like every closed handle."""
     client = BulkClient(server.connection_string)
     client.close()
@@ -222,10 +260,10 @@ def test_client_that_was_closed_says_so(server: BulkServer) -> None:
         client.stages()
 
 
-def test_what_is_no_bulk_server_is_told() -> None:
+def test_other_servers_are_told_apart() -> None:
     """Something else that answers, and something that answers nothing."""
     for answer, error in (
-        (b"SSH-2.0-x\r\n", "no bulk server"),
+        (b"SSH-2.0-x\r\n", "no server of oxbus"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", "proxy"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -238,7 +276,7 @@ def test_what_is_no_bulk_server_is_told() -> None:
 
             serving = threading.Thread(target=serve)
             serving.start()
-            client = BulkClient(f"Endpoint=http://127.0.0.1:{listener.getsockname()[1]}")
+            client = BulkClient(connection_string(listener.getsockname()[1]))
             with pytest.raises(ServiceBusConnectionError, match=error):
                 client.stages()
             serving.join(60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged sends over the bulk plane: every call, and the errors of the broker's own process."""
+"""Staged sends of a bulk client: every call, and the errors of the broker's own process."""
 
 from __future__ import annotations
 

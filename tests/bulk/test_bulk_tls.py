@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bulk plane over TLS, with a certificate made for the test."""
+"""Bulk clients over TLS, on the port on which everything else is spoken."""
 
 from __future__ import annotations
 
+import http.client
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.servicebus import ServiceBusClient as SdkClient
+from azure.servicebus import ServiceBusMessage as SdkMessage
 from certificates import make_certificate
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import ServiceBusConnectionError
+from oxbus.server import serve
+from signatures import KEY, KEY_NAME, connection_string
 
 pa = pytest.importorskip("pyarrow")
 
@@ -17,9 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from oxbus import Namespace
-    from oxbus.bulk import BulkServer
-
-KEY = "a key of the tests, long enough"
+    from oxbus.server import Server
 
 
 @pytest.fixture
@@ -29,17 +33,24 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def secure(namespace: Namespace, certificate: tuple[Path, Path]) -> Iterator[BulkServer]:
-    """A server with a certificate and a key."""
-    with namespace.serve_bulk(key=KEY, certificate=certificate[0], private_key=certificate[1]) as server:
+def secure(namespace: Namespace, certificate: tuple[Path, Path]) -> Iterator[Server]:
+    """A server with a certificate of its owner's, on one port."""
+    with serve(
+        namespace, amqp_port=None, amqps_port=0, certificate=certificate[0], private_key=certificate[1]
+    ) as server:
         yield server
 
 
+def encrypted(port: int) -> str:
+    """A connection string for a server with TLS."""
+    return f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName={KEY_NAME};SharedAccessKey={KEY}"
+
+
 def test_all_goes_through(
-    secure: BulkServer, certificate: tuple[Path, Path], queue_name: str, rows: Callable[..., Any]
+    secure: Server, certificate: tuple[Path, Path], queue_name: str, rows: Callable[..., Any]
 ) -> None:
     """Rows in and out, more than one piece of a stream, over connections that are used again."""
-    assert secure.endpoint.startswith("https://127.0.0.1:")
+    assert secure.connection_string == encrypted(secure.port), "TLS, since nothing says otherwise"
     with BulkClient(secure.connection_string, ca_file=certificate[0]) as client:
         for _ in range(3):
             assert sum(client.send(queue_name, pa.table({"body": [b"x" * 1000] * 5000})).values()) == 5000
@@ -54,10 +65,36 @@ def test_all_goes_through(
         assert client.describe(queue_name)["active_messages"] == 0
 
 
-def test_who_is_not_trusted_is_not_talked_to(
-    secure: BulkServer, tmp_path: Path, certificate: tuple[Path, Path], namespace: Namespace
+def test_one_port_has_bulk_clients_sdks_and_http(
+    secure: Server, certificate: tuple[Path, Path], queue_name: str
 ) -> None:
-    """Another issuer, another address, no encryption where there should be some, and the other way round."""
+    """With TLS and without it, on the same port at the same time."""
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    plain = connection_string(secure.port)
+    with (
+        BulkClient(secure.connection_string, ca_file=certificate[0]) as inside,
+        BulkClient(plain) as outside,
+        SdkClient.from_connection_string(plain) as sdk,
+        sdk.get_queue_sender(queue_name) as sender,
+    ):
+        connection = http.client.HTTPSConnection("127.0.0.1", secure.port, timeout=60, context=trusting)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        connection.close()
+        sender.send_messages(SdkMessage("amqp"))
+        assert sum(inside.send(queue_name, pa.table({"body": [b"tls"]})).values()) == 1
+        assert sum(outside.send(queue_name, pa.table({"body": [b"plain"]})).values()) == 1
+        table: Any = pa.table(inside.receive(queue_name, max_message_count=3, max_wait_time=60))
+        bodies = set(table["body"].to_pylist())
+        while len(bodies) < 3:
+            bodies |= set(pa.table(outside.receive(queue_name, max_message_count=3))["body"].to_pylist())
+        assert bodies == {b"amqp", b"tls", b"plain"}
+
+
+def test_who_is_not_trusted_is_not_talked_to(
+    secure: Server, tmp_path: Path, certificate: tuple[Path, Path], namespace: Namespace
+) -> None:
+    """Another issuer, another address, and a server that speaks no TLS."""
     stranger, _ = make_certificate(tmp_path, "127.0.0.3")
     with (
         BulkClient(secure.connection_string, ca_file=stranger) as client,
@@ -65,16 +102,30 @@ def test_who_is_not_trusted_is_not_talked_to(
     ):
         client.stages()
     with (
-        namespace.serve_bulk("127.0.0.2", certificate=certificate[0], private_key=certificate[1]) as misplaced,
+        serve(
+            namespace,
+            host="127.0.0.2",
+            amqp_port=None,
+            amqps_port=0,
+            certificate=certificate[0],
+            private_key=certificate[1],
+        ) as misplaced,
         BulkClient(misplaced.connection_string, ca_file=certificate[0]) as client,
         pytest.raises(ServiceBusConnectionError, match="certificate"),
     ):
         client.stages()
-    with BulkClient(f"Endpoint=http://127.0.0.1:{secure.port}") as client, pytest.raises(ServiceBusConnectionError):
-        client.stages()
-    with namespace.serve_bulk() as plain:
-        address = f"Endpoint=https://127.0.0.1:{plain.port}"
-        with BulkClient(address, ca_file=certificate[0]) as client, pytest.raises(ServiceBusConnectionError):
+
+
+def test_development_certificate_is_trusted_by_its_file(namespace: Namespace, tmp_path: Path) -> None:
+    """What the server writes for clients to trust is what a bulk client takes."""
+    issuer = tmp_path / "issuer.pem"
+    with serve(namespace, certificate_out=issuer) as server:
+        with BulkClient(encrypted(server.port), ca_file=issuer) as client:
+            assert client.stages() == []
+        with (
+            BulkClient(encrypted(server.port)) as client,
+            pytest.raises(ServiceBusConnectionError, match="certificate"),
+        ):
             client.stages()
 
 
@@ -85,7 +136,7 @@ def test_files_that_are_none(namespace: Namespace, tmp_path: Path, certificate: 
     other = make_certificate(tmp_path, "127.0.0.9")
     for chain, key in ((nothing, certificate[1]), (certificate[0], nothing), (certificate[0], other[1])):
         with pytest.raises(ValueError, match=r"certificate|private_key"):
-            namespace.serve_bulk(certificate=chain, private_key=key)
+            serve(namespace, certificate=chain, private_key=key)
     for path, text in ((nothing, "no certificate"), (tmp_path / "missing.pem", "cannot be read")):
         with pytest.raises(ValueError, match=text):
-            BulkClient("Endpoint=https://127.0.0.1:1", ca_file=path)
+            BulkClient(encrypted(1), ca_file=path)

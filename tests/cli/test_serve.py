@@ -26,7 +26,9 @@ from oxbus.cli import _serve
 from oxbus.cli._commands import make_parser
 from oxbus.exceptions import MessageSizeExceededError, ServiceBusAuthenticationError
 from oxbus.management import ServiceBusAdministrationClient
-from signatures import token
+from oxbus.spark.source.connection import connection_of
+from oxbus.spark.source.options import read_options
+from signatures import connection_string, token
 
 pa = pytest.importorskip("pyarrow")
 
@@ -41,11 +43,11 @@ SECRET = "a key of a server of the tests"  # noqa: S105 (it opens nothing else)
 
 @pytest.fixture
 def serve(start: Callable[..., Any]) -> Callable[..., tuple[subprocess.Popen[str], str]]:
-    """Start a bulk server on a free port, and return its process and its address once it is ready."""
+    """Start a server on a free port, and return its process and its connection string once it is ready."""
 
     def serve(*arguments: str, **variables: str) -> tuple[subprocess.Popen[str], str]:
-        process, told = start("--bulk-port", "0", *arguments, **variables)
-        return process, told["bulk_endpoint"]
+        process, told = start("--amqp-port", "0", *arguments, **variables)
+        return process, told["connection_string"]
 
     return serve
 
@@ -62,6 +64,15 @@ def start(launch: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[s
         return process, json.loads(line)
 
     return start
+
+
+@pytest.fixture
+def one_queue(tmp_path: Path) -> Path:
+    """A configuration with the queue `orders`."""
+    config = tmp_path / "config.json"
+    queue = {"Name": "orders", "Properties": {}}
+    config.write_text(json.dumps({"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": [queue]}]}}))
+    return config
 
 
 @pytest.fixture
@@ -90,8 +101,8 @@ def test_signal_ends_it_and_nothing_is_lost(
 ) -> None:
     """What was sent is in the directory afterwards; the exit code tells Ctrl-C from an order to end."""
     ox("queue", "create", "orders")
-    process, endpoint = serve()
-    with BulkClient(f"Endpoint={endpoint}") as client:
+    process, place = serve()
+    with BulkClient(place) as client:
         client.send("orders", pa.table({"body": [b"kept"] * 5}))
         process.send_signal(number)
         out, err = process.communicate(timeout=LIVENESS_SECONDS)
@@ -100,15 +111,12 @@ def test_signal_ends_it_and_nothing_is_lost(
         assert len(receiver.receive_messages(10, max_wait_time=5)) >= 1
 
 
-def test_memory_with_a_configuration_and_a_key(serve: Callable[..., Any], tmp_path: Path) -> None:
+def test_memory_with_a_configuration_and_a_key(start: Callable[..., Any], one_queue: Path) -> None:
     """The entities of the file are there, the key of the environment is asked for and never shown."""
-    config = tmp_path / "config.json"
-    queue = {"Name": "orders", "Properties": {}}
-    config.write_text(json.dumps({"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": [queue]}]}}))
-    process, endpoint = serve("--memory", "--config", str(config), OXBUS_BULK_KEY=KEY)
-    with BulkClient(f"Endpoint={endpoint}") as client, pytest.raises(ServiceBusAuthenticationError):
+    process, told = start("--memory", "--amqp-port", "0", "--config", str(one_queue), OXBUS_SAS_KEY=KEY)
+    with BulkClient(connection_string(told["amqp_port"])) as client, pytest.raises(ServiceBusAuthenticationError):
         client.describe("orders")
-    with BulkClient(f"Endpoint={endpoint};SharedAccessKeyName=bulk;SharedAccessKey={KEY}") as client:
+    with BulkClient(told["connection_string"]) as client:
         assert client.describe("orders")["kind"] == "queue"
     process.terminate()
     out, err = process.communicate(timeout=LIVENESS_SECONDS)
@@ -120,15 +128,13 @@ def test_what_cannot_be_served_is_one_line(
 ) -> None:
     """No place, no namespace there, no key for all the world, a wrong port."""
     monkeypatch.delenv("OXBUS_DATA", raising=False)
-    outcome = run("serve", "--bulk-port", "0")
+    outcome = run("serve", "--amqp-port", "0")
     assert (outcome.code, outcome.out) == (2, "")
     assert "--memory" in outcome.err
-    outcome = run("serve", "--bulk-port", "0", "--data", str(tmp_path / "nothing"))
+    outcome = run("serve", "--amqp-port", "0", "--data", str(tmp_path / "nothing"))
     assert (outcome.code, "no namespace" in outcome.err) == (1, True)
-    outcome = run("serve", "--bulk-port", "0", "--memory", "--host", "0.0.0.0")  # noqa: S104 (that is refused)
-    assert (outcome.code, "needs a key" in outcome.err) == (1, True)
-    outcome = run("serve", "--bulk-port", "70000", "--memory")
-    assert (outcome.code, "port is out of range" in outcome.err) == (1, True)
+    outcome = run("serve", "--amqp-port", "70000", "--memory")
+    assert (outcome.code, "amqp_port is out of range" in outcome.err) == (1, True)
     outcome = run("serve", "--amqp-port", "0", "--memory", "--host", "0.0.0.0")  # noqa: S104 (that is refused)
     assert (outcome.code, "authorization rules" in outcome.err) == (1, True)
     rules = tmp_path / "rules.json"
@@ -252,15 +258,15 @@ def test_entities_outside_the_tier_are_served(
 def test_rows_have_the_limit_of_messages(serve: Callable[..., Any], ox: Callable[..., Any]) -> None:
     """Two megabytes in rows of a kilobyte are many messages and no batch (B-053)."""
     ox("queue", "create", "orders", "--partitioned")
-    _, endpoint = serve()
-    with BulkClient(f"Endpoint={endpoint}") as client:
+    _, place = serve()
+    with BulkClient(place) as client:
         assert sum(client.send("orders", pa.table({"body": [b"x" * 1000] * 2000})).values()) == 2000
         with pytest.raises(MessageSizeExceededError):
             client.send("orders", pa.table({"body": [b"x" * (300 << 10)]}))
 
 
 def test_usual_ports_hold_unless_one_is_named() -> None:
-    """5672, 5671 and 5300; with one that is named, that one only; the bulk plane alone opens none of them."""
+    """5672, 5671 and 5300; with one that is named, that one only."""
     parser = make_parser()
 
     def ports(*arguments: str) -> dict[str, int]:
@@ -268,8 +274,63 @@ def test_usual_ports_hold_unless_one_is_named() -> None:
 
     assert ports() == {"amqp": 5672, "amqps": 5671, "http": 5300}
     assert ports("--https-port", "0") == {"https": 0}
-    assert ports("--bulk-port", "0") == {}
-    assert ports("--bulk-port", "0", "--amqp-port", "1") == {"amqp": 1}
+    assert ports("--amqp-port", "1", "--http-port", "2") == {"amqp": 1, "http": 2}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["--bulk-port", "0"], "every port serves bulk clients"),
+        (["--bulk-port"], "every port serves bulk clients"),
+        (["--bulk-key", KEY], "use --sas-key"),
+        (["--bulk-key-name", "spark"], "use --sas-key-name"),
+    ],
+    ids=" ".join,
+)
+def test_old_options_name_the_new_ones(run: Callable[..., Any], old: list[str], new: str) -> None:
+    """One line, wrong usage, and nothing is served; the help does not show them."""
+    outcome = run("serve", "--memory", "--amqp-port", "0", *old)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert f"{old[0]} is gone" in outcome.err
+    assert new in outcome.err
+    assert "docs/guide/one-server.md" in outcome.err
+    assert KEY not in outcome.err
+    assert "--bulk" not in run("serve", "--help").out
+
+
+def test_old_variable_names_the_new_one(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that nobody would ask for any more is not passed over in silence."""
+    monkeypatch.setenv("OXBUS_BULK_KEY", KEY)
+    outcome = run("serve", "--memory", "--amqp-port", "0")
+    assert (outcome.code, "use OXBUS_SAS_KEY" in outcome.err, KEY in outcome.err) == (2, True, False)
+
+
+def test_printed_string_is_for_sdks_spark_and_bulk_clients(launch: Callable[..., Any], one_queue: Path) -> None:
+    """The line that people copy is what each of them takes."""
+    process = launch("--memory", "--amqp-port", "0", "--config", str(one_queue))
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(2)]
+    place = lines[1].removeprefix("Connection string: ").strip()
+    with SdkClient.from_connection_string(place) as sdk, sdk.get_queue_sender("orders") as sender:
+        sender.send_messages(SdkMessage("by an SDK"))
+    with BulkClient(place) as client:
+        assert client.send("orders", pa.table({"body": [b"by a bulk client"]})) == {0: 1}
+    spark = connection_of(read_options({"connectionString": place, "queue": "orders"}, "batch read"))
+    with spark.client() as client:
+        assert client.describe("orders")["active_messages"] == 2
+
+
+def test_string_for_other_keys_has_a_place_for_them(launch: Callable[..., Any]) -> None:
+    """It has the address and the name of a key, and no key."""
+    process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=KEY)
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(2)]
+    shown = lines[1].strip()
+    assert shown.startswith("Connection string, with a key of the authorization rules: Endpoint=sb://127.0.0.1:")
+    assert KEY not in shown
+    place = shown.split(": ", 1)[1].replace("SharedAccessKey=...", f"SharedAccessKey={KEY}")
+    with BulkClient(place) as client:
+        assert client.stages() == []
 
 
 def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_path: Path) -> None:
@@ -309,7 +370,10 @@ def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_
 
 def test_key_of_the_environment_is_not_shown_to_people(launch: Callable[..., subprocess.Popen[str]]) -> None:
     """It opens the server; without one the development key is printed in a connection string that can be copied."""
-    for key, shown in ((SECRET, "need a key"), ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true")):
+    for key, shown in (
+        (SECRET, "SharedAccessKey=...;UseDevelopmentEmulator=true"),
+        ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true"),
+    ):
         process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=key)
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]

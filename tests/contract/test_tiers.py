@@ -17,6 +17,7 @@ from oxbus.exceptions import (
     ServiceBusQuotaExceededError,
 )
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -359,7 +360,7 @@ def test_rows_have_the_limit_of_messages(tmp_path: Path) -> None:
     for queue in ("q", "staged"):
         admin.create_queue(queue, enable_partitioning=True)
     with (
-        namespace.serve_bulk() as server,
+        serve(namespace) as server,
         BulkClient(server.connection_string) as bulk,
         client.get_queue_sender("q") as sender,
     ):

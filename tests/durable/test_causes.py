@@ -13,6 +13,7 @@ from oxbus import Namespace
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import PartitionUnavailableError, ServiceBusConnectionError
 from oxbus.testing import inject_fault
+from signatures import connection_string
 from stored_files import flip_bit, places_of, shard
 
 if TYPE_CHECKING:
@@ -76,10 +77,10 @@ def test_damage_is_the_cause(wide_bus: Bus) -> None:
 
 
 def test_refused_connection_is_the_cause() -> None:
-    """A bulk server that is not there."""
+    """A server that is not there."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    with BulkClient(f"Endpoint=http://127.0.0.1:{port}") as client, pytest.raises(ServiceBusConnectionError) as refusal:
+    with BulkClient(connection_string(port)) as client, pytest.raises(ServiceBusConnectionError) as refusal:
         client.stages()
     assert number_of(refusal.value) == errno.ECONNREFUSED

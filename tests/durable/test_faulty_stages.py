@@ -12,6 +12,7 @@ from durable_bus import bodies
 from oxbus import Namespace
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import InvalidOperationError, ServiceBusError, ServiceBusQuotaExceededError
+from oxbus.server import serve
 from oxbus.testing import heal, inject_fault
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def in_process(namespace: Namespace, stage_id: str, table: Any) -> int:
 
 def through_the_bulk_plane(namespace: Namespace, stage_id: str, table: Any) -> int:
     """Stage as an executor does."""
-    with namespace.serve_bulk() as server, BulkClient(server.connection_string) as client:
+    with serve(namespace) as server, BulkClient(server.connection_string) as client:
         return client.stage("q", stage_id, table)
 
 

@@ -22,3 +22,8 @@ def token(address: str, name: str = KEY_NAME, key: str = KEY, *, seconds: int = 
     signed = hmac.new(key.encode(), f"{address}\n{expiry}".encode(), hashlib.sha256).digest()
     signature = quote_plus(base64.b64encode(signed))
     return f"SharedAccessSignature sr={address}&sig={signature}&se={expiry}&skn={quote_plus(name)}"
+
+
+def connection_string(port: int, name: str = KEY_NAME, key: str = KEY, host: str = "127.0.0.1") -> str:
+    """What a client without TLS takes for a server on a port of this machine."""
+    return f"Endpoint=sb://{host}:{port};SharedAccessKeyName={name};SharedAccessKey={key};UseDevelopmentEmulator=true"

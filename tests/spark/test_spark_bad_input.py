@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROWS = 400
 WRONG_KEY = "d3Jvbmcta2V5LW9mLWEtdGVzdA=="
-NOBODY = f"Endpoint=http://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey={KEY}"
+NOBODY = f"Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey={KEY};UseDevelopmentEmulator=true"
 
 EXPRESSIONS = {
     "null key": ("IF(id = 399, NULL, 'k')", "session_id", "sessions", r"(?i)session"),

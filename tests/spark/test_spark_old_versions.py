@@ -35,7 +35,7 @@ from oxbus.spark.source.data_source import OxbusDataSource
 from oxbus.spark.source import versions, batch_reader, browse_stream, reserving_stream, stream_writer
 assert issubclass(stream_writer.OxbusStreamWriter, datasource.DataSourceStreamWriter)
 assert not versions.STREAM_WRITES_ARROW
-options = {"connectionString": "Endpoint=http://127.0.0.1:9", "queue": "q"}
+options = {"connectionString": "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey=x", "queue": "q"}
 source = OxbusDataSource(options)
 reader = source.streamReader(source.schema())
 assert isinstance(reader, datasource.DataSourceStreamReader)

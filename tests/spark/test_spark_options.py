@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from oxbus.spark.source.options import Use
 
-CONNECTION = {"connectionString": "Endpoint=http://127.0.0.1:1;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0"}
+CONNECTION = {"connectionString": "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0"}
 QUEUE = CONNECTION | {"queue": "q"}
 
 

@@ -245,7 +245,7 @@ def test_target_that_is_missing_is_named(broker: Broker) -> None:
 def test_broker_that_does_not_answer_is_an_error(broker: Broker) -> None:
     """One that is not there, or that has another key; neither text shows a key."""
     wrong = broker.connection_string.replace(KEY, "d3Jvbmcta2V5LW9mLWEtdGVzdA==")
-    nobody = f"Endpoint=http://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey={KEY}"
+    nobody = f"Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey={KEY};UseDevelopmentEmulator=true"
     for connection, text in [(wrong, "key|credential|token"), (nobody, "127.0.0.1:9")]:
         source = OxbusDataSource(broker.options("out", connectionString=connection))
         with pytest.raises(ServiceBusError, match=text) as error:

@@ -124,7 +124,7 @@ def test_messages_of_a_batch_can_be_settled_otherwise(spark: SparkSession, broke
 def test_settle_says_what_is_wrong(spark: SparkSession) -> None:
     """Before anything runs."""
     df = spark.sql("SELECT 'x' AS body")
-    options = {"connectionString": "Endpoint=http://127.0.0.1:9"}
+    options = {"connectionString": "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey=x"}
     with pytest.raises(ValueError, match="column queue is missing"):
         oxbus.spark.settle(df, "defer", options)
     with pytest.raises(ValueError, match="outcome must be one of"):

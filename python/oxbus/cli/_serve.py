@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oxbus._oxbus import Namespace
 from oxbus.cli import _values
 from oxbus.cli._access_rules import HUNG_UP, AccessRules, add_access_rules
+from oxbus.cli._old_forms import add_old_forms, refuse_old_forms
 from oxbus.cli._outcomes import DONE, INTERRUPTED, UsageError
 from oxbus.cli._output import print_json
 from oxbus.cli._place import DATA_VARIABLE, Bus, add_rules, open_place, rules
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from argparse import Namespace as Options
 
     from oxbus.server import Server
-
-KEY_VARIABLE: Final = "OXBUS_BULK_KEY"
 
 _PORTS: Final = {
     "amqp": (5672, "AMQP"),
@@ -46,8 +44,8 @@ def add_serve(parser: ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
     ports = parser.add_argument_group(
         "ports",
-        "Each speaks AMQP, HTTP and TLS. Without any of these options those of the service are opened; "
-        "with some, those and no others. 0 is any that is free.",
+        "Each speaks AMQP, HTTP and TLS, and serves bulk clients. Without any of these options those of the service "
+        "are opened; with some, those and no others. 0 is any that is free.",
     )
     for name, (usual, what) in _PORTS.items():
         ports.add_argument(
@@ -56,15 +54,7 @@ def add_serve(parser: ArgumentParser) -> None:
             metavar="PORT",
             help=f"where clients expect {what} ({f'usually {usual}' if usual else 'no port by default'})",
         )
-    ports.add_argument("--bulk-port", type=_values.amount, metavar="PORT", help="the port of the bulk plane")
     add_access_rules(parser)
-    parser.add_argument(
-        "--bulk-key",
-        metavar="KEY",
-        help="what clients of the bulk plane must know, at least 16 characters; others on this machine may see it "
-        f"here, but not in ${KEY_VARIABLE}, which is the default; needed unless the host is loopback",
-    )
-    parser.add_argument("--bulk-key-name", metavar="NAME", help="the name of that key (default: bulk)")
     parser.add_argument(
         "--certificate", type=Path, metavar="FILE", help="the server's certificate, PEM (default: made for development)"
     )
@@ -74,40 +64,34 @@ def add_serve(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_rules(parser, tier="standard")
+    add_old_forms(parser)
 
 
 def _serve(options: Options) -> int:
+    refuse_old_forms()
     access = AccessRules.of(options)
     again = [] if access.file is None else [HUNG_UP]
-    with Signals(signal.SIGTERM, signal.SIGINT, *again) as signals, _open(options) as bus, ExitStack() as servers:
-        told: dict[str, object] = {}
-        serving: Server | None = None
-        ports = _ports(options)
-        if ports:
-            serving = servers.enter_context(_start(bus, options, access, ports))
-            told |= {"connection_string": serving.connection_string}
-            told |= {f"{name}_port": port for name in _PORTS if (port := getattr(serving, f"{name}_port"))}
-        if options.bulk_port is not None:
-            bulk = servers.enter_context(_start_bulk(bus, options))
-            told |= {"bulk_endpoint": bulk.endpoint, "bulk_port": bulk.port}
-        _tell(told, options)
+    with (
+        Signals(signal.SIGTERM, signal.SIGINT, *again) as signals,
+        _open(options) as bus,
+        _start(bus, options, access) as serving,
+    ):
+        _tell(serving, options)
         while (number := signals.wait()) == HUNG_UP:
-            if serving is not None:
-                access.replace_in(serving)
+            access.replace_in(serving)
     return INTERRUPTED if number == signal.SIGINT else DONE
 
 
 def _ports(options: Options) -> dict[str, int]:
-    """Return the ports to open for SDKs: those that are named, or the usual ones when none is."""
+    """Return the ports to open: those that are named, or the usual ones when none is."""
     named = {name: port for name in _PORTS if (port := getattr(options, f"{name}_port")) is not None}
-    if named or options.bulk_port is not None:
-        return named
-    return {name: usual for name, (usual, _) in _PORTS.items() if usual is not None}
+    return named or {name: usual for name, (usual, _) in _PORTS.items() if usual is not None}
 
 
-def _start(bus: Bus, options: Options, access: AccessRules, ports: dict[str, int]) -> Server:
+def _start(bus: Bus, options: Options, access: AccessRules) -> Server:
     from oxbus.server import serve  # noqa: PLC0415 -- not needed for `--help`
 
+    ports = _ports(options)
     return serve(
         bus.namespace,
         host=options.host,
@@ -119,17 +103,6 @@ def _start(bus: Bus, options: Options, access: AccessRules, ports: dict[str, int
     )
 
 
-def _start_bulk(bus: Bus, options: Options) -> Any:
-    return bus.namespace.serve_bulk(
-        options.host,
-        options.bulk_port,
-        key=options.bulk_key or os.environ.get(KEY_VARIABLE) or None,
-        key_name=options.bulk_key_name,
-        certificate=options.certificate,
-        private_key=options.private_key,
-    )
-
-
 def _open(options: Options) -> Bus:
     if options.memory:
         return Bus(Namespace(config=options.config, **rules(options)))
@@ -138,21 +111,26 @@ def _open(options: Options) -> Bus:
     return open_place(options, config=options.config)
 
 
-def _tell(told: dict[str, object], options: Options) -> None:
+def _tell(serving: Server, options: Options) -> None:
     """Say where it listens, at once: whoever started it waits for that."""
+    opened = {name: port for name in _PORTS if (port := getattr(serving, f"{name}_port"))}
     if options.json:
-        print_json(told)
+        print_json(
+            {"connection_string": serving.connection_string} | {f"{name}_port": port for name, port in opened.items()}
+        )
         return
-    if "connection_string" in told:
-        shown = [f"{name} {told[f'{name}_port']}" for name in _PORTS if f"{name}_port" in told]
-        print(f"Serving on {options.host}: {', '.join(shown)}.")
-        if AccessRules.of(options).is_development:
-            print(f"Connection string: {told['connection_string']}")
-        else:
-            print("Connection strings need a key of the authorization rules.")
+    print(f"Serving on {options.host}: {', '.join(f'{name} {port}' for name, port in opened.items())}.")
+    if AccessRules.of(options).is_development:
+        print(f"Connection string: {serving.connection_string}")
+    else:
+        print(f"Connection string, with a key of the authorization rules: {_without_key(serving.connection_string)}")
     tier = rules(options)["tier"]
     if tier is not None:
         print(f"Limits are those of the tier {tier}; --tier none lifts them.")
-    if "bulk_endpoint" in told:
-        print(f"The bulk plane is at {told['bulk_endpoint']}.")
     print("Ctrl-C or SIGTERM ends it.", flush=True)
+
+
+def _without_key(connection_string: str) -> str:
+    """Return a connection string whose key is left out."""
+    parts = connection_string.split(";")
+    return ";".join("SharedAccessKey=..." if part.startswith("SharedAccessKey=") else part for part in parts)

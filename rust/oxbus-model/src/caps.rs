@@ -192,44 +192,28 @@ pub const LIKE_PATTERN_CHARS_MAX: usize = 1_024;
 /// Levels of parentheses, signs and NOT in an expression. Bounds the stack of a parse and of an evaluation.
 pub const EXPRESSION_DEPTH_MAX: usize = 64;
 
-/// Bytes of the rows of one send over the bulk plane: they are in memory until all are checked. Ours.
+/// Bytes of the rows of one send of a bulk client: they are in memory until all are checked. Ours.
 pub const BULK_SEND_BYTES_MAX: usize = 256 << 20;
-/// Bytes of the rows of all sends that a bulk server has in memory at once; a send beyond it is asked to pause. Ours.
+/// Bytes of the rows of all sends of bulk clients that a server has in memory at once; a send beyond it is asked to pause.
+/// Ours.
 pub const BULK_SENDS_BYTES_MAX: usize = 1 << 30;
-/// Bytes of a JSON body of the bulk plane: the lock tokens of more messages than one receive brings. Ours.
+/// Bytes of a JSON body of a bulk client: the lock tokens of more messages than one receive brings. Ours.
 pub const BULK_CONTROL_BYTES_MAX: usize = 64 << 20;
-/// Bytes of the line and the headers of a request to a bulk server. Ours.
-pub const BULK_HEAD_BYTES_MAX: usize = 256 << 10;
-/// Headers of a request to a bulk server. Ours.
-pub const BULK_HEADERS_MAX: usize = 64;
-/// Bytes of messages in one piece of a stream: what a bulk server and its clients hold of a stream at a time. Ours.
+/// Bytes of messages in one piece of a stream: what a server and its bulk clients hold of a stream at a time. Ours.
 pub const BULK_PIECE_BYTES: usize = 1 << 20;
-/// Largest page of a browse over the bulk plane, in bytes: it is in memory as a whole. Ours.
+/// Largest page of a browse of a bulk client, in bytes: it is in memory as a whole. Ours.
 pub const BULK_PAGE_BYTES_MAX: usize = 64 << 20;
-/// Connections to a bulk server at once; further ones wait to be accepted. Ours.
-pub const BULK_CONNECTIONS_MAX: usize = 1_024;
-/// Requests that a bulk server works on at once, those that wait for messages included; further ones are asked to pause. Ours.
+/// Requests of bulk clients that a server works on at once, those that wait for messages included; further ones are asked
+/// to pause. Ours.
 pub const BULK_REQUESTS_MAX: usize = 512;
-/// Threads of a bulk server that may wait for a store. Ours.
-pub const BULK_BLOCKING_THREADS_MAX: usize = 64;
-/// Milliseconds for a handshake, and for the headers of a request. Ours.
-pub const BULK_HEAD_MS_MAX: u64 = 30_000;
 /// Milliseconds between two pieces of a request's body: a job that makes the rows may work on them that long. Ours.
 pub const BULK_BODY_IDLE_MS_MAX: u64 = 300_000;
-/// Milliseconds for which a bulk server reads on after it refused the rows, so that the sender gets to read why. Ours.
+/// Milliseconds for which a server reads on after it refused the rows, so that the sender gets to read why. Ours.
 pub const BULK_DRAIN_MS_MAX: u64 = 30_000;
-/// Longest wait of a receive over the bulk plane, in milliseconds. Ours.
+/// Longest wait of a receive of a bulk client, in milliseconds. Ours.
 pub const BULK_WAIT_MS_MAX: u64 = 3_600_000;
-/// Milliseconds that a bulk server waits for requests under way when it closes. Ours.
-pub const BULK_CLOSE_MS_MAX: u64 = 30_000;
-/// Shortest key of a bulk server, in bytes: as long as 128 random bits. Ours.
-pub const BULK_KEY_BYTES_MIN: usize = 16;
 /// Milliseconds for which the token of a client is valid. Ours.
 pub const BULK_TOKEN_MS: u64 = 300_000;
-/// Longest time for which a bulk server accepts a token, in milliseconds, counted from now. Ours.
-pub const BULK_TOKEN_MS_MAX: u64 = 3_600_000;
-/// Milliseconds by which the clock of a client may be behind the server's. Ours.
-pub const BULK_CLOCK_SKEW_MS: u64 = 60_000;
 /// Idle connections that a client keeps. Ours.
 pub const BULK_IDLE_CONNECTIONS_MAX: usize = 16;
 

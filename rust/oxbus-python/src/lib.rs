@@ -62,7 +62,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
     #[pymodule_export]
-    use super::bulk::{BulkClient, BulkServer};
+    use super::bulk::BulkClient;
     #[pymodule_export]
     use super::bulk_load::_BulkLoad;
     #[pymodule_export]

@@ -2,20 +2,17 @@
 //! `Namespace` and `PartitionHealth`.
 
 use oxbus_store::Wait;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_broker::client::Wanted;
 use oxbus_broker::shard::{Fault, Injected};
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
 use oxbus_model::options::ReceiveMode;
-use oxbus_model::{EntityKind, PartitionId};
+use oxbus_model::{EntityKind, Error, ErrorKind, PartitionId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::bulk::{BulkServer, Wishes};
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::Owned;
@@ -353,33 +350,12 @@ impl Namespace {
     }
 
     /// See the stub.
-    #[pyo3(signature = (host="127.0.0.1", port=0, *, key=None, key_name=None, certificate=None, private_key=None, limits=None))]
-    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
-    fn serve_bulk(
-        &self,
-        py: Python<'_>,
-        host: &str,
-        port: i64,
-        key: Option<String>,
-        key_name: Option<String>,
-        certificate: Option<PathBuf>,
-        private_key: Option<PathBuf>,
-        limits: Option<BTreeMap<String, i64>>,
-    ) -> PyResult<BulkServer> {
-        let wishes = Wishes {
-            host: host.to_owned(),
-            port,
-            key,
-            key_name,
-            certificate,
-            private_key,
-            limits: limits
-                .unwrap_or_default()
-                .into_iter()
-                .map(|(name, value)| (name, value.try_into().unwrap_or(0)))
-                .collect(),
-        };
-        BulkServer::start(py, &self.namespace, wishes)
+    #[pyo3(signature = (*arguments, **options))]
+    fn serve_bulk(&self, arguments: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let _ = (arguments, options);
+        let detail = "serve_bulk was replaced by the one server; call oxbus.server.serve(namespace), whose connection_string \
+                      is what BulkClient, Spark and SDKs take (docs/guide/one-server.md)";
+        Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
     }
 
     /// The reservations of an entity, for tests and for the administration client.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Server`: a namespace that SDKs reach over the network.
+//! `Server`: a namespace that SDKs and bulk clients reach over the network.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use oxbus_broker::clock::SystemClock;
 use oxbus_model::Clock;
 use oxbus_model::authorization::AuthorizationRule;
-use oxbus_server::{BusOptions, BusServer, BusTls, Ports, TlsFiles};
+use oxbus_server::{BusOptions, BusServer, BusTls, Limits, Ports, TlsFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -34,6 +35,15 @@ fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
     .transpose()
 }
 
+/// Limits that are lower than they are by default; what is negative is refused as 0 is.
+fn limits(lower: &BTreeMap<String, i64>) -> PyResult<Limits> {
+    let mut limits = Limits::default();
+    for (name, value) in lower {
+        limits.lower(name, u64::try_from(*value).unwrap_or(0)).or_raise()?;
+    }
+    Ok(limits)
+}
+
 fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
     let now = SystemClock::new().now();
     let wishes = authorization_rules(list)?;
@@ -43,7 +53,7 @@ fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<Au
 
 #[pymethods]
 impl Namespace {
-    /// Serves the namespace for SDKs; `oxbus.server.serve` calls it.
+    /// Serves the namespace; `oxbus.server.serve` calls it.
     #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn _serve(
         &self,
@@ -57,6 +67,7 @@ impl Namespace {
         certificate: Option<PathBuf>,
         private_key: Option<PathBuf>,
         certificate_out: Option<PathBuf>,
+        bulk_limits: BTreeMap<String, i64>,
     ) -> PyResult<Server> {
         let tls = match (certificate, private_key) {
             (None, None) => BusTls::Development {
@@ -89,6 +100,7 @@ impl Namespace {
             rules: self::rules(rules, &[])?,
             tls,
             new_id: ids::first_of,
+            bulk: limits(&bulk_limits)?,
         };
         let shared = self.namespace.get()?.clone();
         let server = py.detach(|| BusServer::start(shared, options)).or_raise()?;

@@ -13,8 +13,10 @@ pub enum FaultKind {
     Broker(ErrorKind),
     /// A send stored some rows only.
     PartialSend,
-    /// The caller did not show that it knows the key.
+    /// There is no token, or none that is valid.
     Unauthenticated,
+    /// The token is valid, and does not give the right.
+    Unauthorized,
 }
 
 /// An error of a request.
@@ -66,11 +68,6 @@ impl Fault {
         }
     }
 
-    /// The caller did not show that it knows the key.
-    pub fn unauthenticated(detail: impl Into<String>) -> Self {
-        Self::new(FaultKind::Unauthenticated, detail)
-    }
-
     /// As JSON.
     pub fn to_json(&self) -> String {
         let body = Body {
@@ -115,6 +112,7 @@ impl FaultKind {
             Self::Broker(kind) => format!("{kind:?}"),
             Self::PartialSend => "PartialSend".to_owned(),
             Self::Unauthenticated => "Unauthenticated".to_owned(),
+            Self::Unauthorized => "Unauthorized".to_owned(),
         }
     }
 
@@ -122,6 +120,7 @@ impl FaultKind {
         match name {
             "PartialSend" => Some(Self::PartialSend),
             "Unauthenticated" => Some(Self::Unauthenticated),
+            "Unauthorized" => Some(Self::Unauthorized),
             _ => ErrorKind::ALL
                 .into_iter()
                 .find(|kind| format!("{kind:?}") == name)
@@ -143,6 +142,17 @@ mod tests {
             let back = Fault::from_json(fault.to_json().as_bytes()).expect("a fault");
             assert_eq!(back.kind, FaultKind::Broker(kind));
             assert_eq!(back.detail, "what \"to\" do");
+        }
+        for kind in [
+            FaultKind::PartialSend,
+            FaultKind::Unauthenticated,
+            FaultKind::Unauthorized,
+        ] {
+            let fault = Fault::new(kind.clone(), "");
+            assert_eq!(
+                Fault::from_json(fault.to_json().as_bytes()).expect("a fault").kind,
+                kind
+            );
         }
     }
 

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What travels between a bulk server and its clients, and the client's half of it.
+//! What travels between a server and its bulk clients, and the client's half of it.
 //!
-//! The routes and their bodies are in docs/bulk-plane.md. Knows no broker, no Arrow and no Python; starts no thread.
+//! The routes and their bodies are in docs/bulk.md. Knows no broker, no Arrow and no Python; starts no thread.
 
-mod address;
 pub mod client;
+mod connection_string;
 mod fault;
 mod hex;
-mod token;
+mod pieces;
+mod signature;
 
-pub use address::Address;
+pub use connection_string::{ConnectionString, Credential};
 pub use fault::{Fault, FaultKind};
 pub use hex::{from_hex, to_hex};
-pub use token::Key;
+pub use pieces::pieces;
+pub use signature::shared_access_signature;
 
 /// The content type of an Arrow stream.
 pub const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
 /// The header that names the sequence number at which the next page begins; absent after the last page.
 pub const NEXT_HEADER: &str = "oxbus-next";
-/// What all routes begin with; another version of the routes begins with another number.
-pub const PREFIX: &str = "/v1";
+/// The first segment of all bulk routes. No entity has that name, since none begins with `$`.
+pub const BULK_ROOT: &str = "/$bulk";
+/// The version of the routes, behind [`BULK_ROOT`].
+pub const BULK_VERSION: &str = "/v1";

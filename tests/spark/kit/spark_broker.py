@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pyarrow as pa
 from oxbus._oxbus import BulkClient
-from oxbus.management import ServiceBusAdministrationClient
+from oxbus.management import AccessRights, AuthorizationRule, ServiceBusAdministrationClient
+from oxbus.server import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,8 @@ class Broker:
     def start(self) -> None:
         """Open the namespace and serve."""
         self.namespace = oxbus.Namespace(self._path, durability="os")
-        self._server = self.namespace.serve_bulk(HOST, self._port, key=KEY)
+        rules = [AuthorizationRule(key_name="broker", primary_key=KEY, rights=[AccessRights.MANAGE])]
+        self._server = serve(self.namespace, host=HOST, amqp_port=self._port, rules=rules)
         self._port = self._server.port
         self.connection_string = self._server.connection_string
         self.client = BulkClient(self.connection_string)

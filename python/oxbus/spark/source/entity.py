@@ -47,6 +47,17 @@ def describe(client: BulkClient, path: str) -> Entity:
     )
 
 
+def partitions_of(client: BulkClient, path: str) -> int:
+    """Ask the broker how many partitions a queue or topic has; for this the right to send is enough.
+
+    Raises:
+        MessagingEntityNotFoundError: There is no such entity.
+        ServiceBusConnectionError: The broker cannot be reached.
+        ServiceBusAuthenticationError: The broker does not accept the key.
+    """
+    return int(client.describe(path)["partitions"])
+
+
 def counter_of(sequence_number: int) -> int:
     """Place of a message in its partition."""
     return sequence_number & ((1 << _COUNTER_BITS) - 1)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from oxbus.exceptions import ServiceBusError
-from oxbus.spark.source.entity import describe
+from oxbus.spark.source.entity import partitions_of
 from oxbus.spark.source.patience import carefully, patiently
 from oxbus.spark.source.sink_columns import Target, by_target
 
@@ -70,10 +70,9 @@ class Shipment:
                 ids.append(f"{name}/{uuid.uuid4().hex}")
                 rows += carefully(client.stage, entity, ids[-1], chunk)
         except BaseException:
-            for stage_id in ids:
-                # It ends by itself if the broker is away now.
-                with contextlib.suppress(ServiceBusError):
-                    client.discard_stage(stage_id)
+            # They end by themselves if the broker is away now.
+            with contextlib.suppress(ServiceBusError):
+                client.abort_stages(sink_id, query_id, 0, ids)
             raise
         return Written(rows, sink_id, query_id, tuple(ids))
 
@@ -106,7 +105,7 @@ class _PartitionCounts(dict[str, int]):
         self._client = client
 
     def __missing__(self, entity: str) -> int:
-        self[entity] = describe(self._client, entity).partitions
+        self[entity] = partitions_of(self._client, entity)
         return self[entity]
 
 
@@ -118,7 +117,7 @@ def target_of(settings: SinkSettings) -> Target | None:
     """
     if settings.entity is None:
         return None
-    return Target(settings.entity, describe(settings.connection.client(), settings.entity).partitions)
+    return Target(settings.entity, partitions_of(settings.connection.client(), settings.entity))
 
 
 def commit(settings: SinkSettings, messages: Iterable[Written | None], batch: int) -> None:

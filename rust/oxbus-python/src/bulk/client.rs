@@ -21,7 +21,7 @@ use crate::error::{OrRaise, named, with_cause};
 /// Bytes of a JSON answer: more than any that is asked for has.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// A client of a bulk server.
+/// A client of the bulk routes of a server.
 #[pyclass(frozen, module = "oxbus.bulk")]
 pub(crate) struct BulkClient {
     pub(super) link: Link,

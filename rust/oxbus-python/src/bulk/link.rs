@@ -8,7 +8,7 @@ use std::time::Duration;
 use oxbus_broker::SystemClock;
 use oxbus_model::{Clock, Effect, Error, ErrorKind, Timestamp};
 use oxbus_wire::client::{Client, Failure, Patience};
-use oxbus_wire::{Address, Fault, FaultKind};
+use oxbus_wire::{ConnectionString, Fault, FaultKind};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 
@@ -25,7 +25,7 @@ struct Generation {
 
 /// What it takes to connect, and the connections.
 pub(super) struct Link {
-    address: Address,
+    place: ConnectionString,
     ca_file: Option<String>,
     pub(super) timeout: Duration,
     first: Generation,
@@ -37,9 +37,9 @@ fn now() -> Timestamp {
 }
 
 impl Generation {
-    fn new(address: &Address, ca_file: Option<&str>) -> oxbus_model::Result<Self> {
+    fn new(place: &ConnectionString, ca_file: Option<&str>) -> oxbus_model::Result<Self> {
         Ok(Self {
-            client: Owned::new(Client::new(address.clone(), ca_file, now)?),
+            client: Owned::new(Client::new(place.clone(), ca_file, now)?),
             child: OnceLock::new(),
         })
     }
@@ -51,10 +51,10 @@ impl Link {
         ca_file: Option<String>,
         timeout: Duration,
     ) -> oxbus_model::Result<Self> {
-        let address = Address::parse(connection_string)?;
-        let first = Generation::new(&address, ca_file.as_deref())?;
+        let place = ConnectionString::parse(connection_string)?;
+        let first = Generation::new(&place, ca_file.as_deref())?;
         Ok(Self {
-            address,
+            place,
             ca_file,
             timeout,
             first,
@@ -63,7 +63,7 @@ impl Link {
     }
 
     pub(super) fn endpoint(&self) -> String {
-        self.address.endpoint()
+        self.place.endpoint()
     }
 
     /// The client of this process.
@@ -83,7 +83,7 @@ impl Link {
             generation = if let Some(child) = generation.child.get() {
                 child
             } else {
-                let child = Generation::new(&self.address, self.ca_file.as_deref()).or_raise()?;
+                let child = Generation::new(&self.place, self.ca_file.as_deref()).or_raise()?;
                 generation.child.get_or_init(|| Box::new(child))
             };
         }
@@ -159,6 +159,7 @@ fn raise_fault(py: Python<'_>, fault: Fault) -> PyErr {
             })
         }
         FaultKind::Unauthenticated => named("ServiceBusAuthenticationError", &detail, |_| Ok(())),
+        FaultKind::Unauthorized => named("ServiceBusAuthorizationError", &detail, |_| Ok(())),
         FaultKind::PartialSend => named_with("PartialSendError", &detail, effect, &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)

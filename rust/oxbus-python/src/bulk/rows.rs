@@ -12,6 +12,10 @@ use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_PIECE_BYTES};
 use oxbus_model::{Error, Result};
 use oxbus_wire::client::{Answer, Failure, Patience};
 
+/// Bytes that an answer is gathered in at first, and at most, while nobody knows how many there are.
+const PLACE_BYTES_MIN: usize = 64 << 10;
+const PLACE_BYTES_MAX: usize = 8 * BULK_PIECE_BYTES;
+
 /// Makes the bytes of rows, piece by piece.
 pub(super) struct Upload {
     batches: Batches,
@@ -58,29 +62,26 @@ impl Download {
     pub(super) fn read(mut answer: Answer<'_>, patience: &Patience<'_>) -> std::result::Result<Self, Failure> {
         let mut decoder = Decoder::default();
         let mut batches = Vec::new();
-        // All at once where that is known: then no byte is copied again.
+        // Gathered in large places, all of it in one where its size is known: columns that are whole in one are read from
+        // there, and copied no more.
         let known = answer.bytes_left().and_then(|bytes| usize::try_from(bytes).ok());
-        let mut wanted = known.map_or(BULK_PIECE_BYTES, |bytes| bytes.clamp(1, 2 * BULK_PAGE_BYTES_MAX));
-        loop {
-            let mut piece = vec![0; wanted];
-            wanted = BULK_PIECE_BYTES;
-            let mut filled = 0;
-            while filled < piece.len() {
-                match answer.read(&mut piece[filled..], patience)? {
-                    0 => break,
-                    read => filled += read,
+        let mut room = known.map_or(PLACE_BYTES_MIN, |bytes| bytes.min(2 * BULK_PAGE_BYTES_MAX));
+        let mut place = Vec::new();
+        while let Some(piece) = answer.piece(patience)? {
+            let mut rest = &piece[..];
+            while !rest.is_empty() {
+                place.reserve_exact(room - place.len());
+                let (here, later) = rest.split_at(rest.len().min(room - place.len()));
+                place.extend_from_slice(here);
+                rest = later;
+                if place.len() == room {
+                    room = (2 * room).clamp(PLACE_BYTES_MIN, PLACE_BYTES_MAX);
+                    let full = Buffer::from_vec(std::mem::take(&mut place));
+                    batches.extend(decoder.push(full).map_err(garbled)?);
                 }
             }
-            if filled == 0 {
-                break;
-            }
-            let is_over = filled < piece.len();
-            piece.truncate(filled);
-            batches.extend(decoder.push(Buffer::from_vec(piece)).map_err(garbled)?);
-            if is_over {
-                break;
-            }
         }
+        batches.extend(decoder.push(Buffer::from_vec(place)).map_err(garbled)?);
         let schema = decoder.schema();
         decoder.finish().map_err(garbled)?;
         let schema = schema.ok_or_else(|| Failure::connection(unreadable(&"there is no table")))?;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The routes of the bulk plane. Each is described in docs/bulk-plane.md.
+//! The bulk routes, `/$bulk/v1/…`: Arrow streams over HTTP. Each is described in docs/bulk.md.
 
+mod access;
 mod describe;
 mod entity;
+mod limits;
 mod parameters;
 mod peek;
 mod receive;
+mod refusal;
 mod reservations;
 mod rows;
 mod send;
@@ -13,59 +16,70 @@ mod settle;
 mod stages;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::Uri;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use oxbus_broker::Namespace;
 use oxbus_model::caps::BULK_CONTROL_BYTES_MAX;
 use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind};
-use oxbus_wire::{Key, PREFIX};
+use oxbus_wire::{BULK_ROOT, BULK_VERSION};
 use tokio::sync::{Semaphore, watch};
 
-use crate::auth;
-use crate::limits::Limits;
-use crate::options::ServerOptions;
-use crate::status::Refusal;
+use self::access::{Caller, NAMESPACE};
+pub use self::limits::Limits;
+use self::refusal::Refusal;
+use crate::front::Budget;
+use crate::sas::Authority;
 
 /// What all requests share.
 #[derive(Clone)]
-pub(crate) struct Plane(Arc<Shared>);
+pub(crate) struct BulkState(Arc<Shared>);
 
 struct Shared {
     namespace: Namespace,
-    key: Option<Key>,
+    authority: Arc<Authority>,
     new_id: NewId,
     limits: Limits,
     stopped: watch::Receiver<bool>,
     requests: Semaphore,
     /// Bytes of rows that are in memory and not stored.
-    bytes_held: AtomicUsize,
+    unstored: Budget,
 }
 
-impl Plane {
-    pub(crate) fn new(namespace: Namespace, options: &ServerOptions, stopped: watch::Receiver<bool>) -> Self {
+impl BulkState {
+    pub(crate) fn new(
+        namespace: Namespace,
+        authority: Arc<Authority>,
+        new_id: NewId,
+        limits: Limits,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         Self(Arc::new(Shared {
             namespace,
-            key: options.key.clone(),
-            new_id: options.new_id,
-            limits: options.limits,
+            authority,
+            new_id,
+            limits,
             stopped,
-            requests: Semaphore::new(options.limits.requests as usize),
-            bytes_held: AtomicUsize::new(0),
+            requests: Semaphore::new(limits.requests as usize),
+            unstored: Budget::new(limits.unstored_bytes as usize),
         }))
-    }
-
-    pub(crate) fn key(&self) -> Option<&Key> {
-        self.0.key.as_ref()
     }
 
     fn namespace(&self) -> &Namespace {
         &self.0.namespace
+    }
+
+    fn authority(&self) -> &Authority {
+        &self.0.authority
     }
 
     fn new_id(&self) -> NewId {
@@ -81,69 +95,99 @@ impl Plane {
     }
 }
 
-/// Bytes of rows that a request holds; returned when it is dropped.
-struct HeldBytes {
-    plane: Plane,
-    bytes: usize,
-}
-
-impl HeldBytes {
-    fn new(plane: &Plane) -> Self {
-        Self {
-            plane: plane.clone(),
-            bytes: 0,
-        }
-    }
-
-    /// True when so many more fit, counting all requests.
-    fn take(&mut self, bytes: usize) -> bool {
-        let before = self.plane.0.bytes_held.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
-        (before + bytes) as u64 <= self.plane.limits().unstored_bytes
-    }
-}
-
-impl Drop for HeldBytes {
-    fn drop(&mut self) {
-        self.plane.0.bytes_held.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 /// All routes.
-pub(crate) fn routes(plane: Plane) -> Router {
-    let routes = Router::new()
-        .route("/describe", get(describe::describe))
-        .route("/send", post(send::send))
-        .route("/receive", post(receive::receive))
-        .route("/settle", post(settle::settle))
-        .route("/peek", get(peek::peek))
-        .nest("/reservations", reservations::routes())
-        .nest("/stages", stages::routes());
-    Router::new()
-        .nest(PREFIX, routes)
-        .fallback(unknown)
-        .method_not_allowed_fallback(unknown)
-        .layer(DefaultBodyLimit::max(BULK_CONTROL_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(plane.clone(), bound))
-        .layer(middleware::from_fn_with_state(plane.clone(), auth::check))
-        .with_state(plane)
+#[derive(Clone)]
+pub(crate) struct BulkRoutes(TowerToHyperService<Router>);
+
+impl BulkRoutes {
+    pub(crate) fn new(state: BulkState) -> Self {
+        let routes = Router::new()
+            .route("/describe", get(describe::describe))
+            .route("/send", post(send::send))
+            .route("/receive", post(receive::receive))
+            .route("/settle", post(settle::settle))
+            .route("/peek", get(peek::peek))
+            .nest("/reservations", reservations::routes())
+            .nest("/stages", stages::routes());
+        let routes = Router::new()
+            .nest(BULK_VERSION, routes)
+            .fallback(unknown)
+            .method_not_allowed_fallback(unknown)
+            .layer(DefaultBodyLimit::max(BULK_CONTROL_BYTES_MAX))
+            .layer(middleware::from_fn_with_state(state.clone(), bound))
+            .layer(middleware::from_fn_with_state(state.clone(), access::authenticate))
+            .with_state(state);
+        Self(TowerToHyperService::new(routes))
+    }
+
+    /// The answer to a request of a bulk client; any other request comes back.
+    pub(crate) async fn answer(
+        &self,
+        mut request: hyper::Request<Incoming>,
+    ) -> Result<hyper::Response<Body>, Box<hyper::Request<Incoming>>> {
+        let Some(uri) = within(request.uri()) else {
+            return Err(Box::new(request));
+        };
+        *request.uri_mut() = uri;
+        let answered = self.0.call(request).await;
+        Ok(answered.unwrap_or_else(|never| match never {}))
+    }
+}
+
+/// The address of a bulk route without its first segment; `None` for any other address.
+fn within(uri: &Uri) -> Option<Uri> {
+    const ESCAPED: &str = "/%24bulk";
+    let all = uri.path_and_query()?.as_str();
+    let (_, rest) = [BULK_ROOT, ESCAPED]
+        .iter()
+        .filter_map(|root| all.split_at_checked(root.len()))
+        .zip([BULK_ROOT, ESCAPED])
+        .find_map(|((first, rest), root)| first.eq_ignore_ascii_case(root).then_some((first, rest)))?;
+    match rest.as_bytes().first() {
+        Some(b'/') => rest.parse().ok(),
+        None => Some(Uri::from_static("/")),
+        Some(_) => None,
+    }
 }
 
 /// Lets so many requests through at a time.
-async fn bound(State(plane): State<Plane>, request: Request, next: Next) -> Response {
-    if let Ok(_place) = plane.0.requests.try_acquire() {
+async fn bound(State(state): State<BulkState>, request: Request, next: Next) -> Response {
+    if let Ok(_place) = state.0.requests.try_acquire() {
         return next.run(request).await;
     }
-    let requests = plane.limits().requests;
-    let detail = format!("the server works on {requests} requests already; wait, then try again");
+    let requests = state.limits().requests;
+    let detail = format!("the server works on {requests} bulk requests already; wait, then try again");
     Refusal::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
 }
 
 async fn unknown(request: Request) -> Refusal {
     let detail = format!(
-        "this server has no such route; use a client of its version: {} {}",
+        "this server has no such route; use a client of its version: {} {BULK_ROOT}{}",
         request.method(),
         request.uri().path()
     );
     Refusal::from(Error::new(ErrorKind::NotSupported, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within;
+
+    #[test]
+    fn bulk_routes_are_told_from_entities() {
+        let of = |text: &str| within(&text.parse().expect("an address")).map(|uri| uri.to_string());
+        assert_eq!(of("/$bulk/v1/send?entity=a").as_deref(), Some("/v1/send?entity=a"));
+        assert_eq!(of("/%24Bulk/v1/send").as_deref(), Some("/v1/send"));
+        assert_eq!(of("/$bulk").as_deref(), Some("/"));
+        for text in [
+            "/",
+            "/bulk/v1/send",
+            "/v1/send",
+            "/$bulks/v1",
+            "/orders/$bulk/v1",
+            "/$Resources/queues",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
 }

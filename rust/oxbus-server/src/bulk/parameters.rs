@@ -8,7 +8,7 @@ use oxbus_model::caps::BULK_CONTROL_BYTES_MAX;
 use oxbus_model::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
 
-use crate::status::{Refusal, bad_request};
+use super::refusal::{Refusal, bad_request};
 
 /// The parameters behind the question mark.
 pub(super) struct Parameters<T>(pub(super) T);

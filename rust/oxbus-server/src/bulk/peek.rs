@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `GET /peek`: a page of one partition, looked at and left as it is.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use oxbus_arrow::{PropertiesAs, TableBuilder};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::Browsed;
 use oxbus_broker::entity::Entity;
+use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, PEEK_MESSAGES_MAX};
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{ReceiveMode, in_range};
@@ -15,9 +17,9 @@ use oxbus_store::Wait;
 use serde::Deserialize;
 
 use super::parameters::Parameters;
+use super::refusal::Refusal;
 use super::rows::page;
-use super::{Plane, entity};
-use crate::status::Refusal;
+use super::{BulkState, Caller, entity};
 use crate::work::on_thread;
 
 #[derive(Deserialize)]
@@ -35,17 +37,19 @@ pub(super) struct Question {
 }
 
 pub(super) async fn peek(
-    State(plane): State<Plane>,
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
     Parameters(question): Parameters<Question>,
 ) -> std::result::Result<Response, Refusal> {
+    caller.may(AccessRight::Listen, &question.entity)?;
     let shown = on_thread(move |_| {
         in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
         let (path, _) = EntityName::split_sub_queue(&question.entity);
-        let is_partitioned = plane.namespace().entity(path)?.is_partitioned();
+        let is_partitioned = state.namespace().entity(path)?.is_partitioned();
         let partition = PartitionId(question.partition);
         // What is not partitioned is partition 0.
         let only = (is_partitioned || partition.0 != 0).then_some(partition);
-        let receiver = entity::receiver(plane.namespace(), &question.entity, ReceiveMode::PeekLock, only)?;
+        let receiver = entity::receiver(state.namespace(), &question.entity, ReceiveMode::PeekLock, only)?;
         let (found, next) = look(&receiver, &question)?;
         let bytes = if question.include_body {
             question.max_bytes as usize

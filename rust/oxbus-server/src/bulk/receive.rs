@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,15 +17,17 @@ use oxbus_arrow::TableBuilder;
 use oxbus_arrow::stream::Encoder;
 use oxbus_broker::client::Deliveries;
 use oxbus_broker::clock::Deadline;
+use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_PIECE_BYTES, BULK_WAIT_MS_MAX};
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_wire::pieces;
 use serde::Deserialize;
 
 use super::parameters::Parameters;
-use super::rows::{pieces, response};
-use super::{Plane, entity};
-use crate::status::Refusal;
+use super::refusal::Refusal;
+use super::rows::response;
+use super::{BulkState, Caller, entity};
 use crate::taken::{Taken, wait};
 use crate::work::on_thread;
 
@@ -97,18 +100,20 @@ fn mode(name: &str) -> Result<ReceiveMode> {
 }
 
 pub(super) async fn receive(
-    State(plane): State<Plane>,
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
     Parameters(wish): Parameters<Wish>,
 ) -> std::result::Result<Response, Refusal> {
+    caller.may(AccessRight::Listen, &wish.entity)?;
     let mode = mode(&wish.receive_mode)?;
     in_range("max_wait_time_ms", wish.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
     let receiver = {
-        let plane = plane.clone();
-        let receiver = on_thread(move |_| entity::receiver(plane.namespace(), &wish.entity, mode, None));
+        let state = state.clone();
+        let receiver = on_thread(move |_| entity::receiver(state.namespace(), &wish.entity, mode, None));
         Arc::new(receiver.await?)
     };
     let deadline = Deadline::after(Some(Duration::from_millis(wish.max_wait_time_ms)));
-    let taken = wait(&receiver, wish.max_message_count, deadline, plane.stopped()).await?;
+    let taken = wait(&receiver, wish.max_message_count, deadline, state.stopped()).await?;
     let parcel = Parcel::new(taken.unwrap_or_else(|| Taken::new(&receiver, Deliveries::new())));
     let (parcel, first) = on_thread(|_| parcel.pack()).await?;
     Ok(response(Body::from_stream(stream(parcel, first))))

@@ -8,25 +8,26 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use oxbus_arrow::{PropertiesAs, TableBuilder};
 use oxbus_broker::client::{Plan, ReservationInfo, Reservations, Standing, Start, Wish};
 use oxbus_broker::clock::Deadline;
+use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_WAIT_MS_MAX};
 use oxbus_model::options::in_range;
 use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Plane;
 use super::parameters::{Command, Parameters};
+use super::refusal::Refusal;
 use super::rows::page;
 use super::settle::How;
-use crate::status::Refusal;
+use super::{BulkState, Caller};
 use crate::wait::until_found;
 use crate::work::on_thread;
 
-pub(super) fn routes() -> Router<Plane> {
+pub(super) fn routes() -> Router<BulkState> {
     Router::new()
         .route("/", get(list))
         .route("/acquire", post(acquire))
@@ -41,13 +42,15 @@ pub(super) fn routes() -> Router<Plane> {
 
 type Answer = std::result::Result<Json<Value>, Refusal>;
 
-/// Runs a call on the reservations of an entity.
+/// Runs a call on the reservations of an entity, for a caller that has the right there.
 async fn on<T: Send + 'static>(
-    plane: Plane,
+    state: BulkState,
+    (caller, right): (Caller, AccessRight),
     entity: String,
     work: impl FnOnce(&Reservations, &Wait<'_>) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    on_thread(move |wait| work(&plane.namespace().reservations(&entity)?, wait)).await
+) -> std::result::Result<T, Refusal> {
+    caller.may(right, &entity)?;
+    Ok(on_thread(move |wait| work(&state.namespace().reservations(&entity)?, wait)).await?)
 }
 
 #[derive(Deserialize)]
@@ -58,7 +61,11 @@ struct Acquire {
     start: String,
 }
 
-async fn acquire(State(plane): State<Plane>, Command(command): Command<Acquire>) -> Answer {
+async fn acquire(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(command): Command<Acquire>,
+) -> Answer {
     let start = match command.start.as_str() {
         "earliest" => Start::Earliest,
         "latest" => Start::Latest,
@@ -67,7 +74,7 @@ async fn acquire(State(plane): State<Plane>, Command(command): Command<Acquire>)
             return Err(Error::new(ErrorKind::InvalidArgument, detail).into());
         }
     };
-    let acquired = on(plane, command.entity, move |it, wait| {
+    let acquired = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
         it.acquire(&command.consumer, start, wait)
     })
     .await?;
@@ -89,7 +96,12 @@ struct Reserve {
     upto: Option<Vec<u64>>,
 }
 
-async fn reserve(State(plane): State<Plane>, Command(command): Command<Reserve>) -> Answer {
+async fn reserve(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(command): Command<Reserve>,
+) -> Answer {
+    caller.may(AccessRight::Listen, &command.entity)?;
     in_range("max_wait_time_ms", command.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
     let wait = Duration::from_millis(command.max_wait_time_ms);
     let deadline = Deadline::after(Some(wait));
@@ -101,11 +113,11 @@ async fn reserve(State(plane): State<Plane>, Command(command): Command<Reserve>)
         wait,
     };
     let reservations = {
-        let plane = plane.clone();
-        Arc::new(on_thread(move |_| plane.namespace().reservations(&command.entity)).await?)
+        let state = state.clone();
+        Arc::new(on_thread(move |_| state.namespace().reservations(&command.entity)).await?)
     };
     let (consumer, number) = (command.consumer, (command.epoch, command.n));
-    let found = until_found(&reservations, deadline, plane.stopped(), move |it, store| {
+    let found = until_found(&reservations, deadline, state.stopped(), move |it, store| {
         it.reserve_now(&consumer, number, &wish, store)
     });
     let plan = found.await?;
@@ -125,9 +137,13 @@ struct Numbered {
     lock_ms: u64,
 }
 
-async fn plan(State(plane): State<Plane>, Command(command): Command<Numbered>) -> Answer {
+async fn plan(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(command): Command<Numbered>,
+) -> Answer {
     let lock = Duration::from_millis(command.lock_ms);
-    let plan = on(plane, command.entity, move |it, wait| {
+    let plan = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
         it.plan(&command.consumer, command.epoch, command.n, lock, wait)
     });
     Ok(Json(shown(&plan.await?)))
@@ -172,11 +188,12 @@ struct Read {
 }
 
 async fn read(
-    State(plane): State<Plane>,
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
     Parameters(question): Parameters<Read>,
 ) -> std::result::Result<Response, Refusal> {
     let Read { entity, id, epoch, .. } = question;
-    let page_of = on(plane, entity, move |it, wait| {
+    let page_of = on(state, (caller, AccessRight::Listen), entity, move |it, wait| {
         in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
         let bytes = question.max_bytes as usize;
         let found = it.read((&id, epoch), question.partition, question.lo, question.hi, bytes, wait)?;
@@ -189,7 +206,7 @@ async fn read(
         }
         page(&builder.finish()?, found.next)
     });
-    Ok(page_of.await?)
+    page_of.await
 }
 
 #[derive(Deserialize)]
@@ -201,17 +218,25 @@ struct Renew {
     lock_ms: u64,
 }
 
-async fn renew(State(plane): State<Plane>, Command(command): Command<Renew>) -> Answer {
+async fn renew(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(command): Command<Renew>,
+) -> Answer {
     let lock = Duration::from_millis(command.lock_ms);
-    let until = on(plane, command.entity, move |it, wait| {
+    let until = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
         it.renew(&command.consumer, command.epoch, lock, wait)
     })
     .await?;
     Ok(Json(json!({ "expires_at_ms": until.0 })))
 }
 
-async fn complete(State(plane): State<Plane>, Command(command): Command<Numbered>) -> Answer {
-    let completed = on(plane, command.entity, move |it, wait| {
+async fn complete(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(command): Command<Numbered>,
+) -> Answer {
+    let completed = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
         it.complete_up_to(&command.consumer, command.epoch, command.n, wait)
     });
     let completed = completed.await?;
@@ -230,8 +255,12 @@ struct Settle {
     how: How,
 }
 
-async fn settle(State(plane): State<Plane>, Command(command): Command<Settle>) -> Answer {
-    let settled = on(plane, command.entity, move |it, wait| {
+async fn settle(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(command): Command<Settle>,
+) -> Answer {
+    let settled = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
         it.settle(
             &command.id,
             command.epoch,
@@ -249,8 +278,15 @@ struct List {
     entity: String,
 }
 
-async fn list(State(plane): State<Plane>, Parameters(question): Parameters<List>) -> Answer {
-    let infos = on(plane, question.entity, |it, wait| Ok(it.list(wait))).await?;
+async fn list(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Parameters(question): Parameters<List>,
+) -> Answer {
+    let infos = on(state, (caller, AccessRight::Manage), question.entity, |it, wait| {
+        Ok(it.list(wait))
+    })
+    .await?;
     let infos: Vec<Value> = infos.iter().map(info).collect();
     Ok(Json(json!({ "reservations": infos })))
 }
@@ -277,8 +313,12 @@ struct Cancel {
     consumer: String,
 }
 
-async fn cancel(State(plane): State<Plane>, Command(command): Command<Cancel>) -> Answer {
-    let cancelled = on(plane, command.entity, move |it, wait| {
+async fn cancel(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(command): Command<Cancel>,
+) -> Answer {
+    let cancelled = on(state, (caller, AccessRight::Manage), command.entity, move |it, wait| {
         it.cancel(&command.consumer, wait)
     })
     .await?;

@@ -2,45 +2,13 @@
 //! Arrow streams as bodies of answers.
 
 use arrow_array::RecordBatch;
-use arrow_buffer::Buffer;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use oxbus_arrow::stream::Encoder;
 use oxbus_model::Result;
-use oxbus_wire::{ARROW_STREAM, NEXT_HEADER};
-
-/// Pieces below this are written together.
-const SMALL_BYTES: usize = 16 << 10;
-
-struct Owned(Buffer);
-
-impl AsRef<[u8]> for Owned {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_slice()
-    }
-}
-
-/// The bytes of an encoder, small ones together, large ones as they are.
-pub(super) fn pieces(buffers: Vec<Buffer>) -> Vec<Bytes> {
-    let mut pieces = Vec::new();
-    let mut together = BytesMut::new();
-    for buffer in buffers {
-        if buffer.len() < SMALL_BYTES {
-            together.extend_from_slice(&buffer);
-            continue;
-        }
-        if !together.is_empty() {
-            pieces.push(together.split().freeze());
-        }
-        pieces.push(Bytes::from_owner(Owned(buffer)));
-    }
-    if !together.is_empty() {
-        pieces.push(together.freeze());
-    }
-    pieces
-}
+use oxbus_wire::{ARROW_STREAM, NEXT_HEADER, pieces};
 
 /// An answer with an Arrow stream.
 pub(super) fn response(body: Body) -> Response {

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use arrow_array::StructArray;
 use arrow_buffer::Buffer;
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
+use axum::{Extension, Json};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use oxbus_arrow::stream::Decoder;
 use oxbus_arrow::{Columns, NotSent, Outgoing};
 use oxbus_broker::Sender;
+use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_DRAIN_MS_MAX, BULK_PIECE_BYTES};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_wire::{Fault, FaultKind};
@@ -23,8 +24,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::parameters::Parameters;
-use super::{HeldBytes, Plane};
-use crate::status::Refusal;
+use super::refusal::Refusal;
+use super::{BulkState, Caller};
 use crate::work::on_thread;
 
 #[derive(Deserialize)]
@@ -52,24 +53,36 @@ impl Incoming {
 }
 
 pub(super) async fn send(
-    State(plane): State<Plane>,
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
     Parameters(target): Parameters<Target>,
     body: Body,
 ) -> std::result::Result<Json<Value>, Refusal> {
-    let mut held = HeldBytes::new(&plane);
+    caller.may(AccessRight::Send, &target.entity)?;
     let incoming = {
-        let plane = plane.clone();
+        let state = state.clone();
         on_thread(move |_| {
-            let sender = plane.namespace().sender(&target.entity)?;
+            let sender = state.namespace().sender(&target.entity)?;
             Ok(Incoming {
-                outgoing: Outgoing::new(sender, plane.new_id())?,
+                outgoing: Outgoing::new(sender, state.new_id())?,
                 decoder: Decoder::default(),
             })
         })
         .await?
     };
-    let mut body = Pieces::new(body, plane.limits().body_pause());
-    let incoming = match take(&mut body, incoming, Incoming::push, |bytes| admit(&mut held, bytes)).await {
+    let mut body = Pieces::new(body, state.limits().body_pause());
+    let (mut all, mut held) = (0, state.0.unstored.share());
+    // Refuses rows that would take too much memory.
+    let admit = |bytes: usize| {
+        all += bytes as u64;
+        let max = state.limits().send_bytes;
+        if all > max {
+            let detail = format!("the rows are too large; send less at once: limit={max} bytes");
+            return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
+        }
+        held.take(bytes)
+    };
+    let incoming = match take(&mut body, incoming, Incoming::push, admit).await {
         Ok(incoming) => incoming,
         Err(error) => {
             body.drain().await;
@@ -84,20 +97,6 @@ pub(super) async fn send(
         Ok(stored) => Ok(Json(json!({ "stored": stored }))),
         Err(failed) => Err(Refusal(not_sent(failed))),
     }
-}
-
-/// Refuses rows that would take too much memory.
-fn admit(held: &mut HeldBytes, bytes: usize) -> Result<()> {
-    let max = held.plane.limits().send_bytes;
-    if (held.bytes + bytes) as u64 > max {
-        let detail = format!("the rows are too large; send less at once: limit={max} bytes");
-        return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
-    }
-    if !held.take(bytes) {
-        let detail = "the server has too many rows of unfinished sends in memory; wait, then send again";
-        return Err(Error::new(ErrorKind::ServerBusy, detail));
-    }
-    Ok(())
 }
 
 fn not_sent(failed: NotSent) -> Fault {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `POST /settle`: the end of locks, by their tokens.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use oxbus_broker::client::{SettleKey, Settlement};
+use oxbus_model::authorization::AccessRight;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, LockToken, Result};
 use oxbus_wire::from_hex;
@@ -11,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::parameters::Command;
-use super::{Plane, entity};
-use crate::status::Refusal;
+use super::refusal::Refusal;
+use super::{BulkState, Caller, entity};
 use crate::work::on_thread;
 
 #[derive(Deserialize)]
@@ -63,9 +64,11 @@ impl How {
 }
 
 pub(super) async fn settle(
-    State(plane): State<Plane>,
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
     Command(command): Command<Settle>,
 ) -> std::result::Result<Json<Value>, Refusal> {
+    caller.may(AccessRight::Listen, &command.entity)?;
     let lost = on_thread(move |wait| {
         let tokens = from_hex(&command.lock_tokens)
             .filter(|tokens| tokens.len() % 16 == 0)
@@ -74,7 +77,7 @@ pub(super) async fn settle(
                     "lock_tokens must be tokens of 16 bytes; take them from column lock_token of received rows";
                 Error::new(ErrorKind::InvalidArgument, detail)
             })?;
-        let receiver = entity::receiver(plane.namespace(), &command.entity, ReceiveMode::PeekLock, None)?;
+        let receiver = entity::receiver(state.namespace(), &command.entity, ReceiveMode::PeekLock, None)?;
         let (tokens, _) = tokens.as_chunks::<16>();
         let mut lost = Vec::new();
         let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());

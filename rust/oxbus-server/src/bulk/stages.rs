@@ -9,21 +9,22 @@ use arrow_buffer::Buffer;
 use axum::body::Body;
 use axum::extract::State;
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use oxbus_arrow::stream::Decoder;
 use oxbus_arrow::{Columns, Putting};
 use oxbus_broker::{StageInfo, StageState};
 use oxbus_model::Result;
+use oxbus_model::authorization::AccessRight;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Plane;
 use super::parameters::{Command, Parameters};
+use super::refusal::Refusal;
 use super::send::{Piece, Pieces, take};
-use crate::status::Refusal;
+use super::{BulkState, Caller, NAMESPACE};
 use crate::work::on_thread;
 
-pub(super) fn routes() -> Router<Plane> {
+pub(super) fn routes() -> Router<BulkState> {
     Router::new()
         .route("/", get(list).post(stage))
         .route("/commit", post(commit))
@@ -58,12 +59,18 @@ impl Incoming {
     }
 }
 
-async fn stage(State(plane): State<Plane>, Parameters(target): Parameters<Target>, body: Body) -> Answer {
-    let pause = plane.limits().body_pause();
+async fn stage(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Parameters(target): Parameters<Target>,
+    body: Body,
+) -> Answer {
+    caller.may(AccessRight::Send, &target.entity)?;
+    let pause = state.limits().body_pause();
     let begun = on_thread(move |_| {
-        let staging = plane.namespace().stages().begin(&target.entity, &target.id)?;
+        let staging = state.namespace().stages().begin(&target.entity, &target.id)?;
         Ok(Incoming {
-            putting: Putting::new(staging, plane.new_id()),
+            putting: Putting::new(staging, state.new_id()),
             decoder: Decoder::default(),
         })
     });
@@ -92,25 +99,37 @@ struct Decision {
     ids: Vec<String>,
 }
 
-async fn commit(State(plane): State<Plane>, Command(it): Command<Decision>) -> Answer {
+async fn commit(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(it): Command<Decision>,
+) -> Answer {
+    // Stages of several entities show at once, and what a sink committed holds for all of them.
+    caller.may(AccessRight::Send, NAMESPACE)?;
     let committed = on_thread(move |wait| {
-        let stages = plane.namespace().stages();
+        let stages = state.namespace().stages();
         stages.commit(&it.sink, &it.query, it.batch, &it.ids, wait)
     });
     Ok(Json(json!({ "committed": committed.await? })))
 }
 
-async fn abort(State(plane): State<Plane>, Command(it): Command<Decision>) -> Answer {
+async fn abort(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(it): Command<Decision>,
+) -> Answer {
+    caller.may(AccessRight::Send, NAMESPACE)?;
     let aborted = on_thread(move |wait| {
-        let stages = plane.namespace().stages();
+        let stages = state.namespace().stages();
         stages.abort(&it.sink, &it.query, it.batch, &it.ids, wait)
     });
     aborted.await?;
     Ok(Json(json!({})))
 }
 
-async fn list(State(plane): State<Plane>) -> Answer {
-    let stages = on_thread(move |_| Ok(plane.namespace().stages().list())).await?;
+async fn list(State(state): State<BulkState>, Extension(caller): Extension<Caller>) -> Answer {
+    caller.may(AccessRight::Manage, NAMESPACE)?;
+    let stages = on_thread(move |_| Ok(state.namespace().stages().list())).await?;
     let stages: Vec<Value> = stages.iter().map(shown).collect();
     Ok(Json(json!({ "stages": stages })))
 }
@@ -142,7 +161,12 @@ struct One {
     id: String,
 }
 
-async fn discard(State(plane): State<Plane>, Command(one): Command<One>) -> Answer {
-    let discarded = on_thread(move |wait| plane.namespace().stages().discard(&one.id, wait)).await?;
+async fn discard(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<Caller>,
+    Command(one): Command<One>,
+) -> Answer {
+    caller.may(AccessRight::Manage, NAMESPACE)?;
+    let discarded = on_thread(move |wait| state.namespace().stages().discard(&one.id, wait)).await?;
     Ok(Json(json!({ "discarded": discarded })))
 }

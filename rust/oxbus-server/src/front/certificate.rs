@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use time::{Duration, OffsetDateTime};
 use tokio_rustls::TlsAcceptor;
 
-use crate::tls;
+use super::tls;
 
 /// A year, so that systems that refuse long-lived certificates accept it.
 const VALID: Duration = Duration::days(365);

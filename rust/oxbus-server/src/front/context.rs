@@ -11,6 +11,7 @@ use oxbus_model::{Clock, Result, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
 use super::budget::Budget;
+use crate::bulk::{BulkRoutes, BulkState, Limits};
 use crate::http::Meters;
 use crate::sas::{Authority, EntityRules};
 
@@ -20,7 +21,8 @@ pub(crate) struct Context(Arc<Shared>);
 
 struct Shared {
     namespace: Namespace,
-    authority: Authority,
+    authority: Arc<Authority>,
+    bulk: BulkRoutes,
     new_id: NewId,
     is_loopback: bool,
     stopped: watch::Receiver<bool>,
@@ -45,10 +47,14 @@ impl Context {
         rules: Vec<AuthorizationRule>,
         new_id: NewId,
         is_loopback: bool,
+        bulk: Limits,
         stopped: watch::Receiver<bool>,
     ) -> Result<Self> {
+        let authority = Arc::new(Authority::new(rules, Kept(namespace.clone()))?);
+        let bulk = BulkState::new(namespace.clone(), Arc::clone(&authority), new_id, bulk, stopped.clone());
         Ok(Self(Arc::new(Shared {
-            authority: Authority::new(rules, Kept(namespace.clone()))?,
+            authority,
+            bulk: BulkRoutes::new(bulk),
             namespace,
             new_id,
             is_loopback,
@@ -67,6 +73,11 @@ impl Context {
     /// Who may do what.
     pub(crate) fn authority(&self) -> &Authority {
         &self.0.authority
+    }
+
+    /// The routes of bulk clients.
+    pub(crate) fn bulk(&self) -> &BulkRoutes {
+        &self.0.bulk
     }
 
     /// Makes the ids of messages that come without one.
@@ -117,6 +128,6 @@ impl Context {
     pub(crate) fn for_tests_until(namespace: Namespace, stopped: watch::Receiver<bool>) -> Self {
         let rules = vec![crate::sas::development_rule()];
         let new_id = |_| oxbus_model::message::AssignedId::new(1, 1);
-        Self::new(namespace, rules, new_id, true, stopped).expect("the development rule is one")
+        Self::new(namespace, rules, new_id, true, Limits::default(), stopped).expect("the development rule is one")
     }
 }

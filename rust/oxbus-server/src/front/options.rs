@@ -8,7 +8,9 @@ use oxbus_model::authorization::AuthorizationRule;
 use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind, Result};
 
-use crate::options::{TlsFiles, Wanted};
+use super::listen::Wanted;
+use super::tls::TlsFiles;
+use crate::bulk::Limits;
 use crate::sas::development_rule;
 
 /// The ports to listen on; 0 for any that is free. Each speaks every protocol: the names are those of the service.
@@ -57,6 +59,8 @@ pub struct BusOptions {
     pub rules: Vec<AuthorizationRule>,
     /// Certificate and private key.
     pub tls: BusTls,
+    /// What bulk clients may cost.
+    pub bulk: Limits,
     /// Makes the ids of messages that come without one.
     pub new_id: NewId,
 }

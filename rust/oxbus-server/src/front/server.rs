@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use super::certificate;
 use super::connection::handle;
 use super::context::Context;
+use super::listen::authority;
 use super::options::{BusOptions, BusTls, Ports};
+use super::running::{Running, cannot_start, threads};
+use super::tls;
 use crate::accept::{Places, accept};
-use crate::options::authority;
-use crate::running::{Running, cannot_start, threads};
-use crate::tls;
 
-/// A server of one namespace, for SDKs.
+/// A server of one namespace.
 pub struct BusServer {
     host: String,
     ports: Ports,
@@ -54,7 +54,14 @@ impl BusServer {
         }
         let is_loopback = addresses.iter().flatten().all(|address| address.ip().is_loopback());
         let (stop, stopped) = watch::channel(false);
-        let context = Context::new(namespace, rules, options.new_id, is_loopback, stopped.clone())?;
+        let context = Context::new(
+            namespace,
+            rules,
+            options.new_id,
+            is_loopback,
+            options.bulk,
+            stopped.clone(),
+        )?;
         let runtime = threads("oxbus-serve", SERVER_BLOCKING_THREADS_MAX)?;
         let places = Places::new(SERVER_CONNECTIONS_MAX);
         let mut accepting = JoinSet::new();
@@ -104,21 +111,27 @@ impl BusServer {
         self.issuer.as_deref()
     }
 
-    /// What an SDK needs, with a key in clear: that of the first rule that may manage, or of the first one.
+    /// What SDKs and bulk clients need, with a key in clear: that of the first rule that may manage, or of the first one.
     ///
-    /// It says `UseDevelopmentEmulator=true`, with which clients keep the port and speak AMQP without TLS.
+    /// With the caller's certificate and a port for TLS it names that port, and clients speak TLS. Otherwise it says
+    /// `UseDevelopmentEmulator=true`, with which clients keep the port and speak without TLS.
     pub fn connection_string(&self) -> String {
         // Nobody can call an address that means all of them.
         let is_everything = self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
         let host = if is_everything { "localhost" } else { &self.host };
-        let endpoint = authority(host, self.ports.first());
+        let encrypted = self.ports.amqps.or(self.ports.https).filter(|_| self.issuer.is_none());
+        let (port, emulator) = match encrypted {
+            Some(port) => (port, ""),
+            None => (self.ports.first(), ";UseDevelopmentEmulator=true"),
+        };
+        let endpoint = authority(host, port);
         let rules = self.rules();
         let rule = rules
             .iter()
             .find(|rule| rule.allows(AccessRight::Manage))
             .or(rules.first());
         let (name, key) = rule.map_or(("", ""), |rule| (&rule.key_name, &rule.primary_key));
-        format!("Endpoint=sb://{endpoint};SharedAccessKeyName={name};SharedAccessKey={key};UseDevelopmentEmulator=true")
+        format!("Endpoint=sb://{endpoint};SharedAccessKeyName={name};SharedAccessKey={key}{emulator}")
     }
 
     /// The rules of the namespace that hold.

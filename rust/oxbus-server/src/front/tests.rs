@@ -23,6 +23,7 @@ use super::certificate;
 use super::connection::handle;
 use super::context::Context;
 use super::sniff::{Protocol, sniff};
+use crate::bulk::Limits;
 use crate::sas::development_rule;
 
 struct Bench {
@@ -37,7 +38,15 @@ impl Bench {
         let (stop, stopped) = watch::channel(false);
         let new_id = |_| AssignedId::new(1, 1);
         Self {
-            context: Context::new(namespace, vec![development_rule()], new_id, true, stopped).expect("a context"),
+            context: Context::new(
+                namespace,
+                vec![development_rule()],
+                new_id,
+                true,
+                Limits::default(),
+                stopped,
+            )
+            .expect("a context"),
             tls: certificate::make("localhost")
                 .and_then(|made| made.acceptor())
                 .expect("a certificate"),

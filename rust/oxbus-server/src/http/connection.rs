@@ -5,11 +5,13 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hyper::Request;
-use hyper::body::Incoming;
+use axum::body::Body;
+use http_body_util::{Either, Full};
+use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX};
@@ -46,7 +48,7 @@ pub(crate) async fn serve_http(
     });
     let service = service_fn(|request| {
         let connection = Arc::clone(&connection);
-        async move { Ok::<_, Infallible>(connection.answer(request).await) }
+        async move { Ok::<_, Infallible>(connection.serve(request).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -74,6 +76,19 @@ pub(crate) async fn serve_http(
 }
 
 impl Connection {
+    /// The answer of a bulk route, or of the operations of the service.
+    async fn serve(&self, request: Request<Incoming>) -> Response<Either<Full<Bytes>, Body>> {
+        let answer = match self.client.context.bulk().answer(request).await {
+            Ok(answer) => answer.map(Either::Right),
+            Err(request) => self.answer(*request).await.map(Either::Left),
+        };
+        self.client
+            .context
+            .meters()
+            .answered(answer.status().is_client_error() || answer.status().is_server_error());
+        answer
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let answer = if is_websocket(&request) {
             let switched = switch(request, &self.client.context, self.client.peer);
@@ -92,12 +107,7 @@ impl Connection {
             }
             answer
         };
-        let answer = answer.unwrap_or_else(|refusal| refusal.answer());
-        self.client
-            .context
-            .meters()
-            .answered(answer.status().is_client_error() || answer.status().is_server_error());
-        answer
+        answer.unwrap_or_else(|refusal| refusal.answer())
     }
 
     async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<Answer, Refusal> {

@@ -44,16 +44,28 @@ pub struct Claims {
 impl Claims {
     /// Refuses what the token does not allow: another place, a right it does not give, a time after its end.
     pub fn check(&self, right: AccessRight, address: &str, now: Timestamp) -> std::result::Result<(), Refused> {
+        self.check_place(address, now)?;
+        if self.gives(right) {
+            return Ok(());
+        }
+        Err(self.refused(Why::MissingRight(right), address))
+    }
+
+    /// Refuses another place and a time after its end, whatever the right.
+    pub fn check_place(&self, address: &str, now: Timestamp) -> std::result::Result<(), Refused> {
         let why = if self.expires_at <= now {
             Why::Expired(self.expires_at)
         } else if !self.scope.covers(&Scope::of_address(address)) {
             Why::WrongAudience(self.scope.clone())
-        } else if self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage) {
-            return Ok(());
         } else {
-            Why::MissingRight(right)
+            return Ok(());
         };
         Err(self.refused(why, address))
+    }
+
+    /// True when it gives that right; the right to manage includes the others.
+    pub fn gives(&self, right: AccessRight) -> bool {
+        self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage)
     }
 
     /// A refusal under this token.
@@ -97,11 +109,21 @@ impl Authority {
     /// entity has hides one of the namespace of the same name.
     pub fn authorize(&self, token: &str, audience: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
         let token = Token::parse(token).map_err(|why| Refused::new(why, audience, None))?;
-        self.claims_of(&token, audience, now)
-            .map_err(|why| Refused::new(why, audience, Some(&token.key_name)))
+        let claims = self
+            .claims_of(&token, now)
+            .map_err(|why| Refused::new(why, audience, Some(&token.key_name)))?;
+        claims.check_place(audience, now)?;
+        Ok(claims)
     }
 
-    fn claims_of(&self, token: &Token<'_>, audience: &str, now: Timestamp) -> std::result::Result<Claims, Why> {
+    /// What the token allows, wherever that is: for a request whose audience is not read yet.
+    pub fn identify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
+        let token = Token::parse(token).map_err(|why| Refused::new(why, "", None))?;
+        self.claims_of(&token, now)
+            .map_err(|why| Refused::new(why, token.scope.path(), Some(&token.key_name)))
+    }
+
+    fn claims_of(&self, token: &Token<'_>, now: Timestamp) -> std::result::Result<Claims, Why> {
         let of_entity = token.scope.with_parents().find_map(|path| {
             self.entities
                 .of(path)
@@ -124,9 +146,6 @@ impl Authority {
         }
         if token.expires_at <= now {
             return Err(Why::Expired(token.expires_at));
-        }
-        if !token.scope.covers(&Scope::of_address(audience)) {
-            return Err(Why::WrongAudience(token.scope.clone()));
         }
         Ok(Claims {
             rights: rule.rights,

@@ -56,12 +56,7 @@ fn signature(address: &str, expiry: &str, key: &str) -> String {
 
 /// A token as the SDKs make it.
 pub fn token(address: &str, expiry: u64, name: &str, key: &str) -> String {
-    let address = escaped(address.as_bytes());
-    let sig = escaped(signature(&address, &expiry.to_string(), key).as_bytes());
-    format!(
-        "SharedAccessSignature sr={address}&sig={sig}&se={expiry}&skn={}",
-        escaped(name.as_bytes())
-    )
+    oxbus_wire::shared_access_signature(address, Timestamp(expiry * 1000), name, key)
 }
 
 fn refused(token: &str, audience: &str) -> Why {
@@ -120,6 +115,16 @@ fn each_refusal_has_its_reason() {
     assert_eq!(refused(&over, "sb://h/orders"), Why::Expired(NOW));
     assert_eq!(refused("Bearer eyJ0", "sb://h/orders"), Why::Issuer);
     assert_eq!(refused("eyJ0eXAi.x.y", "sb://h/orders"), Why::Issuer);
+    for old in ["oxbus1.ab.1.cd", "Bearer oxbus1.ab.1.cd"] {
+        let refused = authority()
+            .authorize(old, "sb://h/orders", NOW)
+            .expect_err("an old form");
+        let detail = refused.detail();
+        assert!(
+            detail.contains("oxbus1. are no longer taken; use SharedAccessSignature"),
+            "{detail}"
+        );
+    }
     for text in [
         "",
         "SharedAccessSignature",
@@ -197,6 +202,21 @@ fn rights_are_those_of_the_rule() {
         root.check(AccessRight::Send, "orders", over),
         Err(root.refused(Why::Expired(over), "orders"))
     );
+}
+
+#[test]
+fn who_calls_is_known_before_what_for() {
+    // A request whose body says what it is about is refused before it is read.
+    let known = |token: &str| authority().identify(token, NOW);
+    let claims = known(&token("sb://h/orders", LATER, "of orders", "a key of one queue")).expect("claims");
+    assert!(claims.gives(AccessRight::Send) && !claims.gives(AccessRight::Listen));
+    assert_eq!(claims.check_place("orders/$DeadLetterQueue", NOW), Ok(()));
+    let elsewhere = claims.check_place("others", NOW).expect_err("another place");
+    assert_eq!(elsewhere.why, Why::WrongAudience(Scope::of_address("orders")));
+    let wrong = known(&token("sb://h/orders", LATER, ROOT, "another")).expect_err("a wrong key");
+    assert_eq!((wrong.why, wrong.entity.as_str()), (Why::WrongKey, "orders"));
+    let late = known(&token("sb://h", 1, ROOT, KEY)).expect_err("an old token");
+    assert!(matches!(late.why, Why::Expired(_)));
 }
 
 #[test]

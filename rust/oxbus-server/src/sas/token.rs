@@ -37,6 +37,9 @@ impl<'a> Token<'a> {
             return Err(Why::Malformed("it is too long"));
         }
         let text = text.trim();
+        if text.trim_start_matches("Bearer ").starts_with("oxbus1.") {
+            return Err(Why::Malformed("tokens that begin with oxbus1. are no longer taken"));
+        }
         let scheme = text.get(..SCHEME.len()).unwrap_or_default();
         if !scheme.eq_ignore_ascii_case(SCHEME) {
             let bearer = text.get(..7).is_some_and(|it| it.eq_ignore_ascii_case("bearer "));

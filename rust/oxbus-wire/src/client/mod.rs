@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A blocking HTTP/1.1 client for one server: requests over connections that are kept for the next ones.
+//! A blocking client of one server, over hyper's client, whose connections are kept for the next calls.
 //!
-//! Written here because a caller has to be able to leave every wait for the network when a signal comes, has to read what a
-//! server answers before it took the whole body, and has to work in forked processes: it starts no thread and holds no
-//! lock while it talks. What failed before a server can have acted is tried again on a new connection.
+//! What is ours is what a caller needs beside it: it leaves every wait for the network when a signal comes, it works in forked
+//! processes, since it holds no lock and needs no thread while it talks, and its errors say what the call did.
 
 mod answer;
-mod connection;
+mod exchange;
+mod lane;
 mod request;
 mod tls;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use hyper_util::client::legacy;
 use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
 use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, Result, Source, Timestamp};
 use rustls::ClientConfig;
 
 pub use self::answer::Answer;
-use self::connection::Connection;
-pub use self::connection::Patience;
+use self::lane::Lane;
+pub use self::lane::Patience;
 pub use self::request::Request;
-use crate::address::Address;
+use crate::connection_string::ConnectionString;
 use crate::fault::Fault;
 
 /// Why a call brought nothing.
@@ -52,7 +52,7 @@ impl Failure {
     }
 
     /// The same after the server may have acted.
-    pub(self) fn with_effect(self, effect: Effect) -> Self {
+    fn with_effect(self, effect: Effect) -> Self {
         match self {
             Self::Connection(text, _, source) => Self::Connection(text, Some(effect), source),
             Self::Timeout(text, _) => Self::Timeout(text, Some(effect)),
@@ -69,152 +69,114 @@ impl From<Error> for Failure {
 
 /// A client of one server. May be shared by threads; a forked child makes its own.
 pub struct Client {
-    address: Address,
-    tls: Option<Arc<ClientConfig>>,
+    place: ConnectionString,
+    /// What the address of each request begins with.
+    base: String,
+    tls: Arc<ClientConfig>,
     clock: fn() -> Timestamp,
-    /// Whole after a panic: a connection is in it or dropped.
-    idle: Mutex<Vec<Connection>>,
-}
-
-/// A call that failed, and whether the server can have acted on it.
-struct Failed {
-    failure: Failure,
-    may_have_acted: bool,
+    /// Whole after a panic: a lane is in it or dropped.
+    idle: Mutex<Vec<Lane>>,
 }
 
 impl Client {
     /// A client; nothing is connected yet. `ca_file` has the certificates to trust, those of the system when missing.
-    pub fn new(address: Address, ca_file: Option<&str>, clock: fn() -> Timestamp) -> Result<Self> {
-        let tls = address.tls.then(|| tls::config(ca_file)).transpose()?;
+    pub fn new(place: ConnectionString, ca_file: Option<&str>, clock: fn() -> Timestamp) -> Result<Self> {
+        let tls = if place.tls {
+            tls::config(ca_file)?
+        } else {
+            tls::nobody()
+        };
+        let scheme = if place.tls { "https" } else { "http" };
         Ok(Self {
-            address,
+            base: format!("{scheme}://{}", place.authority()),
+            place,
             tls,
             clock,
             idle: Mutex::default(),
         })
     }
 
-    /// Where the server is.
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
-
     /// Makes a call with a JSON body or none.
     pub fn call(&self, request: &Request, patience: &Patience<'_>) -> std::result::Result<Answer<'_>, Failure> {
-        let nothing = || Ok(None::<Vec<Vec<u8>>>);
-        self.attempt(request, patience, nothing)
+        self.stream(request, patience, || Ok(None::<Vec<Vec<u8>>>))
     }
 
     /// Makes a call whose body is a stream: what `next` returns, until it returns nothing.
-    pub fn stream<B: AsRef<[u8]>>(
-        &self,
-        request: &Request,
-        patience: &Patience<'_>,
-        next: impl FnMut() -> Result<Option<Vec<B>>>,
-    ) -> std::result::Result<Answer<'_>, Failure> {
-        self.attempt(request, patience, next)
-    }
-
-    fn attempt<B: AsRef<[u8]>>(
+    pub fn stream<B: AsRef<[u8]> + Send + 'static>(
         &self,
         request: &Request,
         patience: &Patience<'_>,
         mut next: impl FnMut() -> Result<Option<Vec<B>>>,
     ) -> std::result::Result<Answer<'_>, Failure> {
-        let mut connection = self.take_idle();
-        loop {
-            let was_idle = connection.is_some();
-            let tried = match connection.take() {
-                Some(connection) => Ok(connection),
-                None => Connection::open(&self.address, self.tls.as_ref(), patience),
-            };
-            let failed = match tried {
-                Ok(connection) => match self.exchange(connection, request, patience, &mut next) {
-                    Ok(answer) => return answer.or_fault(patience),
-                    Err(failed) => failed,
-                },
-                Err(failure) => return Err(failure),
-            };
-            let is_broken = matches!(failed.failure, Failure::Connection(..));
-            if !is_broken || !was_idle || (failed.may_have_acted && !request.is_repeatable()) {
-                return Err(failed.failure);
+        let tried = match self.exchange(self.lane()?, request, patience, &mut next) {
+            // The server ended the connection just then; the others are probably gone too.
+            Err(failed) if failed.may_be_repeated => {
+                self.close_idle();
+                self.exchange(self.lane()?, request, patience, &mut next)
             }
-            // The server ended the connection while it was idle; the others are probably gone too.
-            whole(self.idle.lock()).clear();
-        }
-    }
-
-    fn exchange<B: AsRef<[u8]>>(
-        &self,
-        mut connection: Connection,
-        request: &Request,
-        patience: &Patience<'_>,
-        next: &mut impl FnMut() -> Result<Option<Vec<B>>>,
-    ) -> std::result::Result<Answer<'_>, Failed> {
-        let token = self.address.key.as_ref().map(|key| {
-            let expiry = (self.clock)().plus_ms(BULK_TOKEN_MS);
-            key.token(expiry)
-        });
-        let effect = request.effect();
-        let after = |failure: Failure| Failed {
-            failure: failure.with_effect(effect),
-            may_have_acted: true,
+            tried => tried,
         };
-        // A stream waits until the server asks for it, so before that nothing was done.
-        let before = |failure| {
-            if request.is_stream() {
-                Failed {
-                    failure,
-                    may_have_acted: false,
-                }
-            } else {
-                after(failure)
-            }
-        };
-        connection.be_patient(patience).map_err(before)?;
-        let head = request.head(&self.address.authority(), token.as_deref());
-        connection
-            .write(&[head.as_bytes(), request.json()], patience)
-            .map_err(before)?;
-        if request.is_stream() {
-            let head = connection.read_head(patience).map_err(before)?;
-            if head.status != 100 {
-                return Ok(Answer::new(self, connection, head, false, effect));
-            }
-            connection.write_stream(next, patience).map_err(after)?;
-        }
-        let head = connection.read_head(patience).map_err(after)?;
-        Ok(Answer::new(self, connection, head, true, effect))
+        tried.map_err(|failed| failed.failure)?.or_fault(patience)
     }
 
-    /// A connection that is open still.
-    fn take_idle(&self) -> Option<Connection> {
-        loop {
-            let connection = whole(self.idle.lock()).pop()?;
-            if connection.is_open() {
-                return Some(connection);
-            }
-        }
+    /// A token for a call.
+    fn token(&self, request: &Request) -> String {
+        self.place
+            .token(request.entity(), (self.clock)().plus_ms(BULK_TOKEN_MS))
     }
 
-    fn give_back(&self, connection: Connection) {
+    /// A lane that nobody uses, or a new one.
+    fn lane(&self) -> std::result::Result<Lane, Failure> {
+        let idle = whole(self.idle.lock()).pop();
+        if let Some(lane) = idle {
+            return Ok(lane);
+        }
+        Lane::new(&self.tls).map_err(|error| {
+            let text = format!("the system lets nobody connect; close what is open, then try again: {error}");
+            Failure::connection_by(text, error)
+        })
+    }
+
+    fn give_back(&self, mut lane: Lane) {
+        lane.was_used = true;
         let mut idle = whole(self.idle.lock());
         if idle.len() < BULK_IDLE_CONNECTIONS_MAX {
-            idle.push(connection);
+            idle.push(lane);
         }
     }
 
     /// Ends the connections that nobody uses.
     pub fn close_idle(&self) {
-        whole(self.idle.lock()).clear();
+        let idle = std::mem::take(&mut *whole(self.idle.lock()));
+        drop(idle);
     }
 
-    /// How long a call is willing to wait for one piece of the connection.
-    pub fn patience(timeout: Duration, slice: Duration, wants_to_leave: &dyn Fn() -> bool) -> Patience<'_> {
-        Patience {
-            timeout,
-            slice: slice.min(timeout),
-            wants_to_leave,
+    /// What hyper's client says of a request, in words for the caller.
+    fn failure_of(&self, error: legacy::Error) -> Failure {
+        if error.is_connect() {
+            let (endpoint, why) = (self.place.endpoint(), root(&error));
+            let text = format!("the server cannot be reached; start it or correct the Endpoint: {endpoint}: {why}");
+            return Failure::connection_by(text, error);
         }
+        self.broken(error)
     }
+
+    /// What hyper says of a connection that was there.
+    fn broken(&self, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+        let (endpoint, why) = (self.place.endpoint(), root(&error));
+        let mut causes = std::iter::successors(Some(&error as &(dyn std::error::Error + 'static)), |it| it.source());
+        let is_garbled = causes.any(|it| it.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse));
+        let text = if is_garbled {
+            format!("what answers there is no server of oxbus; correct the Endpoint: {endpoint}: {why}")
+        } else {
+            format!("the connection to the server broke; try again: {endpoint}: {why}")
+        };
+        Failure::connection_by(text, error)
+    }
+}
+
+/// What made an error in the end.
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |it| it.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
 }

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A request: line, headers, JSON body.
+//! A request: method, path, body, and what its token is for.
 
 use std::fmt::Write;
 
-use oxbus_model::Effect;
+use bytes::Bytes;
+use http_body_util::channel::Channel;
+use http_body_util::{Either, Full};
+use hyper::Method;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT};
+use oxbus_model::{Effect, Error, ErrorKind, Result};
 
-use crate::{ARROW_STREAM, PREFIX};
+use super::lane::Outgoing;
+use crate::{ARROW_STREAM, BULK_ROOT, BULK_VERSION};
 
-/// A request of the bulk plane.
+/// A request of a bulk client.
 pub struct Request {
-    method: &'static str,
+    method: Method,
     target: String,
-    json: Option<String>,
+    /// What the call is about: the token is for it.
+    entity: Option<String>,
+    json: Option<Bytes>,
     is_stream: bool,
     is_repeatable: bool,
 }
@@ -20,8 +28,9 @@ impl Request {
     /// A question: repeated when the connection breaks.
     pub fn get(path: &str) -> Self {
         Self {
-            method: "GET",
-            target: format!("{PREFIX}/{path}"),
+            method: Method::GET,
+            target: format!("{BULK_ROOT}{BULK_VERSION}/{path}"),
+            entity: None,
             json: None,
             is_stream: false,
             is_repeatable: true,
@@ -31,15 +40,18 @@ impl Request {
     /// A command.
     pub fn post(path: &str) -> Self {
         Self {
-            method: "POST",
+            method: Method::POST,
             is_repeatable: false,
             ..Self::get(path)
         }
     }
 
-    /// With a parameter.
+    /// With a parameter; `entity` is what the call is about.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
+        if name == "entity" {
+            self.entity = Some(value.to_owned());
+        }
         self.target.push(if self.target.contains('?') { '&' } else { '?' });
         self.target.push_str(name);
         self.target.push('=');
@@ -53,10 +65,11 @@ impl Request {
         self
     }
 
-    /// With a body.
+    /// With a body; its `entity` is what the call is about.
     #[must_use]
     pub fn with_json(mut self, json: &serde_json::Value) -> Self {
-        self.json = Some(json.to_string());
+        self.entity = json["entity"].as_str().map(str::to_owned);
+        self.json = Some(json.to_string().into());
         self
     }
 
@@ -74,6 +87,10 @@ impl Request {
         self
     }
 
+    pub(super) fn entity(&self) -> Option<&str> {
+        self.entity.as_deref()
+    }
+
     pub(super) fn is_stream(&self) -> bool {
         self.is_stream
     }
@@ -85,37 +102,35 @@ impl Request {
 
     /// What a call did whose answer does not come: a question changes nothing.
     pub(super) fn effect(&self) -> Effect {
-        if self.method == "GET" {
+        if self.method == Method::GET {
             Effect::None
         } else {
             Effect::Unknown
         }
     }
 
-    pub(super) fn json(&self) -> &[u8] {
-        self.json.as_deref().unwrap_or("").as_bytes()
-    }
-
-    pub(super) fn head(&self, authority: &str, token: Option<&str>) -> String {
-        let mut head = format!("{} {} HTTP/1.1\r\nhost: {authority}\r\n", self.method, self.target);
-        if let Some(token) = token {
-            head.push_str("authorization: Bearer ");
-            head.push_str(token);
-            head.push_str("\r\n");
+    /// The request for one attempt; a stream brings its own body.
+    pub(super) fn with_body(
+        &self,
+        base: &str,
+        token: &str,
+        stream: Option<Channel<Bytes>>,
+    ) -> Result<hyper::Request<Outgoing>> {
+        let mut request = hyper::Request::builder()
+            .method(self.method.clone())
+            .uri(format!("{base}{}", self.target))
+            .header(AUTHORIZATION, token);
+        if stream.is_some() {
+            request = request
+                .header(CONTENT_TYPE, ARROW_STREAM)
+                .header(EXPECT, "100-continue");
+        } else if self.json.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
         }
-        if self.is_stream {
-            head.push_str("content-type: ");
-            head.push_str(ARROW_STREAM);
-            head.push_str("\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n");
-        } else if self.method != "GET" {
-            write!(
-                head,
-                "content-type: application/json\r\ncontent-length: {}\r\n",
-                self.json().len()
-            )
-            .expect("writing to a string does not fail");
-        }
-        head.push_str("\r\n");
-        head
+        let whole = || Either::Left(Full::new(self.json.clone().unwrap_or_default()));
+        request.body(stream.map_or_else(whole, Either::Right)).map_err(|error| {
+            let detail = format!("the call cannot be written as a request; correct the connection string: {error}");
+            Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
+        })
     }
 }

@@ -32,11 +32,20 @@ pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
         };
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
+    Ok(trusting(roots))
+}
+
+/// For a server without TLS.
+pub(super) fn nobody() -> Arc<ClientConfig> {
+    trusting(RootCertStore::empty())
+}
+
+fn trusting(roots: RootCertStore) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("ring has cipher suites for these versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(Arc::new(config))
+    Arc::new(config)
 }

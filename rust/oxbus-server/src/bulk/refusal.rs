@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From error kind to HTTP status: one table.
+//! Refusals in JSON, and from error kind to HTTP status: one table.
 
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use oxbus_model::{Error, ErrorKind};
 use oxbus_wire::{Fault, FaultKind};
+
+use crate::sas::{Refused, Why};
 
 /// An answer that says what went wrong.
 #[derive(Debug)]
@@ -13,6 +15,16 @@ pub(crate) struct Refusal(pub(crate) Fault);
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self(Fault::from(error))
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        let kind = match refused.why {
+            Why::MissingRight(_) | Why::WrongAudience(_) => FaultKind::Unauthorized,
+            _ => FaultKind::Unauthenticated,
+        };
+        Self(Fault::new(kind, refused.detail()))
     }
 }
 
@@ -25,7 +37,7 @@ pub(crate) fn bad_request(detail: impl Into<String>) -> Refusal {
 pub(crate) fn status(kind: &FaultKind) -> StatusCode {
     let FaultKind::Broker(kind) = kind else {
         return match kind {
-            FaultKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+            FaultKind::Unauthenticated | FaultKind::Unauthorized => StatusCode::UNAUTHORIZED,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
     };
@@ -58,7 +70,7 @@ impl IntoResponse for Refusal {
         let json = [(header::CONTENT_TYPE, "application/json")];
         let mut response = (status, json, self.0.to_json()).into_response();
         if status == StatusCode::UNAUTHORIZED {
-            let challenge = axum::http::HeaderValue::from_static("Bearer");
+            let challenge = HeaderValue::from_static("SharedAccessSignature");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         response

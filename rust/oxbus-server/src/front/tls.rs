@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server's certificate.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use oxbus_model::{Error, ErrorKind, Result};
@@ -10,10 +10,17 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::options::TlsFiles;
+/// The files that a server needs for TLS, in PEM.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// Its certificate, then those of its issuers.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub private_key: PathBuf,
+}
 
 /// What shakes hands with clients.
-pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
+pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect)
         .map_err(|error| unreadable("certificate", &files.certificate, error))?;
@@ -31,7 +38,7 @@ fn unreadable(what: &str, path: &Path, error: impl std::error::Error + Send + Sy
 }
 
 /// The same of a certificate with its issuers, and its key.
-pub(crate) fn acceptor_of(
+pub(super) fn acceptor_of(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> std::result::Result<TlsAcceptor, rustls::Error> {

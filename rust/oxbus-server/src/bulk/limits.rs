@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What clients may cost a server. Each limit may be lowered, for a machine with little memory or for a test, and none raised.
+//! What bulk clients may cost a server. Each limit may be lowered, for a machine with little memory or for a test, and none
+//! raised. What all HTTP connections may cost is in `front` and `http`.
 
 use std::time::Duration;
 
-use oxbus_model::caps::{
-    BULK_BODY_IDLE_MS_MAX, BULK_CONNECTIONS_MAX, BULK_HEAD_MS_MAX, BULK_REQUESTS_MAX, BULK_SEND_BYTES_MAX,
-    BULK_SENDS_BYTES_MAX,
-};
+use oxbus_model::caps::{BULK_BODY_IDLE_MS_MAX, BULK_REQUESTS_MAX, BULK_SEND_BYTES_MAX, BULK_SENDS_BYTES_MAX};
 use oxbus_model::{Error, ErrorKind, Result};
 
-/// The limits of one server; by default those of `caps.rs`.
+/// The limits of bulk routes; by default those of `caps.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once; further ones wait to be accepted.
-    pub connections: u64,
     /// Requests at once; further ones are asked to pause.
     pub requests: u64,
     /// Bytes of the rows of one send.
     pub send_bytes: u64,
     /// Bytes of the rows of all sends that are not stored yet.
     pub unstored_bytes: u64,
-    /// Milliseconds for a handshake, and for the headers of a request.
-    pub head_ms: u64,
     /// Milliseconds between two pieces of a request's body.
     pub body_pause_ms: u64,
 }
@@ -29,11 +23,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: BULK_CONNECTIONS_MAX as u64,
             requests: BULK_REQUESTS_MAX as u64,
             send_bytes: BULK_SEND_BYTES_MAX as u64,
             unstored_bytes: BULK_SENDS_BYTES_MAX as u64,
-            head_ms: BULK_HEAD_MS_MAX,
             body_pause_ms: BULK_BODY_IDLE_MS_MAX,
         }
     }
@@ -43,15 +35,13 @@ impl Limits {
     /// Lowers the limit of that name; refuses a name that there is not, and a value that is 0 or above the default.
     pub fn lower(&mut self, name: &str, value: u64) -> Result<()> {
         let limit = match name {
-            "connections" => &mut self.connections,
             "requests" => &mut self.requests,
             "send_bytes" => &mut self.send_bytes,
             "unstored_bytes" => &mut self.unstored_bytes,
-            "head_ms" => &mut self.head_ms,
             "body_pause_ms" => &mut self.body_pause_ms,
             _ => {
                 let detail = format!(
-                    "unknown limit; use `connections`, `requests`, `send_bytes`, `unstored_bytes`, `head_ms` or `body_pause_ms`: `{name}`"
+                    "unknown limit; use `requests`, `send_bytes`, `unstored_bytes` or `body_pause_ms`: `{name}`"
                 );
                 return Err(Error::new(ErrorKind::InvalidArgument, detail));
             }
@@ -62,11 +52,6 @@ impl Limits {
         }
         *limit = value;
         Ok(())
-    }
-
-    /// How long a handshake, and the headers of a request, may take.
-    pub(crate) fn head(&self) -> Duration {
-        Duration::from_millis(self.head_ms)
     }
 
     /// How long a body may pause.
@@ -86,7 +71,7 @@ mod tests {
         assert_eq!(limits.requests, 2);
         limits.lower("requests", 3).expect_err("higher than it is");
         limits.lower("send_bytes", 0).expect_err("nothing could be sent");
-        limits.lower("head_ms", u64::MAX).expect_err("above the default");
+        limits.lower("body_pause_ms", u64::MAX).expect_err("above the default");
         limits.lower("colour", 1).expect_err("unknown");
         assert_eq!(limits.send_bytes, Limits::default().send_bytes);
     }

@@ -15,12 +15,12 @@ use tokio::task::JoinHandle;
 const HANDLERS_MAX: usize = 4;
 
 /// What cannot be started, and why.
-pub(crate) fn cannot_start(error: std::io::Error) -> Error {
+pub(super) fn cannot_start(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Storage, format!("the server cannot start: {error}")).with_source(error)
 }
 
 /// The threads of a server.
-pub(crate) fn threads(name: &str, blocking_max: usize) -> Result<Runtime> {
+pub(super) fn threads(name: &str, blocking_max: usize) -> Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors.min(HANDLERS_MAX))
@@ -33,7 +33,7 @@ pub(crate) fn threads(name: &str, blocking_max: usize) -> Result<Runtime> {
 }
 
 /// A server between its start and its end.
-pub(crate) struct Running {
+pub(super) struct Running {
     stop: watch::Sender<bool>,
     /// Ends once all connections have ended. Taken in one step: whole after a panic.
     ended: Mutex<Option<(Runtime, JoinHandle<()>)>>,
@@ -42,7 +42,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Runs `serving`, which ends after `stop` says true, until then.
-    pub(crate) fn new(
+    pub(super) fn new(
         runtime: Runtime,
         stop: watch::Sender<bool>,
         serving: impl Future<Output = ()> + Send + 'static,
@@ -57,12 +57,12 @@ impl Running {
     }
 
     /// True until [`Running::close`].
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         !*self.stop.borrow()
     }
 
     /// Ends it; connections have some time to end by themselves. Closing again does nothing.
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         self.stop.send_replace(true);
         let taken = whole(self.ended.lock()).take();
         let Some((runtime, serving)) = taken else { return };

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who may make a bulk call: whoever shows a shared access signature that is valid, has the right, and covers the entity.
+//!
+//! | Right | Calls |
+//! |---|---|
+//! | Send | send, stages: begin, commit, abort |
+//! | Listen | receive, settle, peek, reservations |
+//! | Manage | cancel, discard, lists of reservations and stages; and the others |
+//! | any | describe; counts with Listen or Manage only |
+//!
+//! A call that names no entity needs a token of the whole namespace. The token is checked before the body is read, the
+//! right and the place as soon as the entity is known.
+
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use oxbus_broker::SystemClock;
+use oxbus_model::authorization::AccessRight;
+use oxbus_model::{Clock, Timestamp};
+
+use super::BulkState;
+use super::refusal::Refusal;
+use crate::sas::{Claims, Refused, Why};
+use crate::work::on_thread;
+
+/// The place of calls that name no entity.
+pub(super) const NAMESPACE: &str = "";
+
+/// Who calls.
+#[derive(Clone)]
+pub(super) struct Caller(Claims);
+
+/// Real time: a clock that is moved by hand moves messages, not who may see them.
+fn now() -> Timestamp {
+    SystemClock::new().now()
+}
+
+impl Caller {
+    /// Refuses a call that needs a right at a place which the token does not give.
+    pub(super) fn may(&self, right: AccessRight, path: &str) -> Result<(), Refusal> {
+        Ok(self.0.check(right, path, now())?)
+    }
+
+    /// Refuses a call about a place that the token is not for, and says whether counts may be shown there.
+    pub(super) fn sees_counts(&self, path: &str) -> Result<bool, Refusal> {
+        self.0.check_place(path, now())?;
+        Ok(self.0.gives(AccessRight::Listen))
+    }
+}
+
+async fn identify(state: BulkState, token: Result<String, Why>) -> Result<Claims, Refusal> {
+    let token = token.map_err(|why| Refused::new(why, NAMESPACE, None))?;
+    if !state.namespace().may_wait() {
+        return Ok(state.authority().identify(&token, now())?);
+    }
+    // On a thread: the rules of an entity may have to wait for the catalog.
+    let identified = on_thread(move |_| Ok(state.authority().identify(&token, now())));
+    Ok(identified.await??)
+}
+
+/// Lets a request through that shows a valid token, whatever that allows.
+pub(super) async fn authenticate(State(state): State<BulkState>, mut request: Request, next: Next) -> Response {
+    let shown = request.headers().get(AUTHORIZATION).map(|value| value.to_str());
+    let token = match shown {
+        None => Err(Why::Missing),
+        Some(Err(_)) => Err(Why::Malformed("it is not ASCII")),
+        Some(Ok(token)) => Ok(token.to_owned()),
+    };
+    match identify(state, token).await {
+        Ok(claims) => {
+            request.extensions_mut().insert(Caller(claims));
+            next.run(request).await
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Places to listen at.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+
+use oxbus_model::{Error, ErrorKind, Result};
+
+/// A place to listen at, looked up and not yet bound.
+pub(super) struct Wanted<'a> {
+    host: &'a str,
+    port: u16,
+    addresses: Vec<SocketAddr>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(host: &'a str, port: u16) -> Result<Self> {
+        let mut wanted = Self {
+            host,
+            port,
+            addresses: Vec::new(),
+        };
+        let found = (host, port).to_socket_addrs().map_err(|error| wanted.cannot(error))?;
+        wanted.addresses = found.collect();
+        Ok(wanted)
+    }
+
+    /// True when only programs of this machine reach it.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.addresses.iter().all(|address| address.ip().is_loopback())
+    }
+
+    fn place(&self) -> String {
+        format!("host=`{}` port={}", self.host, self.port)
+    }
+
+    pub(super) fn bind(&self) -> Result<TcpListener> {
+        let listener = TcpListener::bind(&self.addresses[..]).map_err(|error| self.cannot(error))?;
+        listener.set_nonblocking(true).map_err(|error| self.cannot(error))?;
+        Ok(listener)
+    }
+
+    fn cannot(&self, error: std::io::Error) -> Error {
+        let detail = format!(
+            "the server cannot listen there; choose another host or port: {}: {error}",
+            self.place()
+        );
+        Error::new(ErrorKind::Storage, detail).with_source(error)
+    }
+}
+
+/// Host and port as they stand in a link.
+pub(super) fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}

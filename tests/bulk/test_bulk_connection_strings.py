@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection string for SDKs, Spark and bulk clients; the old forms say what took their place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from azure.servicebus import ServiceBusClient as SdkClient
+from azure.servicebus import ServiceBusMessage as SdkMessage
+from oxbus import parse_connection_string
+from oxbus.bulk import BulkClient
+from oxbus.exceptions import InvalidOperationError
+from oxbus.spark.source.connection import Connection
+from signatures import connection_string
+
+pa = pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from oxbus import Namespace
+    from oxbus.server import Server
+
+NEW_FORM = "Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..."
+
+
+def test_one_string_is_for_all(server: Server, queue_name: str) -> None:
+    """What the server shows is what an SDK, Spark and a bulk client take, and what `parse_connection_string` reads."""
+    place = server.connection_string
+    with SdkClient.from_connection_string(place) as sdk, sdk.get_queue_sender(queue_name) as sender:
+        sender.send_messages(SdkMessage("by an SDK"))
+    with BulkClient(place) as client:
+        assert sum(client.send(queue_name, pa.table({"body": [b"by a bulk client"]})).values()) == 1
+        assert client.endpoint == f"sb://127.0.0.1:{server.port}"
+        assert repr(client) == f'BulkClient(endpoint="sb://127.0.0.1:{server.port}")'
+    with Connection(string=place).client() as client:
+        assert client.describe(queue_name)["active_messages"] == 2
+    assert parse_connection_string(place).fully_qualified_namespace == f"127.0.0.1:{server.port}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Endpoint=memory://x",
+        "Endpoint=sb://;SharedAccessKeyName=a;SharedAccessKey=0123456789abcdef",
+        "Endpoint=sb://h:99999;SharedAccessKeyName=a;SharedAccessKey=0123456789abcdef",
+        "Endpoint=sb://h",
+        "Endpoint=sb://h;SharedAccessKey=0123456789abcdef",
+        "Endpoint=sb://h;SharedAccessKeyName=a;SharedAccessKey=0123456789abcdef;Surprise=1",
+        "sb://h:80",
+    ],
+)
+def test_wrong_connection_strings(text: str) -> None:
+    """Each is refused before anything is connected, and its text is not repeated."""
+    with pytest.raises(ValueError, match="write Endpoint=sb://host:port") as caught:
+        BulkClient(text)
+    assert "0123456789abcdef" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "HTTP"])
+@pytest.mark.parametrize("rest", ["", ";SharedAccessKeyName=bulk;SharedAccessKey=0123456789abcdef"])
+def test_old_connection_strings_name_the_new_form(scheme: str, rest: str) -> None:
+    """An endpoint of its own is no longer there for bulk clients."""
+    with pytest.raises(ValueError, match="no longer have an Endpoint of their own") as caught:
+        BulkClient(f"Endpoint={scheme}://127.0.0.1:41234{rest}")
+    assert NEW_FORM in str(caught.value)
+    assert "UseDevelopmentEmulator=true" in str(caught.value)
+    assert "0123456789abcdef" not in str(caught.value)
+
+
+def test_serve_bulk_names_what_took_its_place(namespace: Namespace) -> None:
+    """With whatever arguments."""
+    with pytest.raises(InvalidOperationError, match=r"call oxbus\.server\.serve\(namespace\)"):
+        namespace.serve_bulk()
+    with pytest.raises(InvalidOperationError, match=r"docs/guide/one-server\.md"):
+        namespace.serve_bulk("127.0.0.1", 0, key="a key that was long enough", limits={"requests": 1})
+
+
+def test_wrong_timeout() -> None:
+    """A timeout is more than nothing."""
+    with pytest.raises(ValueError, match="timeout"):
+        BulkClient(connection_string(1), timeout=0)
