@@ -167,9 +167,11 @@ def test_wrong_keys_are_refused_before_any_row_is_sent(server: Server, queue_nam
     """A large send gets the error at once; no text has a key."""
     name, key = {"another key": (KEY_NAME, SECRET), "another name": ("flink", SECRET)}[which]
 
+    asked = []
+
     def batches() -> Iterator[Any]:
-        raise AssertionError("nobody asked for the rows")
-        yield
+        asked.append("the rows")
+        yield from ROWS.to_batches()
 
     with BulkClient(connection_string(server.port, name, key)) as client:
         with pytest.raises(ServiceBusAuthenticationError) as caught:
@@ -177,6 +179,7 @@ def test_wrong_keys_are_refused_before_any_row_is_sent(server: Server, queue_nam
         assert SECRET not in str(caught.value)
         with pytest.raises(ServiceBusAuthenticationError):
             client.send(queue_name, pa.RecordBatchReader.from_batches(ROWS.schema, batches()))
+    assert asked == [], "the refusal came first"
     with BulkClient(server.connection_string) as client:
         assert client.describe(queue_name)["active_messages"] == 0
 

@@ -99,7 +99,10 @@ def _start(bus: Bus, options: Options, access: AccessRules) -> Server:
         certificate=options.certificate,
         private_key=options.private_key,
         certificate_out=options.tls_cert_out,
-        **{f"{name}_port": ports.get(name) for name in _PORTS},
+        amqp_port=ports.get("amqp"),
+        amqps_port=ports.get("amqps"),
+        http_port=ports.get("http"),
+        https_port=ports.get("https"),
     )
 
 
