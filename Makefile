@@ -127,6 +127,10 @@ test-spark-versions: wheel $(SPARK_VERSIONS:%=build/spark-%/.ready) ## Run what 
 		build/spark-$$version/bin/python -m pytest tests/spark $(SPARK_VERSIONS_SKIP:%=--ignore %) $(PYTEST_ARGS); \
 	done
 
+.PHONY: test-bench
+test-bench: setup dev ## Run every suite of bench/ at a thousandth of its size: do all cases still work?
+	$(BIN)/python -m pytest -n 2 -m whole_suite tests/bench $(PYTEST_ARGS)
+
 .PHONY: kill
 kill: setup dev ## Kill processes that work on a namespace (KILL_CYCLES=500; each test stops after KILL_SECONDS)
 	OXBUS_KILL_CYCLES=$(KILL_CYCLES) OXBUS_KILL_SECONDS=$(KILL_SECONDS) \

@@ -124,12 +124,14 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run what was asked for, print it, compare it, keep it."""
     options = arguments().parse_args(words)
     suites = [SUITES[name] for name in options.suite or [DEFAULT]]
+    # A file that cannot be read is an error before anything is measured.
+    earlier = results_file.read(Path(options.against)) if options.against not in {None, NEWEST} else None
     found = run(suites, plan_of(options, suites))
     if not found.rows:
         print(f"nothing is called {' or '.join(options.case or [])}; bench/README.md names the cases")
         return 1
     if options.against:
-        earlier = against.newest_like(found) if options.against == NEWEST else results_file.read(Path(options.against))
+        earlier = earlier or against.newest_like(found)
         print(against.text(found, earlier) if earlier else "no earlier result of this machine has any of these cases")
     if options.output or not (options.no_save or options.scale != 1):
         print(f"\nwritten to {results_file.write(found, options.output)}")

@@ -52,6 +52,7 @@ def measured(suite: str, output: Path, *options: str) -> Run:
     return found
 
 
+@pytest.mark.whole_suite
 def test_core(tmp_path: Path) -> None:
     """Everything in memory, but for what needs a Java machine."""
     parts = [option for part in SUITES["core"].parts if part != "spark" for option in ("--case", part)]
@@ -61,6 +62,7 @@ def test_core(tmp_path: Path) -> None:
     assert {verdict.suite for verdict in found.verdicts} == {"core"}
 
 
+@pytest.mark.whole_suite
 @pytest.mark.parametrize("suite", sorted(BESIDE))
 def test_suite_beside_one_contender(suite: str, tmp_path: Path) -> None:
     """Ours does every case of a target; the others are named with their versions."""
@@ -77,6 +79,7 @@ def test_suite_beside_one_contender(suite: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.whole_suite
 @pytest.mark.parametrize("suite", [("core", "--case", "spark"), ("spark",)], ids=lambda suite: suite[0])
 def test_spark_runs_in_a_process_of_its_own(suite: tuple[str, ...], tmp_path: Path) -> None:
     """Where no other test has a session."""
@@ -120,6 +123,7 @@ def test_run_is_compared_with_an_earlier_one(tmp_path: Path, capsys: pytest.Capt
     assert "Of oxbus below 0.97: " in printed
 
 
+@pytest.mark.whole_suite
 def test_report_draws_every_table_of_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No committed result has all peers in it today."""
     monkeypatch.setattr(results_file, "RESULTS", tmp_path)
