@@ -43,6 +43,8 @@ __all__ = [
     "_WakeTicket",
     "_WakeUps",
     "_close_durable",
+    "_end_log",
+    "_flush_log",
     "_salvage",
     "_shards_of",
     "_wake_waiting",
@@ -109,6 +111,12 @@ class _WakeTicket:
 
 def _close_durable() -> None:
     """Close the durable namespaces that are still open: the process ends."""
+
+def _end_log() -> None:
+    """Write the lines of the log so far, and take no more: the process ends."""
+
+def _flush_log(seconds: float) -> bool:
+    """Wait until the lines of the log so far are written, or for so long; False when some are not."""
 
 def _wake_waiting() -> None:
     """End every receive that waits; it returns what it has. Called when the interpreter exits."""

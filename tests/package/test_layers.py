@@ -21,15 +21,25 @@ ROOT = Path(__file__).parents[2]
 
 MAY_KNOW = {
     "oxbus-model": set[str](),
-    "oxbus-store": {"oxbus-model"},
+    "oxbus-log": {"oxbus-model"},
+    "oxbus-store": {"oxbus-model", "oxbus-log"},
     "oxbus-twin": {"oxbus-model", "oxbus-store"},
-    "oxbus-broker": {"oxbus-model", "oxbus-store"},
+    "oxbus-broker": {"oxbus-model", "oxbus-log", "oxbus-store"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-wire": {"oxbus-model"},
     "oxbus-amqp": {"oxbus-model"},
-    "oxbus-server": {"oxbus-model", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire", "oxbus-amqp"},
+    "oxbus-server": {
+        "oxbus-model",
+        "oxbus-log",
+        "oxbus-store",
+        "oxbus-broker",
+        "oxbus-arrow",
+        "oxbus-wire",
+        "oxbus-amqp",
+    },
     "oxbus-python": {
         "oxbus-model",
+        "oxbus-log",
         "oxbus-store",
         "oxbus-broker",
         "oxbus-arrow",
@@ -144,7 +154,7 @@ def test_parts_of_the_broker_name_lower_parts_only(part: str) -> None:
     assert not upward
 
 
-@pytest.mark.parametrize("crate", ["oxbus-model", "oxbus-store", "oxbus-broker"])
+@pytest.mark.parametrize("crate", ["oxbus-model", "oxbus-log", "oxbus-store", "oxbus-broker"])
 def test_core_builds_without_an_async_runtime(crate: str) -> None:
     """Nothing that the core depends on, however far down, is tokio or the Python binding."""
     names = {package["id"]: package["name"] for package in metadata()["packages"]}

@@ -5,4 +5,4 @@ mod manual;
 mod system;
 
 pub use manual::ManualClock;
-pub use system::{Alarm, SystemClock, random_bytes, within};
+pub use system::{Alarm, Stopwatch, SystemClock, random_bytes, within};
