@@ -28,6 +28,7 @@ pub use levels::Levels;
 pub use limiter::{LINES_MAX, WINDOW_MS};
 pub use line::Line;
 pub use sink::{Sink, Start};
+pub use tracing::field::display;
 
 #[doc(hidden)]
 pub use tracing;

@@ -70,7 +70,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::hash::{partition_id, partition_ids};
     #[pymodule_export]
-    use super::logging::{_end_log, _flush_log};
+    use super::logging::{_end_log, _flush_log, _mute_log};
     #[pymodule_export]
     use super::message::ServiceBusMessage;
     #[pymodule_export]

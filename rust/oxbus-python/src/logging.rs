@@ -7,6 +7,7 @@
 //!
 //! Source: docs/decisions/0028-log-lines-through-one-thread.md.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use log::kv::{Key, Source, Value, VisitSource};
 use log::{Log, Record};
 use oxbus_broker::SystemClock;
 use oxbus_log::{Buffer, Levels, Line, Sink, TARGETS, Taken};
-use oxbus_model::Clock;
+use oxbus_model::{Clock, Ticks};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3_log::{Caching, Logger};
@@ -25,6 +26,8 @@ use crate::fork;
 const END_MAX: Duration = Duration::from_secs(10);
 
 static LOG: OnceLock<Logging> = OnceLock::new();
+/// Nothing is wanted, whatever Python says.
+static MUTED: AtomicBool = AtomicBool::new(false);
 
 struct Logging {
     sink: Arc<Sink>,
@@ -79,7 +82,9 @@ fn write_all(py: Python<'_>, logger: &mut Option<Logger>, lines: &[Line]) {
             *logger = Some(Logger::new(py, Caching::Loggers)?);
         }
         if let Some(logger) = logger {
-            lines.iter().for_each(|line| write(py, logger, line));
+            for line in lines {
+                write(py, logger, line);
+            }
         }
         ask_levels(py)
     })();
@@ -156,6 +161,12 @@ fn ask_levels(py: Python<'_>) -> PyResult<()> {
     use tracing::Level;
 
     let Some(log) = LOG.get() else { return Ok(()) };
+    if MUTED.load(Ordering::SeqCst) {
+        for target in TARGETS {
+            log.levels.set(target, None, Ticks::NEVER);
+        }
+        return Ok(());
+    }
     let get_logger = if is_imported(py)? {
         Some(py.import("logging")?.getattr("getLogger")?)
     } else {
@@ -189,6 +200,13 @@ pub(crate) fn _flush_log(py: Python<'_>, seconds: f64) -> bool {
     let longest = Duration::try_from_secs_f64(seconds).unwrap_or(END_MAX);
     let Some(log) = LOG.get() else { return true };
     py.detach(|| log.sink.buffer().flush(longest))
+}
+
+/// Takes no lines, whatever levels say; or takes them again.
+#[pyfunction]
+pub(crate) fn _mute_log(py: Python<'_>, muted: bool) -> PyResult<()> {
+    MUTED.store(muted, Ordering::SeqCst);
+    ask_levels(py)
 }
 
 /// Has the lines so far written; later ones are not.

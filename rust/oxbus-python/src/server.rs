@@ -15,6 +15,7 @@ use crate::admin::{authorization_rule, authorization_rules};
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::ids;
+use crate::logging;
 use crate::namespace::Namespace;
 
 /// A server of a namespace.
@@ -90,6 +91,7 @@ impl Namespace {
             tls,
             new_id: ids::first_of,
         };
+        logging::attend(py)?;
         let shared = self.namespace.get()?.clone();
         let server = py.detach(|| BusServer::start(shared, options)).or_raise()?;
         Ok(Server {

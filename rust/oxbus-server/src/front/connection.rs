@@ -4,8 +4,10 @@
 //! Each port speaks everything: TLS with anything inside it, AMQP, HTTP, and AMQP in a WebSocket.
 //! A client that says nothing, or does not finish a handshake, is cut off.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use oxbus_log::event;
 use oxbus_model::caps::SERVER_FIRST_BYTES_MS_MAX;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
@@ -23,6 +25,20 @@ const FIRST_BYTES: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
 pub(crate) struct Peer {
     /// TLS is around what it says.
     pub(crate) is_encrypted: bool,
+    /// Where it is, as far as this machine knows.
+    pub(crate) address: Option<SocketAddr>,
+}
+
+impl Peer {
+    /// Says in the log that the connection ended before it spoke a protocol, or by an error of its protocol.
+    pub(crate) fn log_failed(self, reason: &str) {
+        event!(
+            CONNECTION_FAILED,
+            peer = self.address.map(oxbus_log::display),
+            tls = self.is_encrypted,
+            reason
+        );
+    }
 }
 
 /// A stream of a connection.
@@ -31,22 +47,25 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Handles a connection until its end.
-pub(super) async fn handle(stream: impl Stream, tls: TlsAcceptor, context: Context) {
-    let mut peer = Peer { is_encrypted: false };
+pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls: TlsAcceptor, context: Context) {
+    let mut peer = Peer {
+        is_encrypted: false,
+        address,
+    };
     let Some((protocol, stream)) = recognize(stream).await else {
-        return;
+        return peer.log_failed("nothing_said");
     };
     // Boxed: a connection takes the room of what it speaks, and not of all that it might.
     if protocol != Protocol::Tls {
         return Box::pin(speak(protocol, stream, context, peer)).await;
     }
     let Ok(Ok(stream)) = Box::pin(tokio::time::timeout(FIRST_BYTES, tls.accept(stream))).await else {
-        return;
+        return peer.log_failed("tls_handshake");
     };
     peer.is_encrypted = true;
     match recognize(stream).await {
         // TLS in TLS is nobody's wish.
-        None | Some((Protocol::Tls, _)) => {}
+        None | Some((Protocol::Tls, _)) => peer.log_failed("nothing_said"),
         Some((protocol, stream)) => Box::pin(speak(protocol, stream, context, peer)).await,
     }
 }
@@ -60,9 +79,23 @@ async fn recognize<S: Stream>(mut stream: S) -> Option<(Protocol, Rewound<S>)> {
 
 async fn speak(protocol: Protocol, stream: impl Stream, context: Context, peer: Peer) {
     context.meters().connected(protocol == Protocol::Amqp);
+    let name = if protocol == Protocol::Amqp { "amqp" } else { "http" };
+    let address = peer.address.map(oxbus_log::display);
+    event!(
+        CONNECTION_OPENED,
+        peer = address,
+        protocol = name,
+        tls = peer.is_encrypted
+    );
     if protocol == Protocol::Amqp {
         Box::pin(serve_amqp(stream, context, peer)).await;
     } else {
         Box::pin(serve_http(stream, context, peer)).await;
     }
+    event!(
+        CONNECTION_CLOSED,
+        peer = address,
+        protocol = name,
+        tls = peer.is_encrypted
+    );
 }
