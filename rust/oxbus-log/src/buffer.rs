@@ -17,7 +17,7 @@ use super::limiter::Limiter;
 use super::line::Line;
 
 /// Lines that wait to be written.
-const LINES_WAITING_MAX: usize = 1_024;
+const LINES_WAITING_MAX: usize = 256;
 
 /// Lines on their way, until it is closed.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 //! Lines that repeat: a few of each subject are let through in a window of time, the others are counted, and the count is
 //! said.
 //!
-//! A subject is an event with the entity, the partition, the name of the key and the reason of its line. Time is an argument.
+//! A subject is an event with what its line is about: its entity, its partition and so on (`Line::subject`). Time is an argument.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ mod tests {
     use crate::line::tests::line;
 
     fn refused(entity: &str) -> Line {
-        line("client.refused", &[("entity", entity), ("peer", "127.0.0.1:1")])
+        line("client.refused", &[("entity", entity), ("count", "1")])
     }
 
     fn let_through(limiter: &mut Limiter, lines: impl Iterator<Item = Line>, now: Ticks) -> usize {

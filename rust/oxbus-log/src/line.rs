@@ -9,6 +9,10 @@ use tracing::field::{Field, Visit};
 /// Characters of a value that are kept: names that clients make up have no end.
 const VALUE_CHARS_MAX: usize = 512;
 
+/// The fields by which lines of an event are told apart when they are counted: what they are about, and not how often or how
+/// long.
+const SUBJECT: [&str; 6] = ["entity", "partition", "key_name", "reason", "path", "peer"];
+
 /// An event that was emitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -33,10 +37,10 @@ impl Line {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// What tells lines of an event apart when they are counted: of what they are, and not how often or how long.
+    /// What it is about.
     pub(crate) fn subject(&self) -> String {
         let mut subject = String::new();
-        for name in ["entity", "partition", "key_name", "reason"] {
+        for name in SUBJECT {
             let _ = write!(subject, "{}\0", self.field(name).unwrap_or_default());
         }
         subject
@@ -44,8 +48,7 @@ impl Line {
 
     /// The fields that tell it apart, without the others.
     pub(crate) fn only_subject(&self) -> Self {
-        let tells = |name: &str| matches!(name, "entity" | "partition" | "key_name" | "reason");
-        let fields = self.fields.iter().filter(|(name, _)| tells(name)).cloned();
+        let fields = self.fields.iter().filter(|(name, _)| SUBJECT.contains(name)).cloned();
         Self {
             fields: fields.collect(),
             ..*self
