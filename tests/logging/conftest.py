@@ -36,7 +36,8 @@ from oxbus.testing import heal, inject_fault
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(KIT), str(KIT.parents[1] / "kit")])
+    tests = KIT.parents[1]
+    path = os.pathsep.join(map(str, [KIT, tests / "kit", tests / "durable" / "kit"]))
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=LIVENESS_SECONDS, env=environment

@@ -7,7 +7,7 @@ import re
 
 from event_table import ROOT, events
 
-DOCUMENTED = re.compile(r"^\| `([a-z_.]+)` \| (error|warning|info|debug) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+DOCUMENTED = re.compile(r"^\| `([a-z_.]+)` \| (error|warning|info|debug) \|([^|]+)\|([^|]+)\|([^|]*)\|$", re.MULTILINE)
 
 
 def page() -> str:

@@ -30,7 +30,9 @@ _FLUSH_SECONDS: Final = 5.0
 def add_log_options(parser: ArgumentParser) -> None:
     """Add the options that choose which lines there are, and how they look."""
     group = parser.add_argument_group("log", "Lines on standard error; docs/logging.md lists the events.")
-    group.add_argument("--log-level", choices=LEVELS, default="info", help="the least grave lines (default: %(default)s)")
+    group.add_argument(
+        "--log-level", choices=LEVELS, default="info", help="the least grave lines (default: %(default)s)"
+    )
     group.add_argument("--log-format", choices=FORMATS, default="text", help="how a line looks (default: %(default)s)")
     group.add_argument(
         "--slow-call",

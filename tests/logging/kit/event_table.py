@@ -32,6 +32,4 @@ def events() -> list[Event]:
     """All events of the table."""
     source = (ROOT / "rust/oxbus-log/src/events.rs").read_text()
     found = re.findall(r'^    ([A-Z_]+) = "([a-z_.]+)", ([A-Z]+), ([A-Z]+);', source, re.MULTILINE)
-    return [
-        Event(constant, name, f"oxbus.{target.lower()}", _LEVELS[level]) for constant, name, target, level in found
-    ]
+    return [Event(constant, name, f"oxbus.{target.lower()}", _LEVELS[level]) for constant, name, target, level in found]
