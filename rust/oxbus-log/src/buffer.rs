@@ -9,36 +9,34 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use oxbus_model::caps::LOG_LINES_WAITING_MAX;
 use oxbus_model::sync::whole;
 use oxbus_model::{Clock, Ticks};
 
 use super::events::LINES_LOST;
-use super::limiter::Limiter;
+use super::limiter::RepeatLimiter;
 use super::line::Line;
-
-/// Lines that wait to be written.
-const LINES_WAITING_MAX: usize = 256;
 
 /// Lines on their way, until it is closed.
 #[derive(Debug, Default)]
-pub struct Buffer {
+pub struct LineBuffer {
     /// Whole after a panic: each step is one push, or taking all.
-    state: Mutex<State>,
+    state: Mutex<Waiting>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Waiting {
     lines: Vec<Line>,
-    limiter: Limiter,
+    limiter: RepeatLimiter,
     lost: u64,
     /// Whether somebody reads.
-    reader: Reader,
+    reader: ReaderState,
     is_closed: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum ReaderState {
     #[default]
     None,
     /// It was asked for.
@@ -50,17 +48,8 @@ enum Reader {
 
 type IsWriting = bool;
 
-/// What a reader gets.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// Lines to write, at least one.
-    Lines(Vec<Line>),
-    /// No more will come.
-    Ended,
-}
-
-impl Buffer {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl LineBuffer {
+    fn state(&self) -> MutexGuard<'_, Waiting> {
         whole(self.state.lock())
     }
 
@@ -71,15 +60,15 @@ impl Buffer {
             return false;
         }
         if state.limiter.lets_through(&mut line, now) {
-            if state.lines.len() < LINES_WAITING_MAX {
+            if state.lines.len() < LOG_LINES_WAITING_MAX {
                 state.lines.push(line);
             } else {
                 state.lost += 1;
             }
         }
-        let starts = state.reader == Reader::None;
+        let starts = state.reader == ReaderState::None;
         if starts {
-            state.reader = Reader::Starting;
+            state.reader = ReaderState::Starting;
         }
         drop(state);
         self.changed.notify_all();
@@ -89,28 +78,29 @@ impl Buffer {
     /// Asks for a reader before there is a line. True when one is to be started.
     pub(crate) fn ask_reader(&self) -> bool {
         let mut state = self.state();
-        let starts = state.reader == Reader::None && !state.is_closed;
+        let starts = state.reader == ReaderState::None && !state.is_closed;
         if starts {
-            state.reader = Reader::Starting;
+            state.reader = ReaderState::Starting;
         }
         starts
     }
 
     /// True when somebody reads, or will.
     pub(crate) fn has_reader(&self) -> bool {
-        !matches!(self.state().reader, Reader::None)
+        !matches!(self.state().reader, ReaderState::None)
     }
 
     /// Notes that no reader could be started: the next line asks for one again.
     pub fn not_started(&self) {
-        self.state().reader = Reader::None;
+        self.state().reader = ReaderState::None;
     }
 
-    /// Waits for lines. The one reader calls it again and again; what it took before is written then.
-    pub fn take(&self, clock: &dyn Clock) -> Taken {
+    /// Waits for lines, at least one; `None` when no more will come. The one reader calls it again and again; what it took
+    /// before is written then.
+    pub fn take(&self, clock: &dyn Clock) -> Option<Vec<Line>> {
         let me = std::thread::current().id();
         let mut state = self.state();
-        state.reader = Reader::Reads(me, false);
+        state.reader = ReaderState::Reads(me, false);
         self.changed.notify_all();
         loop {
             let now = if state.is_closed { Ticks::NEVER } else { clock.ticks() };
@@ -121,13 +111,13 @@ impl Buffer {
                 state.lines.push(lines_lost(lost));
             }
             if !state.lines.is_empty() {
-                state.reader = Reader::Reads(me, true);
-                return Taken::Lines(std::mem::take(&mut state.lines));
+                state.reader = ReaderState::Reads(me, true);
+                return Some(std::mem::take(&mut state.lines));
             }
             if state.is_closed {
-                state.reader = Reader::Ended;
+                state.reader = ReaderState::Ended;
                 self.changed.notify_all();
-                return Taken::Ended;
+                return None;
             }
             state = match state.limiter.due() {
                 None => whole(self.changed.wait(state)),
@@ -142,12 +132,12 @@ impl Buffer {
 
     /// Waits until all lines so far are written, or for so long. The reader does not wait for itself.
     pub fn flush(&self, longest: Duration) -> bool {
-        let is_on_its_way = |state: &mut State| {
+        let is_on_its_way = |state: &mut Waiting| {
             let me = std::thread::current().id();
             match state.reader {
-                Reader::None | Reader::Ended => false,
-                Reader::Starting => true,
-                Reader::Reads(its, is_writing) => its != me && (is_writing || !state.lines.is_empty()),
+                ReaderState::None | ReaderState::Ended => false,
+                ReaderState::Starting => true,
+                ReaderState::Reads(its, is_writing) => its != me && (is_writing || !state.lines.is_empty()),
             }
         };
         let (state, waited) = whole(self.changed.wait_timeout_while(self.state(), longest, is_on_its_way));
@@ -161,10 +151,10 @@ impl Buffer {
         state.is_closed = true;
         self.changed.notify_all();
         let me = std::thread::current().id();
-        let reads = |state: &mut State| match state.reader {
-            Reader::None | Reader::Ended => false,
-            Reader::Starting => true,
-            Reader::Reads(its, _) => its != me,
+        let reads = |state: &mut Waiting| match state.reader {
+            ReaderState::None | ReaderState::Ended => false,
+            ReaderState::Starting => true,
+            ReaderState::Reads(its, _) => its != me,
         };
         let _ended = whole(self.changed.wait_timeout_while(state, longest, reads));
     }
@@ -187,10 +177,10 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
+    use oxbus_model::caps::{LOG_LINES_WAITING_MAX, LOG_WINDOW_MS};
     use oxbus_model::{Clock, Moment, Ticks, Timestamp};
 
-    use super::{Buffer, LINES_WAITING_MAX, Taken};
-    use crate::limiter::WINDOW_MS;
+    use super::{Line, LineBuffer};
     use crate::line::tests::line;
 
     const LONG: Duration = Duration::from_secs(30);
@@ -215,16 +205,13 @@ mod tests {
         }
     }
 
-    fn texts(taken: Taken) -> Vec<String> {
-        match taken {
-            Taken::Lines(lines) => lines.iter().map(ToString::to_string).collect(),
-            Taken::Ended => vec!["ended".to_owned()],
-        }
+    fn texts(taken: Option<Vec<Line>>) -> Vec<String> {
+        taken.into_iter().flatten().map(|line| line.to_string()).collect()
     }
 
     #[test]
     fn lines_come_in_order_and_the_first_asks_for_a_reader() {
-        let (buffer, clock) = (Buffer::default(), Hand::default());
+        let (buffer, clock) = (LineBuffer::default(), Hand::default());
         assert!(!buffer.has_reader());
         assert!(buffer.push(line("a.a", &[]), Ticks(0)));
         assert!(!buffer.push(line("a.b", &[]), Ticks(0)));
@@ -233,28 +220,28 @@ mod tests {
 
     #[test]
     fn what_is_not_read_in_time_is_counted() {
-        let (buffer, clock) = (Buffer::default(), Hand::default());
-        for number in 0..LINES_WAITING_MAX as u64 + 3 {
+        let (buffer, clock) = (LineBuffer::default(), Hand::default());
+        for number in 0..LOG_LINES_WAITING_MAX as u64 + 3 {
             // Each in a window of its own, as the limit on lines that repeat is not what is tested.
-            buffer.push(line("a.a", &[]), Ticks(number * WINDOW_MS));
+            buffer.push(line("a.a", &[]), Ticks(number * LOG_WINDOW_MS));
         }
         let texts = texts(buffer.take(&clock));
-        assert_eq!(texts.len(), LINES_WAITING_MAX + 1);
+        assert_eq!(texts.len(), LOG_LINES_WAITING_MAX + 1);
         assert_eq!(texts.last().map(String::as_str), Some("log.lines_lost count=3"));
     }
 
     #[test]
     fn a_reader_that_waits_wakes_to_say_how_many_were_left_out() {
-        let (buffer, clock) = (Arc::new(Buffer::default()), Arc::new(Hand::default()));
+        let (buffer, clock) = (Arc::new(LineBuffer::default()), Arc::new(Hand::default()));
         for _ in 0..9 {
             buffer.push(line("a.a", &[]), Ticks(0));
         }
         assert_eq!(texts(buffer.take(&*clock)).len(), 5);
         let (its, seen) = (Arc::clone(&buffer), Arc::clone(&clock));
         let reader = std::thread::spawn(move || texts(its.take(&*seen)));
-        clock.0.store(WINDOW_MS, Ordering::SeqCst);
+        clock.0.store(LOG_WINDOW_MS, Ordering::SeqCst);
         // Another event has the reader look, as the end of its wait would.
-        buffer.push(line("b.b", &[]), Ticks(WINDOW_MS));
+        buffer.push(line("b.b", &[]), Ticks(LOG_WINDOW_MS));
         let mut said = reader.join().expect("it ends");
         said.sort();
         assert_eq!(said, ["a.a left_out=4", "b.b"]);
@@ -262,14 +249,14 @@ mod tests {
 
     #[test]
     fn closing_has_the_rest_written_and_said() {
-        let (buffer, clock) = (Arc::new(Buffer::default()), Hand::default());
+        let (buffer, clock) = (Arc::new(LineBuffer::default()), Hand::default());
         for _ in 0..6 {
             buffer.push(line("a.a", &[]), Ticks(0));
         }
         let its = Arc::clone(&buffer);
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
-            while let Taken::Lines(lines) = its.take(&clock) {
+            while let Some(lines) = its.take(&clock) {
                 all.extend(lines.iter().map(ToString::to_string));
             }
             all
@@ -283,12 +270,12 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_reader_that_is_not_there_or_for_himself() {
-        let (buffer, clock) = (Buffer::default(), Hand::default());
+        let (buffer, clock) = (LineBuffer::default(), Hand::default());
         assert!(buffer.flush(LONG));
         buffer.push(line("a.a", &[]), Ticks(0));
         buffer.take(&clock);
         assert!(buffer.flush(LONG), "the reader's own thread");
         buffer.close(LONG);
-        assert_eq!(texts(buffer.take(&clock)), ["ended"]);
+        assert_eq!(buffer.take(&clock), None);
     }
 }

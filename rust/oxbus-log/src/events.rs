@@ -5,7 +5,7 @@ use tracing::Level;
 
 /// An event.
 #[derive(Debug, Clone, Copy)]
-pub struct Event {
+pub struct LogEvent {
     /// Its name, which stays.
     pub name: &'static str,
     /// The part of oxbus that emits it: the name of the logger, with `::` for each dot.
@@ -26,11 +26,11 @@ macro_rules! events {
     ($($(#[$doc:meta])* $event:ident = $name:literal, $target:ident, $level:ident;)+) => {
         $(
             $(#[$doc])*
-            pub const $event: Event = Event { name: $name, target: $target, level: Level::$level };
+            pub const $event: LogEvent = LogEvent { name: $name, target: $target, level: Level::$level };
         )+
 
         /// All of them, by name.
-        pub const ALL: &[Event] = &[$($event),+];
+        pub const ALL: &[LogEvent] = &[$($event),+];
     };
 }
 

@@ -2,10 +2,10 @@
 //! What an operator must know, from the place that knows it to the line that says it.
 //!
 //! ```text
-//! event!(PARTITION_FAULT, …)   in any crate, on a cold path only; with the level off one load and a branch
-//!   └─ tracing ─► Sink         asks `levels`, puts fields into a `Line`, asks the `limiter`
-//!        └─ Buffer             bounded; emitting never waits and never calls out
-//!             └─ a reader      one thread that may wait: it hands lines to the logging of the program
+//! event!(PARTITION_FAULT, …)       in any crate, on a cold path only; with the level off one load and a branch
+//!   └─ tracing ─► LogSubscriber    asks `levels`, puts fields into a `Line`
+//!        └─ LineBuffer             counts lines that repeat; bounded; emitting never waits and never calls out
+//!             └─ a reader          one thread that may wait: it hands lines to the logging of the program
 //! ```
 //!
 //! Holds always
@@ -20,14 +20,13 @@ pub mod events;
 mod levels;
 mod limiter;
 mod line;
-mod sink;
+mod subscriber;
 
-pub use buffer::{Buffer, Taken};
-pub use events::{Event, TARGETS};
+pub use buffer::LineBuffer;
+pub use events::{LogEvent, TARGETS};
 pub use levels::Levels;
-pub use limiter::{LINES_MAX, WINDOW_MS};
 pub use line::Line;
-pub use sink::{Sink, Start};
+pub use subscriber::{LogSubscriber, StartReader};
 pub use tracing::field::display;
 
 #[doc(hidden)]

@@ -7,23 +7,16 @@
 use std::collections::BTreeMap;
 
 use oxbus_model::Ticks;
+use oxbus_model::caps::{LOG_LINES_MAX, LOG_SUBJECTS_MAX, LOG_WINDOW_MS};
 
 use super::line::Line;
-
-/// Lines of a subject in one window.
-pub const LINES_MAX: u32 = 5;
-/// A window, from the first line of a subject.
-pub const WINDOW_MS: u64 = 10_000;
-/// Subjects of an event that are told apart at a time. Those beyond share one, so that clients that make up names fill
-/// neither memory nor log.
-const SUBJECTS_MAX: usize = 64;
 
 /// The subject of all those beyond: no line has an empty one.
 const OTHERS: &str = "";
 
 /// What was let through, and how much was not.
 #[derive(Debug, Default)]
-pub(crate) struct Limiter {
+pub(crate) struct RepeatLimiter {
     windows: BTreeMap<(&'static str, String), Window>,
 }
 
@@ -36,7 +29,7 @@ struct Window {
     sample: Line,
 }
 
-impl Limiter {
+impl RepeatLimiter {
     /// True when a line is to be written; otherwise it is counted.
     pub(crate) fn lets_through(&mut self, line: &mut Line, now: Ticks) -> bool {
         let key = self.key_of(line, now);
@@ -49,7 +42,7 @@ impl Limiter {
             line.left_out = window.left_out;
             *window = Window::of(line, is_others, now);
         }
-        if window.let_through < LINES_MAX {
+        if window.let_through < LOG_LINES_MAX {
             window.let_through += 1;
             return true;
         }
@@ -70,7 +63,7 @@ impl Limiter {
             .windows
             .range(of_event)
             .take_while(|((event, _), _)| *event == line.event);
-        if its.count() < SUBJECTS_MAX {
+        if its.count() < LOG_SUBJECTS_MAX {
             key
         } else {
             (line.event, OTHERS.to_owned())
@@ -104,7 +97,7 @@ impl Window {
             sample.fields.clear();
         }
         Self {
-            ends: now.plus_ms(WINDOW_MS),
+            ends: now.plus_ms(LOG_WINDOW_MS),
             let_through: 0,
             left_out: 0,
             sample,
@@ -115,8 +108,9 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use oxbus_model::Ticks;
+    use oxbus_model::caps::{LOG_LINES_MAX, LOG_SUBJECTS_MAX, LOG_WINDOW_MS};
 
-    use super::{LINES_MAX, Limiter, SUBJECTS_MAX, WINDOW_MS};
+    use super::RepeatLimiter;
     use crate::line::Line;
     use crate::line::tests::line;
 
@@ -124,7 +118,7 @@ mod tests {
         line("client.refused", &[("entity", entity), ("count", "1")])
     }
 
-    fn let_through(limiter: &mut Limiter, lines: impl Iterator<Item = Line>, now: Ticks) -> usize {
+    fn let_through(limiter: &mut RepeatLimiter, lines: impl Iterator<Item = Line>, now: Ticks) -> usize {
         lines
             .filter_map(|mut line| limiter.lets_through(&mut line, now).then_some(()))
             .count()
@@ -132,13 +126,13 @@ mod tests {
 
     #[test]
     fn of_a_thousand_lines_a_few_are_let_through_and_the_others_are_counted() {
-        let mut limiter = Limiter::default();
+        let mut limiter = RepeatLimiter::default();
         let now = Ticks(1_000);
         let written = let_through(&mut limiter, (0..1_000).map(|_| refused("orders")), now);
-        assert_eq!(written, LINES_MAX as usize);
-        assert_eq!(limiter.due(), Some(now.plus_ms(WINDOW_MS)));
+        assert_eq!(written, LOG_LINES_MAX as usize);
+        assert_eq!(limiter.due(), Some(now.plus_ms(LOG_WINDOW_MS)));
         assert_eq!(limiter.take_due(now), []);
-        let said = limiter.take_due(now.plus_ms(WINDOW_MS));
+        let said = limiter.take_due(now.plus_ms(LOG_WINDOW_MS));
         let [line] = &said[..] else { panic!("{said:?}") };
         assert_eq!(line.to_string(), "client.refused entity=orders left_out=995");
         assert_eq!(limiter.due(), None);
@@ -146,48 +140,48 @@ mod tests {
 
     #[test]
     fn the_first_line_of_the_next_window_says_how_many_were_left_out() {
-        let mut limiter = Limiter::default();
+        let mut limiter = RepeatLimiter::default();
         let_through(&mut limiter, (0..7).map(|_| refused("orders")), Ticks(0));
         let mut next = refused("orders");
-        assert!(limiter.lets_through(&mut next, Ticks(WINDOW_MS)));
+        assert!(limiter.lets_through(&mut next, Ticks(LOG_WINDOW_MS)));
         assert_eq!(next.left_out, 2);
-        assert_eq!(limiter.take_due(Ticks(3 * WINDOW_MS)), [], "it was said once");
+        assert_eq!(limiter.take_due(Ticks(3 * LOG_WINDOW_MS)), [], "it was said once");
     }
 
     #[test]
     fn subjects_and_events_are_counted_apart() {
-        let mut limiter = Limiter::default();
+        let mut limiter = RepeatLimiter::default();
         for entity in ["orders", "bills"] {
             assert_eq!(let_through(&mut limiter, (0..9).map(|_| refused(entity)), Ticks(0)), 5);
         }
         let other = (0..9).map(|_| line("quota.exceeded", &[("entity", "orders")]));
         assert_eq!(let_through(&mut limiter, other, Ticks(0)), 5);
-        assert_eq!(limiter.take_due(Ticks(WINDOW_MS)).len(), 3);
+        assert_eq!(limiter.take_due(Ticks(LOG_WINDOW_MS)).len(), 3);
     }
 
     #[test]
     fn made_up_names_share_one_count_once_there_are_many() {
-        let mut limiter = Limiter::default();
+        let mut limiter = RepeatLimiter::default();
         let names = (0..10_000).map(|number| refused(&format!("entity-{number}")));
         let written = let_through(&mut limiter, names, Ticks(0));
-        assert_eq!(written, SUBJECTS_MAX + LINES_MAX as usize);
-        assert_eq!(limiter.windows.len(), SUBJECTS_MAX + 1);
-        let said = limiter.take_due(Ticks(WINDOW_MS));
+        assert_eq!(written, LOG_SUBJECTS_MAX + LOG_LINES_MAX as usize);
+        assert_eq!(limiter.windows.len(), LOG_SUBJECTS_MAX + 1);
+        let said = limiter.take_due(Ticks(LOG_WINDOW_MS));
         let [line] = &said[..] else { panic!("{said:?}") };
-        let left_out = 10_000 - SUBJECTS_MAX - LINES_MAX as usize;
+        let left_out = 10_000 - LOG_SUBJECTS_MAX - LOG_LINES_MAX as usize;
         assert_eq!(line.to_string(), format!("client.refused left_out={left_out}"));
     }
 
     #[test]
     fn windows_that_are_over_make_room() {
-        let mut limiter = Limiter::default();
+        let mut limiter = RepeatLimiter::default();
         for window in 0..3 {
-            let names = (0..SUBJECTS_MAX).map(|number| refused(&format!("entity-{window}-{number}")));
+            let names = (0..LOG_SUBJECTS_MAX).map(|number| refused(&format!("entity-{window}-{number}")));
             assert_eq!(
-                let_through(&mut limiter, names, Ticks(window * WINDOW_MS)),
-                SUBJECTS_MAX
+                let_through(&mut limiter, names, Ticks(window * LOG_WINDOW_MS)),
+                LOG_SUBJECTS_MAX
             );
         }
-        assert_eq!(limiter.windows.len(), SUBJECTS_MAX);
+        assert_eq!(limiter.windows.len(), LOG_SUBJECTS_MAX);
     }
 }

@@ -3,11 +3,9 @@
 
 use std::fmt::{self, Write as _};
 
+use oxbus_model::caps::LOG_VALUE_CHARS_MAX;
 use tracing::Level;
 use tracing::field::{Field, Visit};
-
-/// Characters of a value that are kept: names that clients make up have no end.
-const VALUE_CHARS_MAX: usize = 512;
 
 /// The fields by which lines of an event are told apart when they are counted: what they are about, and not how often or how
 /// long.
@@ -81,7 +79,7 @@ impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let mut kept = Short {
             text: String::new(),
-            left: VALUE_CHARS_MAX,
+            left: LOG_VALUE_CHARS_MAX,
         };
         // An error says that it is long enough.
         let _ = write!(kept, "{value:?}");
@@ -90,7 +88,7 @@ impl Visit for Line {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         self.fields
-            .push((field.name(), value.chars().take(VALUE_CHARS_MAX).collect()));
+            .push((field.name(), value.chars().take(LOG_VALUE_CHARS_MAX).collect()));
     }
 }
 

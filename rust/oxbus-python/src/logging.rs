@@ -14,7 +14,7 @@ use std::time::Duration;
 use log::kv::{Key, Source, Value, VisitSource};
 use log::{Log, Record};
 use oxbus_broker::SystemClock;
-use oxbus_log::{Buffer, Levels, Line, Sink, TARGETS, Taken};
+use oxbus_log::{Levels, Line, LineBuffer, LogSubscriber, TARGETS};
 use oxbus_model::{Clock, Ticks};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ static LOG: OnceLock<Logging> = OnceLock::new();
 static MUTED: AtomicBool = AtomicBool::new(false);
 
 struct Logging {
-    sink: Arc<Sink>,
+    subscriber: Arc<LogSubscriber>,
     levels: Arc<Levels>,
     clock: Arc<SystemClock>,
 }
@@ -38,25 +38,25 @@ struct Logging {
 /// Takes the events of this library from now on; starts no thread.
 pub(crate) fn begin() -> PyResult<()> {
     let (levels, clock) = (Arc::new(Levels::default()), Arc::new(SystemClock::new()));
-    let sink = Arc::new(Sink::new(
+    let subscriber = Arc::new(LogSubscriber::new(
         clock.clone(),
         Arc::clone(&levels),
         fork::count,
         Box::new(start),
     ));
     let log = Logging {
-        sink: Arc::clone(&sink),
+        subscriber: Arc::clone(&subscriber),
         levels,
         clock,
     };
     if LOG.set(log).is_err() {
         return Ok(());
     }
-    tracing::subscriber::set_global_default(sink)
+    tracing::subscriber::set_global_default(subscriber)
         .map_err(|error| PyRuntimeError::new_err(format!("events cannot be logged: {error}")))
 }
 
-fn start(buffer: Arc<Buffer>) {
+fn start(buffer: Arc<LineBuffer>) {
     let its = Arc::clone(&buffer);
     let named = std::thread::Builder::new().name("oxbus-log".to_owned());
     if named.spawn(move || read(&its)).is_err() {
@@ -65,10 +65,10 @@ fn start(buffer: Arc<Buffer>) {
 }
 
 /// Writes lines until no more come.
-fn read(buffer: &Buffer) {
+fn read(buffer: &LineBuffer) {
     let clock = SystemClock::new();
     let mut logger = None;
-    while let Taken::Lines(lines) = buffer.take(&clock) {
+    while let Some(lines) = buffer.take(&clock) {
         // Without an interpreter there is nobody to write for.
         let _ = Python::try_attach(|py| write_all(py, &mut logger, &lines));
     }
@@ -152,7 +152,7 @@ pub(crate) fn look(py: Python<'_>) -> PyResult<()> {
 /// Looks, and has every later change of levels count soon: for what emits events by itself.
 pub(crate) fn attend(py: Python<'_>) -> PyResult<()> {
     if let Some(log) = LOG.get() {
-        log.sink.start_reader();
+        log.subscriber.start_reader();
     }
     look(py)
 }
@@ -199,7 +199,7 @@ fn ask_levels(py: Python<'_>) -> PyResult<()> {
 pub(crate) fn _flush_log(py: Python<'_>, seconds: f64) -> bool {
     let longest = Duration::try_from_secs_f64(seconds).unwrap_or(END_MAX);
     let Some(log) = LOG.get() else { return true };
-    py.detach(|| log.sink.buffer().flush(longest))
+    py.detach(|| log.subscriber.buffer().flush(longest))
 }
 
 /// Takes no lines, whatever levels say; or takes them again.
@@ -213,6 +213,6 @@ pub(crate) fn _mute_log(py: Python<'_>, muted: bool) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn _end_log(py: Python<'_>) {
     if let Some(log) = LOG.get() {
-        py.detach(|| log.sink.buffer().close(END_MAX));
+        py.detach(|| log.subscriber.buffer().close(END_MAX));
     }
 }

@@ -12,32 +12,32 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::buffer::Buffer;
+use super::buffer::LineBuffer;
 use super::events::TARGETS;
 use super::levels::Levels;
 use super::line::Line;
 
 /// Starts the thread that reads a buffer. It must not wait.
-pub type Start = Box<dyn Fn(Arc<Buffer>) + Send + Sync>;
+pub type StartReader = Box<dyn Fn(Arc<LineBuffer>) + Send + Sync>;
 
 /// Where events go.
-pub struct Sink {
+pub struct LogSubscriber {
     clock: Arc<dyn Clock>,
     levels: Arc<Levels>,
-    start: Start,
+    start: StartReader,
     /// How many forks made this process; it grows in a child only.
     forks: fn() -> u64,
-    first: Process,
+    first: ProcessLines,
 }
 
 /// What belongs to one process, and to the children that it forks behind it.
-struct Process {
+struct ProcessLines {
     forks: u64,
-    buffer: Arc<Buffer>,
-    child: OnceLock<Box<Process>>,
+    buffer: Arc<LineBuffer>,
+    child: OnceLock<Box<ProcessLines>>,
 }
 
-impl Process {
+impl ProcessLines {
     fn new(forks: u64) -> Self {
         Self {
             forks,
@@ -47,24 +47,24 @@ impl Process {
     }
 }
 
-impl Sink {
-    /// A sink under a clock. `start` starts a reader, at the first line that needs one.
-    pub fn new(clock: Arc<dyn Clock>, levels: Arc<Levels>, forks: fn() -> u64, start: Start) -> Self {
+impl LogSubscriber {
+    /// A subscriber under a clock. `start` starts a reader, at the first line that needs one.
+    pub fn new(clock: Arc<dyn Clock>, levels: Arc<Levels>, forks: fn() -> u64, start: StartReader) -> Self {
         Self {
             clock,
             levels,
             start,
             forks,
-            first: Process::new(forks()),
+            first: ProcessLines::new(forks()),
         }
     }
 
     /// The buffer of this process.
-    pub fn buffer(&self) -> &Arc<Buffer> {
+    pub fn buffer(&self) -> &Arc<LineBuffer> {
         let forks = (self.forks)();
         let mut process = &self.first;
         while process.forks < forks {
-            process = process.child.get_or_init(|| Box::new(Process::new(forks)));
+            process = process.child.get_or_init(|| Box::new(ProcessLines::new(forks)));
         }
         &process.buffer
     }
@@ -82,7 +82,7 @@ impl Sink {
     }
 }
 
-impl Subscriber for Sink {
+impl Subscriber for LogSubscriber {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if Self::is_ours(metadata) {
             Interest::sometimes()
@@ -142,12 +142,13 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex, PoisonError};
 
+    use oxbus_model::caps::LOG_VALUE_CHARS_MAX;
     use oxbus_model::{Clock, Moment, Ticks, Timestamp};
     use tracing::Level;
     use tracing::subscriber::with_default;
 
-    use super::Sink;
-    use crate::buffer::{Buffer, Taken};
+    use super::LogSubscriber;
+    use crate::buffer::LineBuffer;
     use crate::levels::Levels;
     use crate::{enabled, event};
 
@@ -183,29 +184,26 @@ mod tests {
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Arc::new(AtomicUsize::new(0));
         let starts = Arc::clone(&started);
-        let start = move |_: Arc<Buffer>| {
+        let start = move |_: Arc<LineBuffer>| {
             starts.fetch_add(1, Ordering::SeqCst);
         };
-        let sink = Arc::new(Sink::new(
+        let subscriber = Arc::new(LogSubscriber::new(
             Arc::new(Still),
             Arc::clone(levels),
             || FORKS.get(),
             Box::new(start),
         ));
-        with_default(Arc::clone(&sink), emit);
-        let buffer = Arc::clone(sink.buffer());
+        with_default(Arc::clone(&subscriber), emit);
+        let buffer = Arc::clone(subscriber.buffer());
         // So that there is an end.
         event_into(&buffer);
-        let lines = match buffer.take(&Still) {
-            Taken::Lines(lines) => lines.iter().map(ToString::to_string).collect(),
-            Taken::Ended => Vec::new(),
-        };
-        let lines: Vec<String> = lines;
+        let taken = buffer.take(&Still).unwrap_or_default();
+        let lines: Vec<String> = taken.iter().map(ToString::to_string).collect();
         let end = lines.len() - 1;
         (lines[..end].to_vec(), started.load(Ordering::SeqCst))
     }
 
-    fn event_into(buffer: &Buffer) {
+    fn event_into(buffer: &LineBuffer) {
         buffer.push(crate::line::tests::line("end", &[]), Ticks(1_000));
     }
 
@@ -217,6 +215,22 @@ mod tests {
         });
         assert_eq!(lines, [r#"partition.fault partition=2 fault=failed cause="no disk""#]);
         assert_eq!(started, 1);
+    }
+
+    #[test]
+    fn a_value_of_a_client_has_an_end() {
+        let name = "e".repeat(3 * LOG_VALUE_CHARS_MAX);
+        for is_text in [true, false] {
+            let (lines, _) = emitted(&Arc::default(), || {
+                if is_text {
+                    event!(CLIENT_REFUSED, entity = name);
+                } else {
+                    event!(CLIENT_REFUSED, entity = %name);
+                }
+            });
+            let short = "e".repeat(LOG_VALUE_CHARS_MAX);
+            assert_eq!(lines, [format!("client.refused entity={short}")]);
+        }
     }
 
     #[test]
