@@ -33,6 +33,7 @@ from oxbus._oxbus import (
     ServiceBusSender,
     ServiceBusSession,
     _close_durable,
+    _end_log,
     _wake_waiting,
     partition_id,
     partition_ids,
@@ -67,6 +68,8 @@ __all__ = [
 ]
 
 _run_at_exit(_wake_waiting)
+# The last one that is registered runs first: what closing says is written too.
+_atexit.register(_end_log)
 _atexit.register(_close_durable)
 
 

@@ -42,6 +42,9 @@ __all__ = [
     "_Waiter",
     "_WakeUps",
     "_close_durable",
+    "_end_log",
+    "_flush_log",
+    "_mute_log",
     "_salvage",
     "_shards_of",
     "_wake_waiting",
@@ -108,6 +111,15 @@ class _Waiter:
 
 def _close_durable() -> None:
     """Close the durable namespaces that are still open: the process ends."""
+
+def _end_log() -> None:
+    """Write the lines of the log so far, and take no more: the process ends."""
+
+def _flush_log(seconds: float) -> bool:
+    """Wait until the lines of the log so far are written, or for so long; False when some are not."""
+
+def _mute_log(muted: bool) -> None:
+    """Take no lines of the log, whatever levels say; or take them again."""
 
 def _wake_waiting() -> None:
     """End every receive that waits; it returns what it has. Called when the interpreter exits."""
@@ -568,6 +580,7 @@ class Namespace:
         config: str | PathLike[str] | Mapping[str, Any] | None = None,
         clock: ManualClock | None = None,
         memory_limit_bytes: int | None = None,
+        slow_call_seconds: float = 1.0,
         partitions_owned: Iterable[int] | None = None,
         lock_policy: str = "fresh",
         peek_policy: str = "merged",
@@ -590,6 +603,7 @@ class Namespace:
             memory_limit_bytes: Most bytes of memory that all messages may take. In memory, sends beyond it get a quota error.
                 In a directory, what comes in then stays on disk and is read back when it is received; sends are refused
                 when even without bodies the messages take so much.
+            slow_call_seconds: A call that waits for a disk so long leaves a line in the log; 0: none does.
             partitions_owned: Ids of the partitions to open here; the others are unavailable here and free for other
                 processes. Entities are changed only by a process that owns all.
             lock_policy: ``"fresh"``: a lock's time starts when the message is handed out.

@@ -81,7 +81,8 @@ def launch() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     launched: list[subprocess.Popen[str]] = []
 
     def launch(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "oxbus.cli", "serve", *arguments]
+        # What it logs is tested elsewhere (tests/logging).
+        command = [sys.executable, "-m", "oxbus.cli", "serve", "--log-level", "error", *arguments]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CAPS = ROOT / "rust" / "oxbus-model" / "src" / "caps.rs"
-PREFIXES = ("AMQP", "HTTP", "ATOM", "WEBSOCKET", "SAS", "SERVER")
+PREFIXES = ("AMQP", "HTTP", "ATOM", "WEBSOCKET", "SAS", "SERVER", "LOG")
 
 NO_ATTACK = {
     "AMQP_ACCEPT_MS_DEFAULT": "what holds when a client names nothing",

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from oxbus._oxbus import _mute_log
 from oxbus.cli import _outcomes
 from oxbus.cli._commands import make_parser
 from oxbus.cli._parser import settle_place
@@ -15,7 +16,8 @@ from oxbus.cli._wording import in_commands
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from argparse import Namespace as Options
+    from collections.abc import Iterator, Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.run is None:
                 options.explain(sys.stderr)
                 return _outcomes.COULD_NOT
-            code: int = options.run(options)
+            with _muted_log(options):
+                code: int = options.run(options)
         finally:
             # Now, while a failure can still be told; `--help` leaves here too.
             sys.stdout.flush()
@@ -50,6 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _let_go_of_output()
         return _say(error, _outcomes.WRONG)
     return code
+
+
+@contextlib.contextmanager
+def _muted_log(options: Options) -> Iterator[None]:
+    """Keep the library from logging: a failure is one line. A command with a log of its own, `serve`, is left alone."""
+    if hasattr(options, "log_level"):
+        yield
+        return
+    _mute_log(True)
+    try:
+        yield
+    finally:
+        _mute_log(False)
 
 
 def _replace_closed_streams() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from oxbus._oxbus import Namespace
 from oxbus.cli import _values
 from oxbus.cli._access_rules import HUNG_UP, AccessRules, add_access_rules
+from oxbus.cli._log import add_log_options, log_lines
 from oxbus.cli._old_forms import add_old_forms, refuse_old_forms
 from oxbus.cli._outcomes import DONE, INTERRUPTED, UsageError
 from oxbus.cli._output import print_json
@@ -63,6 +64,7 @@ def add_serve(parser: ArgumentParser) -> None:
         "--tls-cert-out", type=Path, metavar="FILE", help="where to write what clients trust when a certificate is made"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_log_options(parser)
     add_rules(parser, tier="standard")
     add_old_forms(parser)
 
@@ -73,6 +75,7 @@ def _serve(options: Options) -> int:
     again = [] if access.file is None else [HUNG_UP]
     with (
         Signals(signal.SIGTERM, signal.SIGINT, *again) as signals,
+        log_lines(options),
         _open(options) as bus,
         _start(bus, options, access) as serving,
     ):
@@ -108,10 +111,10 @@ def _start(bus: Bus, options: Options, access: AccessRules) -> Server:
 
 def _open(options: Options) -> Bus:
     if options.memory:
-        return Bus(Namespace(config=options.config, **rules(options)))
+        return Bus(Namespace(config=options.config, slow_call_seconds=options.slow_call, **rules(options)))
     if options.data is None and not os.environ.get(DATA_VARIABLE):
         raise UsageError(f"say what to serve: --data DIR, --memory, or the variable {DATA_VARIABLE}")
-    return open_place(options, config=options.config)
+    return open_place(options, config=options.config, slow_call_seconds=options.slow_call)
 
 
 def _tell(serving: Server, options: Options) -> None:

@@ -8,6 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use oxbus_log::event;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::{count_record_memory, record_memory};
 
@@ -57,6 +58,7 @@ impl Quota {
         if fits {
             return Ok(());
         }
+        event!(QUOTA_EXCEEDED, reason = "memory", limit, taken = stored);
         let detail = format!(
             "the namespace is full; receive and complete messages, or open it with a larger memory_limit_bytes: \
              stored={stored} bytes, limit={limit} bytes"
@@ -138,6 +140,7 @@ impl Memory {
         self.spills
             .store(record_memory() + slots + bytes > for_bodies(limit), Ordering::Relaxed);
         if least > limit {
+            event!(QUOTA_EXCEEDED, reason = "memory", limit, taken = least);
             let detail = format!(
                 "the namespace is full: even without their bodies its messages take the memory; receive and complete \
                  messages, or open it with a larger memory_limit_bytes: taken={least} bytes, limit={limit} bytes"

@@ -357,3 +357,15 @@ pub const ATOM_DEPTH_MAX: usize = 32;
 pub const ATOM_ELEMENTS_MAX: usize = 4_096;
 /// Entities in a page of a list (B-457).
 pub const ATOM_PAGE_MAX: usize = 100;
+
+/// Lines of the log about the same thing that are written in one window of time; the others are counted. Ours.
+pub const LOG_LINES_MAX: u32 = 5;
+/// That window in milliseconds, from the first line about a thing. Ours.
+pub const LOG_WINDOW_MS: u64 = 10_000;
+/// Things that lines of one event are about and that are told apart at a time. Those beyond share a count, so that clients that
+/// make up names fill neither memory nor log. Ours.
+pub const LOG_SUBJECTS_MAX: usize = 64;
+/// Lines of the log that wait to be written. Ours.
+pub const LOG_LINES_WAITING_MAX: usize = 256;
+/// Characters of a value in a line of the log: names that clients make up have no end. Ours.
+pub const LOG_VALUE_CHARS_MAX: usize = 512;

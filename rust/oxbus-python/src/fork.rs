@@ -20,6 +20,11 @@ use crate::ids;
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
+/// How many forks made this process.
+pub(crate) fn count() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 extern "C" fn forked_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     ids::begin_in_child();

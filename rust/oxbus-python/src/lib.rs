@@ -24,6 +24,7 @@ mod fork;
 mod hash;
 mod ids;
 mod imports;
+mod logging;
 mod message;
 mod namespace;
 mod options;
@@ -72,6 +73,8 @@ mod _oxbus {
     #[pymodule_export]
     use super::hash::{partition_id, partition_ids};
     #[pymodule_export]
+    use super::logging::{_end_log, _flush_log, _mute_log};
+    #[pymodule_export]
     use super::message::ServiceBusMessage;
     #[pymodule_export]
     use super::namespace::{Namespace, PartitionHealth, Recovery};
@@ -102,6 +105,7 @@ mod _oxbus {
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::ids::begin()?;
-        super::fork::watch()
+        super::fork::watch()?;
+        super::logging::begin()
     }
 }

@@ -21,7 +21,7 @@ use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::transaction::Transaction;
 use crate::unknown::{self, Unknown};
-use crate::{blocking, convert, imports, options, waiting};
+use crate::{blocking, convert, imports, logging, options, waiting};
 
 /// Health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
@@ -82,6 +82,11 @@ impl Namespace {
 
     fn open(py: Python<'_>, options: NamespaceOptions, clock: Option<Py<ManualClock>>) -> PyResult<Self> {
         let is_durable = options.store.is_some();
+        if is_durable {
+            logging::attend(py)?;
+        } else {
+            logging::look(py)?;
+        }
         let namespace = blocking::run(py, is_durable, |_| oxbus_broker::Namespace::open(options))?.or_raise()?;
         waiting::register(namespace.wake_handle());
         let namespace = Owned::new(namespace);
@@ -110,9 +115,9 @@ impl Namespace {
     #[new]
     #[pyo3(signature = (
         path=None, *, partitions=None, durability=None, tier=None, profile="current", config=None, clock=None, memory_limit_bytes=None,
-        partitions_owned=None, lock_policy="fresh", peek_policy="merged", **unknown,
+        slow_call_seconds=1.0, partitions_owned=None, lock_policy="fresh", peek_policy="merged", **unknown,
     ), text_signature = "(path=None, *, partitions=None, durability=None, tier=None, profile='current', config=None, \
-        clock=None, memory_limit_bytes=None, partitions_owned=None, lock_policy='fresh', peek_policy='merged')")]
+        clock=None, memory_limit_bytes=None, slow_call_seconds=1.0, partitions_owned=None, lock_policy='fresh', peek_policy='merged')")]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn new(
         py: Python<'_>,
@@ -124,6 +129,7 @@ impl Namespace {
         config: Option<&Bound<'_, PyAny>>,
         clock: Option<&Bound<'_, PyAny>>,
         memory_limit_bytes: Option<i64>,
+        slow_call_seconds: f64,
         partitions_owned: Option<&Bound<'_, PyAny>>,
         lock_policy: &str,
         peek_policy: &str,
@@ -154,6 +160,7 @@ impl Namespace {
             memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
             leaves_bodies: false,
             clock: clock.as_ref().map(|clock| clock.get().clock()),
+            slow_call_ms: options::slow_call_ms(slow_call_seconds)?,
         };
         let opened = Py::new(py, Self::open(py, options, clock)?)?;
         if let Some(configuration) = configuration
@@ -180,6 +187,7 @@ impl Namespace {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
+        logging::look(py)?;
         py.detach(|| namespace.close());
         Ok(())
     }
@@ -267,9 +275,10 @@ impl Namespace {
         Ok(dict)
     }
 
-    fn _inject_fault(&self, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
+    fn _inject_fault(&self, py: Python<'_>, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         let namespace = self.namespace.get()?;
         let fault = Injected::parse(fault).or_raise()?;
+        logging::look(py)?;
         match partition_id {
             Some(id) => namespace.inject_fault(partition(id), fault, after),
             None => namespace.inject_fault_into_files(fault, after),
@@ -279,6 +288,7 @@ impl Namespace {
 
     fn _heal(&self, py: Python<'_>, partition_id: Option<i64>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
+        logging::look(py)?;
         let heal = |wait: &Wait<'_>| match partition_id {
             Some(id) => namespace.heal(partition(id), wait),
             None => namespace.heal_files(wait),
@@ -287,7 +297,13 @@ impl Namespace {
     }
 
     #[pyo3(signature = (entity_path, client_identifier=None))]
-    fn _sender(&self, entity_path: String, client_identifier: Option<String>) -> PyResult<ServiceBusSender> {
+    fn _sender(
+        &self,
+        py: Python<'_>,
+        entity_path: String,
+        client_identifier: Option<String>,
+    ) -> PyResult<ServiceBusSender> {
+        logging::look(py)?;
         Ok(ServiceBusSender::new(
             self.share()?,
             entity_path,
@@ -313,6 +329,7 @@ impl Namespace {
         client_identifier: Option<String>,
         session: Option<(Option<String>,)>,
     ) -> PyResult<ServiceBusReceiver> {
+        logging::look(py)?;
         let mode = options::receive_mode(receive_mode)?;
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;

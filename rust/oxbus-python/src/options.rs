@@ -14,6 +14,7 @@ use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::convert;
 use crate::error::OrRaise;
 
 /// The error of a feature of a later version.
@@ -167,6 +168,15 @@ pub(crate) fn memory_limit_bytes(limit: Option<i64>) -> PyResult<Option<u64>> {
         ))
     })?;
     Ok(Some(bytes.get()))
+}
+
+/// Milliseconds from which a call is slow; 0 for never.
+pub(crate) fn slow_call_ms(seconds: f64) -> PyResult<u64> {
+    let wait = convert::wait("slow_call_seconds", seconds)?;
+    // A tick of the clock is several milliseconds: what is less than one is none.
+    Ok(u64::try_from(wait.as_millis())
+        .unwrap_or(u64::MAX)
+        .max(u64::from(!wait.is_zero())))
 }
 
 pub(crate) fn sub_queue(name: Option<&str>) -> PyResult<SubQueue> {

@@ -16,6 +16,7 @@ use crate::admin::{authorization_rule, authorization_rules};
 use crate::error::OrRaise;
 use crate::fork::Owned;
 use crate::ids;
+use crate::logging;
 use crate::namespace::Namespace;
 
 /// A server of a namespace.
@@ -102,6 +103,7 @@ impl Namespace {
             new_id: ids::first_of,
             bulk: limits(&bulk_limits)?,
         };
+        logging::attend(py)?;
         let shared = self.namespace.get()?.clone();
         let server = py.detach(|| BusServer::start(shared, options)).or_raise()?;
         Ok(Server {

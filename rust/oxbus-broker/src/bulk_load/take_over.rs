@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Taking over the rows that were attached to a partition since it was open last.
 
+use oxbus_log::event;
 use oxbus_store::Wait;
 use std::fmt;
 use std::io;
@@ -85,6 +86,12 @@ pub(crate) fn take_over(
 }
 
 fn told(partition: PartitionId, path: &Path, why: &str) -> String {
+    event!(
+        LOAD_WAITING,
+        partition = partition.0,
+        cause = why,
+        path = %path.display()
+    );
     format!(
         "rows that were loaded into partition {partition} could not be taken over ({why}); they are in `{}`",
         path.display()
@@ -148,6 +155,9 @@ impl Taking<'_> {
         }
         for path in &self.taken {
             self.disk.remove(path).map_err(StageError::Io)?;
+        }
+        if !self.taken.is_empty() {
+            event!(LOAD_TAKEN_OVER, partition = self.partition.0, files = self.taken.len());
         }
         Ok(())
     }

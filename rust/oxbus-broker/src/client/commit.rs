@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use oxbus_log::event;
 use oxbus_model::name::SubQueue;
 use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
@@ -371,6 +372,7 @@ fn failed(work: &Work, error: WriteError) -> Error {
 }
 
 fn session_lost(entity: &Entity) -> Error {
+    event!(SESSION_LOST, entity = entity.name().as_str(), reason = "call_refused");
     let detail = format!(
         "The session lock has expired on the MessageSession; the transaction was rolled back. Accept a new MessageSession: queue=`{}`",
         entity.name().as_str()
@@ -379,6 +381,12 @@ fn session_lost(entity: &Entity) -> Error {
 }
 
 fn lock_lost(settled: &Settled) -> Error {
+    event!(
+        LOCK_LOST,
+        entity = settled.entity.name().as_str(),
+        partition = settled.entity.shard(settled.at.index).id().0,
+        sequence_number = Entity::sequence_number(settled.at.index, settled.at.key.counter).0
+    );
     let detail = format!(
         "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue. The \
          transaction was rolled back. Receive the message again: queue=`{}` sequence_number={}",

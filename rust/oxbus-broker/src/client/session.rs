@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
@@ -229,7 +230,15 @@ impl Receiver {
     }
 
     /// The error of a session that is over (B-203).
+    #[cold]
     pub(super) fn session_lost(&self) -> Error {
+        let partition = self.session.as_ref().map(|held| self.queue.shard(held.index).id().0);
+        event!(
+            SESSION_LOST,
+            entity = self.queue.name().as_str(),
+            partition,
+            reason = "call_refused"
+        );
         let detail = format!(
             "The session lock has expired on the MessageSession. Accept a new MessageSession: queue=`{}` session_id=`{}`",
             self.queue.name().as_str(),

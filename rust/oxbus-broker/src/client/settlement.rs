@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settling what was received: complete, abandon, defer, dead-letter, renew (B-150 … B-170). Lists are in `settle_list`.
 
+use oxbus_log::event;
 use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
@@ -10,6 +11,7 @@ use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored, Wait};
 
 use super::named::with_messages;
 use super::receiver::Receiver;
+use crate::entity::Entity;
 use crate::record::{with_dead_letter, with_properties};
 use crate::shard::Cell;
 use crate::write::{Operation, Settle, ShardWrite, Ticket};
@@ -53,7 +55,7 @@ impl Receiver {
         let done = self.settle_one(at, settlement, wait);
         done.map_err(|error| match error.effect() {
             Some(effect) if error.numbers().is_empty() => {
-                let number = crate::entity::Entity::sequence_number(at.index, at.key.counter);
+                let number = Entity::sequence_number(at.index, at.key.counter);
                 with_messages(&error, &[number], Some(effect))
             }
             _ => error,
@@ -208,16 +210,23 @@ impl Receiver {
     }
 
     /// The error of a hold that is over (B-155).
+    #[cold]
     pub fn lock_lost(&self, at: SettleKey) -> Error {
+        event!(
+            LOCK_LOST,
+            entity = self.queue.name().as_str(),
+            partition = self.queue.shard(at.index).id().0,
+            sequence_number = Entity::sequence_number(at.index, at.key.counter).0
+        );
         let detail = format!(
             "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue, or was \
              received by a different receiver instance. Receive the message again: queue=`{}` sequence_number={}",
             self.queue.name().as_str(),
-            crate::entity::Entity::sequence_number(at.index, at.key.counter)
+            Entity::sequence_number(at.index, at.key.counter)
         );
         Error::new(ErrorKind::MessageLockLost, detail)
             .with_effect(Effect::None)
-            .with_numbers([crate::entity::Entity::sequence_number(at.index, at.key.counter)])
+            .with_numbers([Entity::sequence_number(at.index, at.key.counter)])
     }
 
     pub(super) fn check_settles(&self) -> Result<()> {

@@ -5,4 +5,4 @@ mod manual;
 mod system;
 
 pub use manual::ManualClock;
-pub use system::{Deadline, SystemClock, random_bytes, within};
+pub use system::{Deadline, Stopwatch, SystemClock, random_bytes, within};

@@ -109,6 +109,24 @@ impl Deadline {
     }
 }
 
+/// How long something takes, to the kernel's last tick.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(u64);
+
+impl Stopwatch {
+    /// Begins now.
+    #[inline]
+    pub fn start() -> Self {
+        Self(whole_ms(LAST_TICK.1))
+    }
+
+    /// Milliseconds since.
+    #[inline]
+    pub fn ms(self) -> u64 {
+        whole_ms(LAST_TICK.1).saturating_sub(self.0)
+    }
+}
+
 /// Runs `work` with a wait that is over when `wait` is, and after so many milliseconds of real time at the latest.
 pub fn within<R>(ms: u64, wait: &Wait<'_>, work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let deadline = Deadline::after(Some(Duration::from_millis(ms)));

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use oxbus_log::event;
 use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_SUSPECT_MS};
 
 use super::upkeep::{Kept, LOOK_EVERY};
@@ -33,6 +34,10 @@ impl Silence {
         let Some(log) = kept.log(shard) else { return };
         let (begun, ended) = log.turns();
         if begun == ended || ended != self.ended {
+            if self.silent_for(STORE_SUSPECT_MS) {
+                let silent_ms = self.silent_ms();
+                event!(DISK_ANSWERS, partition = shard.id().0, silent_ms);
+            }
             *self = Self { ended, looks: 0 };
             log.distrust(false);
             if begun == ended && !log.has_ended() && shard.health().fault() == Some(Fault::Silent) {
@@ -45,6 +50,7 @@ impl Silence {
         let has_come = |ms| LOOK_EVERY * (self.looks - 1) < Duration::from_millis(ms) && self.silent_for(ms);
         if has_come(STORE_SUSPECT_MS) {
             log.distrust(true);
+            event!(DISK_STALLED, partition = shard.id().0, silent_ms = self.silent_ms());
         }
         if self.silent_for(STORE_ANSWER_MS_MAX) && shard.health().fault().is_none() {
             shard.health().fail(Fault::Silent, Reason::default());
@@ -55,6 +61,10 @@ impl Silence {
     }
 
     fn silent_for(&self, ms: u64) -> bool {
-        LOOK_EVERY * self.looks >= Duration::from_millis(ms)
+        self.silent_ms() >= ms
+    }
+
+    fn silent_ms(&self) -> u64 {
+        u64::from(self.looks) * LOOK_EVERY.as_millis() as u64
     }
 }

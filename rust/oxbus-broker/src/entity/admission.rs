@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a partition of an entity takes messages now: its health, its room, the memory limit.
 
+use oxbus_log::event;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result};
 use oxbus_store::NumberedStore as _;
 use oxbus_store::Wait;
@@ -74,6 +75,13 @@ impl Entity {
     /// Numbers are never used again, so what they name stays what it is (B-108).
     #[cold]
     fn is_out_of_numbers(&self, index: usize) -> Error {
+        event!(
+            QUOTA_EXCEEDED,
+            entity = self.name().as_str(),
+            partition = self.shard(index).id().0,
+            reason = "sequence_numbers",
+            limit = NUMBERS_END.0
+        );
         let detail = format!(
             "the partition has given out all its sequence numbers; move its messages to a new entity: entity=`{}`, partition={}",
             self.name().as_str(),

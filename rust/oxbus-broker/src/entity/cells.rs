@@ -25,7 +25,8 @@ impl Entity {
             }
         }
         let max_delivery_count = self.settings().max_delivery_count;
-        let (cell, exhausted) = Cell::restore(&self.shards[index], self.id, queues, max_delivery_count, self.features);
+        let entity = (self.id, self.name.as_str());
+        let (cell, exhausted) = Cell::restore(&self.shards[index], entity, queues, max_delivery_count, self.features);
         cell.dead_letter_removed(exhausted, DeadLetterReason::DeliveriesExhausted, &Wait::FOREVER);
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
         self.forget_seen();
@@ -57,7 +58,8 @@ impl Entity {
     /// The cell with that index.
     #[inline]
     pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
-        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], self.id, self.features))
+        let entity = (self.id, self.name.as_str());
+        self.cells[index].get_or_init(|| Cell::new(&self.shards[index], entity, self.features))
     }
 
     /// The cells that exist, with their index.

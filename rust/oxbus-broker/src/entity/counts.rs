@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counts of a queue, per partition and in sum (B-389 … B-395, B-097).
 
+use oxbus_log::event;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, PartitionId};
 use oxbus_store::Wait;
@@ -91,7 +92,15 @@ impl Entity {
     }
 
     /// The error of an entity that is full in one partition (B-036).
+    #[cold]
     pub(crate) fn is_full(&self, index: usize, max: u64) -> Error {
+        event!(
+            QUOTA_EXCEEDED,
+            entity = self.name().as_str(),
+            partition = self.shard(index).id().0,
+            reason = "entity_size",
+            limit = max
+        );
         let detail = format!(
             "The maximum entity size has been reached or exceeded for {:?}: '{}'. Receive and complete messages of that partition, \
              the dead-lettered ones too, or raise max_size_in_megabytes. Partition: {}, Max entity size in bytes: {max}.",

@@ -4,6 +4,7 @@
 use oxbus_store::Wait;
 use std::collections::HashMap;
 
+use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Moment, Result, SequenceNumber, Timestamp};
@@ -176,6 +177,13 @@ impl<'a> WriteBatch<'a> {
         expires_at: Timestamp,
         (reason, description): (&str, &str),
     ) -> Result<()> {
+        event!(
+            MESSAGE_DEAD_LETTERED,
+            entity = entity.name().as_str(),
+            partition = entity.shard(index).id().0,
+            reason,
+            count = 1
+        );
         let marked = with_dead_letter(&encode(fields), Some(reason), Some(description), &[])?;
         let position = self.position(entity, index);
         let record = marked.into();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use oxbus_log::event;
 use oxbus_model::caps::STORE_SUSPECT_MS;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 use oxbus_store::Wait;
@@ -44,15 +45,21 @@ impl Namespace {
         if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
             return Err(cannot_heal(shard, fault));
         }
+        let tell = || event!(FAULT_INJECTED, partition = partition.0, fault = fault.name(), after);
         match fault {
-            Injected::Shard(fault) => shard.health().inject(fault, after),
+            Injected::Shard(fault) => {
+                tell();
+                shard.health().inject(fault, after);
+            }
             Injected::Disk(DiskFault::Stall) if self.stores().is_none() => {
+                tell();
                 self.inner.core.let_wait();
                 shard.health().inject(Fault::Stalled, after);
             }
             Injected::Disk(fault) => {
                 let store = self.stores().and_then(|stores| stores.shard(partition.0));
                 let store = store.ok_or_else(needs_disk)?;
+                tell();
                 store.injection().begin(fault, after);
             }
         }
@@ -72,6 +79,7 @@ impl Namespace {
             }
         };
         let stores = self.stores().ok_or_else(needs_disk)?;
+        event!(FAULT_INJECTED, fault = Injected::Disk(fault).name(), after);
         stores.injection().begin(fault, after);
         Ok(())
     }

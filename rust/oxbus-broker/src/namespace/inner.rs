@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
+use oxbus_log::event;
 use oxbus_model::options::QueueSettings;
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::NumberedStore;
@@ -83,6 +84,7 @@ impl Inner {
             memory_limit_bytes,
             leaves_bodies,
             clock: manual,
+            slow_call_ms,
         } = options;
         let clock: Arc<dyn Clock> = match &manual {
             Some(manual) => Arc::<ManualClock>::clone(manual),
@@ -114,6 +116,8 @@ impl Inner {
                     core.share();
                 }
                 found = Some((opened.contents, opened.images));
+                let journals = opened.shards.iter().filter_map(|shard| shard.journal());
+                journals.for_each(|journal| journal.call_slow_from(slow_call_ms));
                 (opened.shards.into(), Some(opened.stores))
             }
         };
@@ -145,7 +149,30 @@ impl Inner {
             }
             inner.start_upkeep()?;
         }
+        inner.tell_opened();
         Ok(inner)
+    }
+
+    /// Says that it is open, and what its opening found.
+    fn tell_opened(&self) {
+        let found = self.stores.as_ref().map(Stores::recovery).unwrap_or_default();
+        event!(
+            NAMESPACE_OPENED,
+            path = %self.shown_path(),
+            partitions = self.shards.len(),
+            frames = found.frames,
+            cut_bytes = found.truncated_bytes,
+            damaged = found.corrupt_partitions.len(),
+            ms = (found.seconds * 1e3) as u64
+        );
+    }
+
+    /// Its directory, for people.
+    fn shown_path(&self) -> std::borrow::Cow<'_, str> {
+        match &self.stores {
+            Some(stores) => stores.dir().to_string_lossy(),
+            None => "(memory)".into(),
+        }
     }
 
     /// The shard of each cell of a queue: all of the namespace, or its home alone.
@@ -298,6 +325,7 @@ impl Inner {
             queue.remove();
             queue.wake_all();
         }
+        event!(NAMESPACE_CLOSED, path = %self.shown_path());
     }
 }
 

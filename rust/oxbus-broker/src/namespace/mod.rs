@@ -54,6 +54,8 @@ pub struct NamespaceOptions {
     pub leaves_bodies: bool,
     /// A clock moved by hand; `None` for the machine's.
     pub clock: Option<Arc<ManualClock>>,
+    /// Milliseconds from which a call that waits for a journal is logged; 0 for never.
+    pub slow_call_ms: u64,
 }
 
 /// A set of queues over a set of shards. Closes when the last handle of it is gone.

@@ -110,6 +110,8 @@ impl Extras {
 pub struct Cell {
     pub(crate) shard: Arc<Shard>,
     pub(crate) entity: EntityId,
+    /// Its name, for people.
+    pub(crate) name: Box<str>,
     pub(crate) no: CellNo,
     pub(crate) main: CellStore,
     pub(crate) dead_letters: DeadLetters,
@@ -136,7 +138,7 @@ pub struct Cell {
 
 impl Cell {
     /// An empty cell of a shard.
-    pub fn new(shard: &Arc<Shard>, entity: EntityId, features: Features) -> Self {
+    pub fn new(shard: &Arc<Shard>, entity: (EntityId, &str), features: Features) -> Self {
         let extras = Extras::of(shard, features, std::iter::empty(), std::iter::empty());
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
@@ -145,7 +147,7 @@ impl Cell {
     /// they are to be dead-lettered.
     pub fn restore(
         shard: &Arc<Shard>,
-        entity: EntityId,
+        entity: (EntityId, &str),
         queues: Queues,
         max_delivery_count: u32,
         features: Features,
@@ -205,11 +207,18 @@ impl Cell {
         (cell, exhausted)
     }
 
-    fn with(shard: &Arc<Shard>, entity: EntityId, main: CellStore, state: CellState, extras: Extras) -> Self {
+    fn with(
+        shard: &Arc<Shard>,
+        (entity, name): (EntityId, &str),
+        main: CellStore,
+        state: CellState,
+        extras: Extras,
+    ) -> Self {
         let no = shard.add_cell(state);
         Self {
             shard: Arc::clone(shard),
             entity,
+            name: name.into(),
             no,
             main,
             dead_letters: DeadLetters {

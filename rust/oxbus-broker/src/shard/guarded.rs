@@ -148,12 +148,14 @@ impl Drop for Between<'_> {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
+    use oxbus_model::PartitionId;
+
     use super::*;
     use crate::shard::Fault;
 
     #[test]
     fn a_panic_with_the_state_takes_the_shard_out_of_service() {
-        let (health, guarded) = (Health::default(), Guarded::new(1));
+        let (health, guarded) = (Health::in_memory(PartitionId(0)), Guarded::new(1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             *guarded.lock(&health) += 1;
             assert_eq!(health.fault(), None);
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_panic_between_two_steps_takes_the_shard_out_of_service() {
-        let (health, steps) = (Health::default(), Steps::default());
+        let (health, steps) = (Health::in_memory(PartitionId(0)), Steps::default());
         drop(steps.begin(&health));
         assert_eq!(health.fault(), None);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -193,7 +195,7 @@ mod tests {
                 *self.0.lock(self.2) += 1;
             }
         }
-        let (health, guarded, steps) = (Health::default(), Guarded::new(0), Steps::default());
+        let (health, guarded, steps) = (Health::in_memory(PartitionId(0)), Guarded::new(0), Steps::default());
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _leaves = Leaves(&guarded, &steps, &health);
             panic!("asked for by the test");
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_shard_that_a_panic_took_out_of_service_stays_so() {
-        let health = Health::default();
+        let health = Health::in_memory(PartitionId(0));
         health.fail_panicked();
         health.heal();
         health.fail(Fault::Failed, String::new());

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use oxbus_log::event;
 use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
 use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, Source};
@@ -55,6 +56,20 @@ const FAULT_NAMES: &str =
     "`unavailable`, `busy`, `enospc`, `eio-write`, `eio-fsync`, `eio-rename`, `bit-flip`, `stall` or `latency:SECONDS`";
 
 impl Injected {
+    /// Its name in the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Shard(fault) => fault.name(),
+            Self::Disk(DiskFault::Write) => "eio-write",
+            Self::Disk(DiskFault::Sync) => "eio-fsync",
+            Self::Disk(DiskFault::Rename) => "eio-rename",
+            Self::Disk(DiskFault::Full) => "enospc",
+            Self::Disk(DiskFault::BitFlip) => "bit-flip",
+            Self::Disk(DiskFault::Stall) => "stall",
+            Self::Disk(DiskFault::Latency(_)) => "latency",
+        }
+    }
+
     /// The fault of that name.
     pub fn parse(name: &str) -> Result<Self> {
         let unknown = || {
@@ -93,6 +108,22 @@ impl Fault {
         Self::Silent,
         Self::Panicked,
     ];
+
+    /// Its name in the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Busy => "busy",
+            Self::Full => "full",
+            Self::Failed => "failed",
+            Self::Healing => "healing",
+            Self::Damaged => "damaged",
+            Self::Elsewhere => "elsewhere",
+            Self::Stalled => "stalled",
+            Self::Silent => "silent",
+            Self::Panicked => "panicked",
+        }
+    }
 
     /// What it is, when nobody knows more.
     fn text(self) -> &'static str {
@@ -134,8 +165,10 @@ const HEALTHY: u8 = 0;
 const WAITING: u8 = 0x80;
 
 /// Health of one shard.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Health {
+    /// Whose it is.
+    partition: PartitionId,
     /// 0, or 1 + fault, with the top bit while operations are still let through.
     state: AtomicU8,
     /// Operations to let through before the fault begins.
@@ -194,18 +227,35 @@ impl Drop for InFlight<'_> {
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 impl Health {
+    /// Of a shard that ends with the process.
+    pub fn in_memory(partition: PartitionId) -> Self {
+        Self {
+            partition,
+            state: AtomicU8::new(HEALTHY),
+            after: AtomicU64::new(0),
+            reason: Mutex::default(),
+            is_durable: false,
+            ended: Condvar::new(),
+            in_flight: AtomicU32::new(0),
+        }
+    }
+
     /// Of a shard that the next open finds again.
-    pub fn durable() -> Self {
+    pub fn durable(partition: PartitionId) -> Self {
         Self {
             is_durable: true,
-            ..Self::default()
+            ..Self::in_memory(partition)
         }
     }
 
     /// Out of service from the start.
-    pub fn stopped(fault: Fault, reason: Reason) -> Self {
-        let health = Self::durable();
-        health.fail(fault, reason);
+    pub fn stopped(partition: PartitionId, fault: Fault, reason: Reason) -> Self {
+        let health = Self::durable(partition);
+        health.set(1 + fault as u8, reason);
+        // That another process owns it is as its opener wanted it.
+        if fault != Fault::Elsewhere {
+            health.tell(None, Some(fault));
+        }
         health
     }
 
@@ -213,12 +263,12 @@ impl Health {
     pub fn inject(&self, fault: Fault, after: u64) {
         let waiting = if after > 0 { WAITING } else { 0 };
         self.after.store(after, Ordering::SeqCst);
-        self.set((1 + fault as u8) | waiting, Reason::default());
+        self.change((1 + fault as u8) | waiting, Reason::default());
     }
 
     /// Takes the shard out of service. A shard that is offline stays so.
     pub fn fail(&self, fault: Fault, reason: impl Into<Reason>) {
-        self.set(1 + fault as u8, reason.into());
+        self.change(1 + fault as u8, reason.into());
     }
 
     /// Takes the shard out of service because a call panicked while it changed it.
@@ -240,15 +290,44 @@ impl Health {
 
     /// Ends the fault, unless only another open can.
     pub fn heal(&self) {
-        self.set(HEALTHY, Reason::default());
+        self.change(HEALTHY, Reason::default());
         self.ended.notify_all();
     }
 
-    fn set(&self, state: u8, reason: Reason) {
+    /// Sets the state and says so.
+    fn change(&self, state: u8, reason: Reason) {
+        let before = self.set(state, reason);
+        let after = if state & WAITING == 0 { fault_of(state) } else { None };
+        if !before.is_some_and(Fault::is_final) {
+            self.tell(before, after);
+        }
+    }
+
+    /// Sets the state, unless only another open can end the fault; which one was on before.
+    fn set(&self, state: u8, reason: Reason) -> Option<Fault> {
         let mut held = self.held_reason();
-        if !self.fault().is_some_and(Fault::is_final) {
+        let before = self.fault();
+        if !before.is_some_and(Fault::is_final) {
             *held = reason;
             self.state.store(state, Ordering::SeqCst);
+        }
+        before
+    }
+
+    /// Says that the shard went out of service, or came back.
+    #[cold]
+    fn tell(&self, before: Option<Fault>, after: Option<Fault>) {
+        let partition = self.partition.0;
+        match (before, after) {
+            (Some(_), None) => event!(PARTITION_HEALED, partition),
+            // A try to heal says itself what became of it.
+            (None, None) | (_, Some(Fault::Healing)) | (Some(Fault::Healing), Some(Fault::Failed)) => {}
+            (before, Some(fault)) => {
+                if before != Some(fault) {
+                    let cause = self.reason_of(fault);
+                    event!(PARTITION_FAULT, partition, fault = fault.name(), cause);
+                }
+            }
         }
     }
 
@@ -328,9 +407,12 @@ impl Health {
             }
             // Unless the fault was ended meanwhile.
             let begun = state & !WAITING;
-            let _ = self
+            let changed = self
                 .state
                 .compare_exchange(state, begun, Ordering::SeqCst, Ordering::SeqCst);
+            if changed.is_ok() {
+                self.tell(None, fault_of(begun));
+            }
         }
         fault_of(state & !WAITING)
     }

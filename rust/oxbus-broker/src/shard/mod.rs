@@ -33,6 +33,7 @@ pub(crate) mod spill;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use oxbus_log::event;
 use oxbus_model::options::Durability;
 use oxbus_model::sync::whole;
 use oxbus_model::{Error, PartitionId, Result};
@@ -40,6 +41,7 @@ use oxbus_store::shard_log::AppendError;
 use oxbus_store::{OrderedStore, Wait};
 use std::sync::{Arc, Mutex};
 
+use crate::clock::Stopwatch;
 use crate::memory::Memory;
 pub use cell::{Cell, Ended, Features, Rules};
 pub use dead_letter::DeadLetters;
@@ -94,20 +96,20 @@ pub struct CellNo(usize);
 impl Shard {
     /// An empty shard in memory.
     pub fn in_memory(id: PartitionId) -> Self {
-        Self::new(id, None, Health::default())
+        Self::new(id, None, Health::in_memory(id))
     }
 
     /// A shard with a journal.
     pub fn durable(id: PartitionId, journal: Journal, memory: Arc<Memory>) -> Self {
         Self {
             memory,
-            ..Self::new(id, Some(journal), Health::durable())
+            ..Self::new(id, Some(journal), Health::durable(id))
         }
     }
 
     /// A shard whose store could not be opened.
     pub fn stopped(id: PartitionId, fault: Fault, reason: Reason) -> Self {
-        Self::new(id, None, Health::stopped(fault, reason))
+        Self::new(id, None, Health::stopped(id, fault, reason))
     }
 
     fn new(id: PartitionId, journal: Option<Journal>, health: Health) -> Self {
@@ -175,9 +177,24 @@ impl Shard {
         deed: Deed,
         wait: &Wait<'_>,
     ) -> Result<()> {
-        pending
-            .wait(durability, wait)
+        self.timed(deed, || pending.wait(durability, wait))
             .map_err(|error| self.failed(pending, &error, deed))
+    }
+
+    /// Runs a wait for the journal; one that is slow is logged.
+    #[inline]
+    pub(crate) fn timed<R>(&self, deed: Deed, wait: impl FnOnce() -> R) -> R {
+        let slow_ms = self.journal.as_ref().map_or(0, Journal::slow_call_ms);
+        if slow_ms == 0 || !oxbus_log::is_on() {
+            return wait();
+        }
+        let began = Stopwatch::start();
+        let done = wait();
+        let ms = began.ms();
+        if ms >= slow_ms {
+            event!(CALL_SLOW, partition = self.id.0, call = deed.name(), ms);
+        }
+        done
     }
 
     /// The error of an entry that did not reach its level. A store that failed is out of service.

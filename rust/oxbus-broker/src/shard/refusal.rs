@@ -23,6 +23,18 @@ pub enum Deed {
     Removal,
 }
 
+impl Deed {
+    /// Its name in the log.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Change => "settle",
+            Self::HandOut => "receive",
+            Self::Removal => "receive_and_delete",
+        }
+    }
+}
+
 impl Shard {
     /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
     #[cold]

@@ -9,6 +9,7 @@
 //! A shard that failed heals by the same walk: its log has ended, so no number is given out meanwhile. What was not
 //! acknowledged is not in the stores, and what was is.
 
+use oxbus_log::event;
 use oxbus_store::Wait;
 use std::collections::VecDeque;
 use std::io;
@@ -69,15 +70,22 @@ impl Shard {
         let log = order.log();
         drop(order);
         drop(units);
-        self.until_settled(&noted).map_err(|error| self.not_saved(error))?;
+        self.until_settled(&noted)
+            .map_err(|error| self.snapshot_failed(error))?;
         let mut chunks = Walk::over(&noted, self.intents());
         // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.
         let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_ends(Some(&*log)).err().map(Err)));
         let saved = log
             .put_snapshot(at, &mut with_end)
             .and_then(|()| log.truncate_before(at.next()));
-        saved.map_err(|error| self.not_saved(error))?;
+        saved.map_err(|error| self.snapshot_failed(error))?;
         journal.saved(unsaved, chunks.bytes);
+        event!(
+            SNAPSHOT_WRITTEN,
+            partition = self.id.0,
+            bytes = chunks.bytes,
+            replaced_bytes = unsaved
+        );
         Ok(())
     }
 
@@ -115,6 +123,7 @@ impl Shard {
                 Ok(())
             }
             Err(error) => {
+                event!(PARTITION_HEAL_FAILED, partition = self.id.0, cause = %error);
                 self.health.fail(Fault::Failed, reason());
                 Err(error)
             }
@@ -151,6 +160,14 @@ impl Shard {
             }
         }
         Ok(())
+    }
+
+    fn snapshot_failed(&self, error: io::Error) -> Error {
+        // One that gives way to the end of the namespace has not failed.
+        if !self.is_closed() {
+            event!(SNAPSHOT_FAILED, partition = self.id.0, cause = %error);
+        }
+        self.not_saved(error)
     }
 
     fn not_saved(&self, error: io::Error) -> Error {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use oxbus_log::event;
 use oxbus_model::caps::{STAGE_RUN_BYTES, STAGED_BYTES_MAX};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::file::{StageHead, StageWriter};
@@ -137,6 +138,7 @@ impl Staging {
         let core = &self.shelf.core;
         let staged = core.staged_bytes();
         if staged.load(Ordering::Relaxed) + bytes as u64 > STAGED_BYTES_MAX {
+            event!(QUOTA_EXCEEDED, reason = "stages", limit = STAGED_BYTES_MAX);
             let detail = format!(
                 "the stages of the namespace take as much as they may; commit or discard some: limit={STAGED_BYTES_MAX} bytes"
             );

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
+use oxbus_log::event;
 use oxbus_model::{ErrorKind, Ticks};
 use oxbus_store::shard_log::AppendError;
 use oxbus_store::{LockKey, MessageStore, Outcome, Record, Removed, Settled, Stored, Wait};
@@ -26,6 +27,16 @@ pub enum DeadLetterReason {
     Expired,
     /// Its entity is received by session, and it has none (B-185).
     SessionIdNull,
+}
+
+impl DeadLetterReason {
+    fn name(self) -> &'static str {
+        match self {
+            Self::DeliveriesExhausted => "MaxDeliveryCountExceeded",
+            Self::Expired => "TTLExpiredException",
+            Self::SessionIdNull => "Session id is null.",
+        }
+    }
 }
 
 impl Cell {
@@ -72,6 +83,13 @@ impl Cell {
                 }
             }
         });
+        event!(
+            MESSAGE_DEAD_LETTERED,
+            entity = &*self.name,
+            partition = self.shard.id().0,
+            reason = reason.name(),
+            count
+        );
         count
     }
 
@@ -129,21 +147,16 @@ impl Cell {
 
 /// The record of a message with the system's reason.
 fn mark(record: Record, delivery_count: u32, reason: DeadLetterReason) -> Record {
-    let (reason, description) = match reason {
-        DeadLetterReason::DeliveriesExhausted => (
-            "MaxDeliveryCountExceeded",
-            format!("Message could not be consumed after {delivery_count} delivery attempts."),
-        ),
-        DeadLetterReason::Expired => (
-            "TTLExpiredException",
-            "The message expired and was dead lettered.".to_owned(),
-        ),
-        DeadLetterReason::SessionIdNull => (
-            "Session id is null.",
-            "Session enabled entity doesn't allow a message whose session identifier is null.".to_owned(),
-        ),
+    let description = match reason {
+        DeadLetterReason::DeliveriesExhausted => {
+            format!("Message could not be consumed after {delivery_count} delivery attempts.")
+        }
+        DeadLetterReason::Expired => "The message expired and was dead lettered.".to_owned(),
+        DeadLetterReason::SessionIdNull => {
+            "Session enabled entity doesn't allow a message whose session identifier is null.".to_owned()
+        }
     };
-    let marked = with_dead_letter(&record, Some(reason), Some(&description), &[]);
+    let marked = with_dead_letter(&record, Some(reason.name()), Some(&description), &[]);
     // Bytes that do not decode are kept as they are: better without a reason than gone.
     debug_assert!(
         !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),

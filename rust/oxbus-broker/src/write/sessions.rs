@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, Ticks, Timestamp};
@@ -195,6 +196,14 @@ impl Cell {
         sessions.note_deadline(&index);
         drop(index);
         accepted.wait_queue().notify_all();
+        if has_lapsed && keys.is_some() {
+            event!(
+                SESSION_LOST,
+                entity = &*self.name,
+                partition = self.shard.id().0,
+                reason = "lock_expired"
+            );
+        }
         keys.map_or_else(Ended::default, |keys| {
             self.put_back(sessions, accepted, (end, keys), moment, rules, wait)
         })

@@ -126,9 +126,10 @@ impl<'w, 'a> Ticket<'w, 'a> {
 
     #[inline(never)]
     fn await_entry(&self, pending: &Pending, wait: &Wait<'_>) -> Result<(), WriteError> {
-        let waited = self
-            .await_numbers(pending, wait)
-            .and_then(|()| pending.wait(self.level, wait));
+        let waited = self.shard.timed(self.write.deed(), || {
+            self.await_numbers(pending, wait)
+                .and_then(|()| pending.wait(self.level, wait))
+        });
         let Err(error) = waited else {
             if self.done.ended.dead_letters > 0 {
                 // Calls must not fill the memory: what they dead-letter leaves it before they end.

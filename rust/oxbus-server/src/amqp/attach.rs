@@ -13,6 +13,7 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{AMQP_LINK_CREDIT, AMQP_REQUEST_CREDIT};
 use oxbus_model::options::{LockPolicy, ReceiveMode};
 use oxbus_model::tier::Tier;
+use oxbus_model::{Error, ErrorKind};
 use tokio::time::Instant;
 
 use super::connection::Connection;
@@ -23,7 +24,7 @@ use super::node::{Node, Place};
 use super::sessions::{SESSION_FILTER, say_session};
 use super::settles::settle_all;
 use crate::front::Context;
-use crate::sas::{Refused, Why};
+use crate::sas::{Refused, Why, log_missing};
 
 fn refusal(condition: &'static str, text: impl Into<String>) -> Fault {
     Fault::new(condition, text.into())
@@ -64,8 +65,11 @@ impl Connection {
                     return self.refuse(link, fault::refused(&refused));
                 }
                 let (context, place) = (self.context.clone(), opening.place.clone());
-                self.jobs
-                    .start(move |wait| Done::Opened(link, open(&context, &place, &attach, wait)));
+                let key_name = self.shared.key_name();
+                self.jobs.start(move |wait| {
+                    let opened = open(&context, &place, &attach, wait);
+                    Done::Opened(link, opened.map_err(|it| it.log_missing(&place, key_name.as_deref())))
+                });
             }
             Kind::Requests {
                 node: Node::Management(place),
@@ -79,10 +83,13 @@ impl Connection {
                     return self.refuse(link, fault::refused(&refused));
                 }
                 let (context, place) = (self.context.clone(), place.clone());
+                let key_name = self.shared.key_name();
                 self.asked.insert(link, attach);
                 self.jobs.start(move |_| {
                     let found = context.namespace().entity(&place.path);
-                    Done::Opened(link, found.map(|_| Opened::Management).map_err(|it| fault::of(&it)))
+                    let opened = found.map(|_| Opened::Management);
+                    let refused = |error: Error| Unopened::from(error).log_missing(&place, key_name.as_deref());
+                    Done::Opened(link, opened.map_err(refused))
                 });
             }
             _ => self.accept(link, &attach, Map::new(), 0),
@@ -275,16 +282,48 @@ impl Connection {
     }
 }
 
+/// Why a link is not opened.
+struct Unopened {
+    fault: Fault,
+    /// What it names is not there.
+    is_missing: bool,
+}
+
+impl From<Fault> for Unopened {
+    fn from(fault: Fault) -> Self {
+        let is_missing = false;
+        Self { fault, is_missing }
+    }
+}
+
+impl From<Error> for Unopened {
+    fn from(error: Error) -> Self {
+        Self {
+            fault: fault::of(&error),
+            is_missing: error.kind() == ErrorKind::EntityNotFound,
+        }
+    }
+}
+
+impl Unopened {
+    /// The fault. Says in the log that the entity is not there, if that is why.
+    fn log_missing(self, place: &Place, key_name: Option<&str>) -> Fault {
+        if self.is_missing {
+            log_missing(&place.path, key_name);
+        }
+        self.fault
+    }
+}
+
 /// Opens what a link stands on.
-fn open(context: &Context, place: &Place, attach: &Attach, wait: &Wait<'_>) -> Result<Opened, Fault> {
+fn open(context: &Context, place: &Place, attach: &Attach, wait: &Wait<'_>) -> Result<Opened, Unopened> {
     let namespace = context.namespace();
-    let of_broker = |error: oxbus_model::Error| fault::of(&error);
     if attach.role == Role::Sender {
         if place.sub_queue != oxbus_model::name::SubQueue::Main {
             let text = "nobody sends to a dead-letter queue; send to the entity itself";
-            return Err(refusal(condition::NOT_ALLOWED, text));
+            return Err(refusal(condition::NOT_ALLOWED, text).into());
         }
-        let sender = namespace.sender(&place.path).map_err(of_broker)?;
+        let sender = namespace.sender(&place.path)?;
         return Ok(Opened::Sender(Box::new(sender)));
     }
     let options = ReceiverOptions {
@@ -298,19 +337,17 @@ fn open(context: &Context, place: &Place, attach: &Attach, wait: &Wait<'_>) -> R
         ..ReceiverOptions::default()
     };
     let Some(wanted) = wanted_session(attach)? else {
-        let receiver = namespace.receiver(&place.path, options).map_err(of_broker)?;
-        receiver.check_receives().map_err(of_broker)?;
+        let receiver = namespace.receiver(&place.path, options)?;
+        receiver.check_receives()?;
         return Ok(Opened::Receiver(Box::new(receiver)));
     };
     let is_next = wanted == Wanted::Next;
     let owner = attach.name.to_string();
-    let acceptor = namespace
-        .acceptor(&place.path, wanted, options, owner)
-        .map_err(of_broker)?;
+    let acceptor = namespace.acceptor(&place.path, wanted, options, owner)?;
     if is_next {
         return Ok(Opened::Acceptor(Box::new(acceptor)));
     }
-    match acceptor.accept_now(wait).map_err(of_broker)? {
+    match acceptor.accept_now(wait)? {
         Some(receiver) => Ok(Opened::Receiver(Box::new(receiver))),
         None => Ok(Opened::Acceptor(Box::new(acceptor))),
     }

@@ -101,6 +101,7 @@ impl Reply {
 
     /// Not done, for want of a right.
     pub(super) fn refused(refused: &Refused) -> Self {
+        refused.log();
         Self {
             status: refused.status().into(),
             description: refused.detail(),

@@ -9,7 +9,7 @@ use oxbus_model::{Error, ErrorKind};
 
 use super::call::{Call, Reply};
 use super::node::{Node, Place};
-use crate::sas::Scope;
+use crate::sas::{Scope, log_missing};
 
 const SUBSCRIPTIONS: &str = "/subscriptions/";
 
@@ -51,7 +51,7 @@ fn put_token(call: &Call) -> Result<(), Reply> {
         .authority()
         .authorize(token, audience, context.now())
         .map_err(|refused| Reply::refused(&refused))?;
-    check_exists(call, audience)?;
+    check_exists(call, audience, &claims.key_name)?;
     if call.shared.grant(claims) {
         Ok(())
     } else {
@@ -61,7 +61,7 @@ fn put_token(call: &Call) -> Result<(), Reply> {
 }
 
 /// Refuses an audience whose queue or topic does not exist (B-419).
-fn check_exists(call: &Call, audience: &str) -> Result<(), Reply> {
+fn check_exists(call: &Call, audience: &str, key_name: &str) -> Result<(), Reply> {
     if Scope::of_address(audience).path().is_empty() {
         return Ok(());
     }
@@ -73,10 +73,13 @@ fn check_exists(call: &Call, audience: &str) -> Result<(), Reply> {
         None => &path,
     };
     match call.context.namespace().entity(top) {
-        Err(error) if error.kind() == ErrorKind::EntityNotFound => Err(Reply {
-            status: 404,
-            ..Reply::of(&error)
-        }),
+        Err(error) if error.kind() == ErrorKind::EntityNotFound => {
+            log_missing(top, Some(key_name));
+            Err(Reply {
+                status: 404,
+                ..Reply::of(&error)
+            })
+        }
         _ => Ok(()),
     }
 }

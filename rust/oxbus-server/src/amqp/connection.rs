@@ -24,7 +24,7 @@ use super::shared::Shared;
 use super::timers::Timers;
 use super::transactions::Coordinator;
 use crate::accept::until_stopped;
-use crate::front::Context;
+use crate::front::{Context, Peer};
 
 /// A connection.
 #[expect(
@@ -33,6 +33,7 @@ use crate::front::Context;
 )]
 pub(super) struct Connection {
     pub(super) context: Context,
+    pub(super) peer: Peer,
     pub(super) engine: Engine,
     pub(super) shared: Arc<Shared>,
     pub(super) coordinator: Arc<Coordinator>,
@@ -63,7 +64,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(context: Context) -> Self {
+    pub(super) fn new(context: Context, peer: Peer) -> Self {
         let started = Instant::now();
         let settings = Settings {
             properties: Map::new()
@@ -77,6 +78,7 @@ impl Connection {
             coordinator: Arc::new(Coordinator::new(context.clone())),
             jobs: Jobs::new(context.namespace().may_wait()),
             context,
+            peer,
             links: HashMap::new(),
             asked: HashMap::new(),
             notified: Arc::default(),
@@ -209,7 +211,10 @@ impl Connection {
                 let now = self.now();
                 self.engine.close(None, now);
             }
-            Event::Failed(_) => self.remove_all(),
+            Event::Failed(fault) => {
+                self.peer.log_failed(fault.condition.as_str());
+                self.remove_all();
+            }
         }
     }
 

@@ -66,6 +66,7 @@ pub(super) fn of(error: &Error) -> Fault {
 
 /// A refusal of rights.
 pub(super) fn refused(refused: &Refused) -> Fault {
+    refused.log();
     Fault::new(refused.condition(), refused.detail())
 }
 

@@ -59,6 +59,7 @@ impl Connection {
         }
         if !self.is_known && now >= self.started + TOKEN {
             // B-409.
+            self.peer.log_failed("no_token");
             let text = format!("no token was put to $cbs within {} ms", TOKEN.as_millis());
             return self.force_close(text);
         }

@@ -46,6 +46,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::front::{Context, Peer};
 
 /// Speaks AMQP on a stream, from its protocol header on, until it ends or the server stops.
-pub(crate) async fn serve_amqp(stream: impl AsyncRead + AsyncWrite + Unpin + Send, context: Context, _peer: Peer) {
-    connection::Connection::new(context).run(stream).await;
+pub(crate) async fn serve_amqp(stream: impl AsyncRead + AsyncWrite + Unpin + Send, context: Context, peer: Peer) {
+    connection::Connection::new(context, peer).run(stream).await;
 }

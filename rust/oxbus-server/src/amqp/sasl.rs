@@ -7,6 +7,7 @@
 use oxbus_amqp::performative::{PlainCredentials, SaslCode, SaslInit, mechanism};
 
 use super::connection::Connection;
+use crate::sas::Refused;
 
 impl Connection {
     pub(super) fn authenticate(&mut self, init: &SaslInit) {
@@ -20,7 +21,8 @@ impl Connection {
             .and_then(PlainCredentials::read)
             .and_then(|given| {
                 let authority = self.context.authority();
-                authority.authorize_plain(&given.user, &given.password).ok()
+                let claims = authority.authorize_plain(&given.user, &given.password);
+                claims.inspect_err(Refused::log).ok()
             });
         self.is_known = claims.is_some_and(|claims| self.shared.grant(claims));
         self.engine

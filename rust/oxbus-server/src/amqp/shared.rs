@@ -47,6 +47,11 @@ impl Shared {
         true
     }
 
+    /// Under which name of a key the client is known: that of its first token.
+    pub(super) fn key_name(&self) -> Option<String> {
+        guard(&self.claims).first().map(|claims| claims.key_name.clone())
+    }
+
     /// Whether any token was put.
     pub(super) fn has_claims(&self) -> bool {
         !guard(&self.claims).is_empty()

@@ -4,8 +4,10 @@
 //! Each port speaks everything: TLS with anything inside it, AMQP, HTTP, and AMQP in a WebSocket.
 //! A client that says nothing, or does not finish a handshake, is cut off.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use oxbus_log::event;
 use oxbus_model::caps::SERVER_FIRST_BYTES_MS_MAX;
 use tokio_rustls::TlsAcceptor;
 
@@ -19,22 +21,25 @@ use crate::http::serve_http;
 const FIRST_BYTES: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
 
 /// Handles a connection until its end.
-pub(super) async fn handle(stream: impl Stream, tls: TlsAcceptor, context: Context) {
-    let mut peer = Peer { is_encrypted: false };
+pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls: TlsAcceptor, context: Context) {
+    let mut peer = Peer {
+        is_encrypted: false,
+        address,
+    };
     let Some((protocol, stream)) = recognize(stream).await else {
-        return;
+        return peer.log_failed("nothing_said");
     };
     // Boxed: a connection takes the room of what it speaks, and not of all that it might.
     if protocol != Protocol::Tls {
         return Box::pin(speak(protocol, stream, context, peer)).await;
     }
     let Ok(Ok(stream)) = Box::pin(tokio::time::timeout(FIRST_BYTES, tls.accept(stream))).await else {
-        return;
+        return peer.log_failed("tls_handshake");
     };
     peer.is_encrypted = true;
     match recognize(stream).await {
         // TLS in TLS is nobody's wish.
-        None | Some((Protocol::Tls, _)) => {}
+        None | Some((Protocol::Tls, _)) => peer.log_failed("nothing_said"),
         Some((protocol, stream)) => Box::pin(speak(protocol, stream, context, peer)).await,
     }
 }
@@ -48,9 +53,23 @@ async fn recognize<S: Stream>(mut stream: S) -> Option<(Protocol, Rewound<S>)> {
 
 async fn speak(protocol: Protocol, stream: impl Stream, context: Context, peer: Peer) {
     context.meters().connected(protocol == Protocol::Amqp);
+    let name = if protocol == Protocol::Amqp { "amqp" } else { "http" };
+    let address = peer.address.map(oxbus_log::display);
+    event!(
+        CONNECTION_OPENED,
+        peer = address,
+        protocol = name,
+        tls = peer.is_encrypted
+    );
     if protocol == Protocol::Amqp {
         Box::pin(serve_amqp(stream, context, peer)).await;
     } else {
         Box::pin(serve_http(stream, context, peer)).await;
     }
+    event!(
+        CONNECTION_CLOSED,
+        peer = address,
+        protocol = name,
+        tls = peer.is_encrypted
+    );
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The other end of a connection.
 
+use std::net::SocketAddr;
+
+use oxbus_log::event;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// How the other end is connected.
@@ -8,6 +11,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub(crate) struct Peer {
     /// TLS is around what it says.
     pub(crate) is_encrypted: bool,
+    /// Its address, as far as this machine knows.
+    pub(crate) address: Option<SocketAddr>,
+}
+
+impl Peer {
+    /// Says in the log that the connection ended before it spoke a protocol, or by an error of its protocol.
+    pub(crate) fn log_failed(self, reason: &str) {
+        event!(
+            CONNECTION_FAILED,
+            peer = self.address.map(oxbus_log::display),
+            tls = self.is_encrypted,
+            reason
+        );
+    }
 }
 
 /// A stream of a connection.

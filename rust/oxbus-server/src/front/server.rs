@@ -5,9 +5,11 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use oxbus_broker::Namespace;
+use oxbus_log::event;
 use oxbus_model::Result;
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 use oxbus_model::caps::{SERVER_BLOCKING_THREADS_MAX, SERVER_CLOSE_MS_MAX, SERVER_CONNECTIONS_MAX};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -33,6 +35,7 @@ pub struct BusServer {
 impl BusServer {
     /// Serves a namespace from now on.
     pub fn start(namespace: Namespace, options: BusOptions) -> Result<Self> {
+        event!(SERVER_STARTING, host = options.host);
         let (rules, listeners) = options.listen()?;
         let (acceptor, issuer) = match &options.tls {
             BusTls::Files(files) => (tls::acceptor(files)?, None),
@@ -71,7 +74,10 @@ impl BusServer {
                 tokio::net::TcpListener::from_std(listener).map_err(cannot_start)?
             };
             let (acceptor, context) = (acceptor.clone(), context.clone());
-            let handle = move |socket| handle(socket, acceptor.clone(), context.clone());
+            let handle = move |socket: TcpStream| {
+                let address = socket.peer_addr().ok();
+                handle(socket, address, acceptor.clone(), context.clone())
+            };
             accepting.spawn_on(
                 accept(listener, places.clone(), stopped.clone(), handle),
                 runtime.handle(),
@@ -82,6 +88,14 @@ impl BusServer {
             places.until_empty().await;
         };
         let port = |at: usize| addresses[at].map(|address: SocketAddr| address.port());
+        event!(
+            SERVER_READY,
+            host = options.host,
+            amqp_port = port(0),
+            amqps_port = port(1),
+            http_port = port(2),
+            https_port = port(3)
+        );
         Ok(Self {
             host: options.host,
             ports: Ports {
@@ -141,7 +155,10 @@ impl BusServer {
 
     /// Puts other rules in place of them; tokens of keys that are gone are refused from now on.
     pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
-        self.context.authority().replace_rules(rules)
+        let count = rules.len();
+        self.context.authority().replace_rules(rules)?;
+        event!(RULES_REPLACED, count);
+        Ok(())
     }
 
     /// True until [`BusServer::close`].
@@ -152,6 +169,17 @@ impl BusServer {
     /// Accepts no more connections, ends those that wait for messages, lets requests finish, and frees the ports. Closing
     /// again does nothing.
     pub fn close(&self) {
+        if !self.is_open() {
+            return self.running.close();
+        }
+        event!(SERVER_DRAINING, host = self.host);
         self.running.close();
+        event!(SERVER_STOPPED, host = self.host);
+    }
+}
+
+impl Drop for BusServer {
+    fn drop(&mut self) {
+        self.close();
     }
 }

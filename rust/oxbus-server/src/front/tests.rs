@@ -57,7 +57,7 @@ impl Bench {
     /// A connection: the client's end, and what serves the other one.
     fn connect(&self) -> (DuplexStream, JoinHandle<()>) {
         let (near, far) = tokio::io::duplex(64 << 10);
-        let serving = tokio::spawn(handle(far, self.tls.clone(), self.context.clone()));
+        let serving = tokio::spawn(handle(far, None, self.tls.clone(), self.context.clone()));
         (near, serving)
     }
 }

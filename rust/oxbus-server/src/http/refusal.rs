@@ -8,7 +8,7 @@ use oxbus_model::{Error, ErrorKind};
 use quick_xml::escape::partial_escape;
 
 use super::Answer;
-use crate::sas::Refused;
+use crate::sas::{Refused, log_missing};
 
 /// Why a request is not done.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Refusal {
     status: StatusCode,
     sub_code: u32,
     detail: String,
+    /// What the client names is not there.
+    is_missing: bool,
 }
 
 /// What is asked for: the same error has another status for messages and for entities.
@@ -31,6 +33,7 @@ impl Refusal {
             status,
             sub_code,
             detail: detail.into(),
+            is_missing: false,
         }
     }
 
@@ -42,7 +45,17 @@ impl Refusal {
     /// Of an error of the broker.
     pub(crate) fn of(area: Area, error: &Error) -> Self {
         let (status, sub_code) = status(area, error.kind());
-        Self::new(status, sub_code, error.detail())
+        Self {
+            is_missing: error.kind() == ErrorKind::EntityNotFound,
+            ..Self::new(status, sub_code, error.detail())
+        }
+    }
+
+    /// Says in the log that the entity is not there, if that is why.
+    pub(super) fn log_missing(&self, entity: &str, key_name: &str) {
+        if self.is_missing {
+            log_missing(entity, Some(key_name));
+        }
     }
 
     /// As an answer.
@@ -51,6 +64,7 @@ impl Refusal {
             status,
             sub_code,
             detail,
+            ..
         } = self;
         let code = status.as_u16();
         let text = format!(
@@ -70,6 +84,7 @@ impl Refusal {
 
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
+        refused.log();
         let status = StatusCode::from_u16(refused.status()).expect("a status");
         Self::new(status, refused.sub_code(), refused.detail())
     }

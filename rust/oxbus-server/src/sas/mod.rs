@@ -19,5 +19,5 @@ mod tests;
 pub use tests::token as signed_token;
 
 pub use authority::{Authority, Claims, EntityRules, development_rule};
-pub use refused::{Refused, Why};
+pub use refused::{Refused, Why, log_missing};
 pub use scope::Scope;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a token, or an operation under a token, is refused; for each edge in its own words.
 
+use oxbus_log::event;
 use oxbus_model::Timestamp;
 use oxbus_model::authorization::AccessRight;
 
@@ -48,6 +49,16 @@ impl Refused {
         }
     }
 
+    /// Says in the log that a client was refused. Once for each answer: a refusal may be made and not be the answer.
+    pub fn log(&self) {
+        event!(
+            CLIENT_REFUSED,
+            key_name = self.key_name.as_deref(),
+            entity = self.entity,
+            reason = self.why.name()
+        );
+    }
+
     /// The status over HTTP, and of the answer of `$cbs`.
     pub fn status(&self) -> u16 {
         401
@@ -77,7 +88,26 @@ impl Refused {
     }
 }
 
+/// Says in the log that a client named an entity that is not there.
+pub fn log_missing(entity: &str, key_name: Option<&str>) {
+    event!(CLIENT_REFUSED, key_name, entity, reason = "EntityNotFound");
+}
+
 impl Why {
+    /// Its name in the log.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Missing => "MissingToken",
+            Self::Malformed(_) => "MalformedToken",
+            Self::Issuer => "InvalidIssuer",
+            Self::UnknownPolicy => "UnknownKeyName",
+            Self::WrongKey => "WrongKey",
+            Self::Expired(_) => "ExpiredToken",
+            Self::WrongAudience(_) => "InvalidAudience",
+            Self::MissingRight(_) => "MissingRight",
+        }
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Missing => {

@@ -47,6 +47,7 @@ use crate::disk::Disk;
 use crate::extent::Place;
 use crate::shard_log::{AppendError, Chunks, Done, Failure, Level, Lsn, Room, ShardLog};
 use group_commit::{GroupCommit, Start};
+use oxbus_log::event;
 use recovery::At;
 use segment::Segment;
 use snapshot::Covers;
@@ -216,6 +217,7 @@ impl FileLog {
                 _ => {}
             }
         }
+        tell_opened(id, dir, recovered.replayed);
         Ok(Opened {
             log,
             replayed: recovered.replayed,
@@ -331,6 +333,20 @@ impl FileLog {
         }
         synced
     }
+}
+
+fn tell_opened(id: ShardId, dir: &Path, replayed: Replayed) {
+    let (partition, path) = (id.shard, dir.display());
+    let Replayed {
+        frames,
+        bytes,
+        torn_bytes,
+        ..
+    } = replayed;
+    if torn_bytes > 0 {
+        event!(RECOVERY_CUT, partition, bytes = torn_bytes, path = %path);
+    }
+    event!(PARTITION_OPENED, partition, frames, bytes, path = %path);
 }
 
 impl ShardLog for FileLog {

@@ -7,6 +7,7 @@
 //! - one file at most has the name of the spare file;
 //! - what was promised to entries stays: the spare file is replaced only while nobody is promised it.
 
+use oxbus_log::event;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -71,7 +72,7 @@ impl GroupCommit {
             None => self.make_file(writer, wanted, needed),
         };
         let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
-        self.full.store(full, Ordering::Release);
+        self.note_full(full);
         let spare = made?;
         // `Spare::make` takes the file of that name and makes it longer; one of another name is still there.
         match writer.spare.take() {
@@ -83,6 +84,18 @@ impl GroupCommit {
         self.offer(&spare);
         writer.spare = Some(spare);
         Ok(())
+    }
+
+    fn note_full(&self, full: bool) {
+        if self.full.swap(full, Ordering::AcqRel) == full {
+            return;
+        }
+        let partition = self.options.id.shard;
+        if full {
+            event!(DISK_FULL, partition, path = %self.dir.display());
+        } else {
+            event!(DISK_FREE, partition, path = %self.dir.display());
+        }
     }
 
     /// Lets entries be promised the room of the spare file.

@@ -23,6 +23,16 @@ pub(super) enum Obstacle {
     Refused(&'static str),
 }
 
+impl Obstacle {
+    /// Its name in the log.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Cell(_) | Self::Nowhere => "destination_unavailable",
+            Self::Refused(reason) => reason,
+        }
+    }
+}
+
 /// A message that was put aside.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {

@@ -13,6 +13,7 @@ use std::cell::Cell as Flag;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, RwLock, Weak};
 
+use oxbus_log::event;
 use oxbus_model::name::SubQueue;
 use oxbus_model::sync::{try_whole, whole};
 use oxbus_model::{Moment, Ticks};
@@ -325,6 +326,7 @@ impl Entity {
                     }
                 }
                 Fate::Stays(obstacle) => {
+                    self.tell_blocked(place, obstacle);
                     let is_locked = false;
                     aside.put(place, obstacle, Kept { key, is_locked });
                 }
@@ -332,6 +334,15 @@ impl Entity {
                     let locked = lock(cell, sub_queue, key);
                     let is_done =
                         locked.is_some_and(|key| source.bury(key, &record, reason, &description, moment, wait));
+                    if is_done {
+                        event!(
+                            MESSAGE_DEAD_LETTERED,
+                            entity = self.name().as_str(),
+                            partition = self.shard(index).id().0,
+                            reason,
+                            count = 1
+                        );
+                    }
                     ended.dead_letters += usize::from(is_done);
                 }
             }
@@ -346,6 +357,7 @@ impl Entity {
                 .as_ref()
                 .is_some_and(|it| self.move_run(source, (it, to), &run, moment, wait));
             if !done {
+                self.tell_blocked(place, Obstacle::Cell(to));
                 // It may be on its way to that cell still: it goes there or nowhere.
                 for moving in run {
                     let (key, is_locked) = (moving.key, true);
@@ -355,6 +367,18 @@ impl Entity {
         }
         self.announce(index, ended, wait);
         count
+    }
+
+    /// Says that messages stay where they are.
+    #[cold]
+    fn tell_blocked(&self, (sub_queue, index): (SubQueue, usize), obstacle: Obstacle) {
+        event!(
+            FORWARD_BLOCKED,
+            entity = self.name().as_str(),
+            partition = self.shard(index).id().0,
+            destination = self.forwards_to(sub_queue).as_deref().unwrap_or_default(),
+            reason = obstacle.name()
+        );
     }
 
     /// Messages of a cell that were put aside: cached ones, and locked ones.

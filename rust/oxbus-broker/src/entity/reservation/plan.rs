@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use oxbus_log::event;
 use oxbus_model::caps::RESERVATIONS_MAX;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
@@ -294,6 +295,12 @@ impl Entity {
 
     /// The error of a reservation that is not live any more.
     pub(super) fn reservation_lost(&self, n: u64, name: &str) -> Error {
+        event!(
+            LOCK_LOST,
+            entity = self.name().as_str(),
+            consumer = name,
+            reservation = n
+        );
         let detail = format!(
             "the reservation is not live any more: its time was over, or it was completed or cancelled; plan it again: entity=`{}` \
              consumer=`{name}` n={n}",

@@ -30,6 +30,8 @@ pub struct Journal {
     grown: OnceLock<Grown>,
     /// Bytes of entries since the last snapshot at which it is called.
     grown_at: AtomicU64,
+    /// Milliseconds from which a wait is logged; 0 for never.
+    slow_call_ms: AtomicU64,
 }
 
 /// What is called when a snapshot may be due. It must not wait.
@@ -91,12 +93,23 @@ impl Journal {
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
             grown: OnceLock::new(),
             grown_at: AtomicU64::new(due_at(snapshot_bytes)),
+            slow_call_ms: AtomicU64::new(0),
         }
     }
 
     /// Has `grown` called when a snapshot may be due. Once.
     pub fn on_growth(&self, grown: Grown) {
         let _ = self.grown.set(grown);
+    }
+
+    /// Has waits that take so many milliseconds or more logged; 0 for none.
+    pub fn call_slow_from(&self, ms: u64) {
+        self.slow_call_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Milliseconds from which a wait is logged; 0 for never.
+    pub(crate) fn slow_call_ms(&self) -> u64 {
+        self.slow_call_ms.load(Ordering::Relaxed)
     }
 
     #[cold]

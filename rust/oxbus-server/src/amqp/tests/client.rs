@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::amqp::connection::Connection;
-use crate::front::Context;
+use crate::front::{Context, Peer};
 
 /// Bytes in the pipe each way.
 pub(super) const PIPE_BYTES: usize = 64 << 10;
@@ -44,7 +44,11 @@ impl Client {
         let (stream, served) = tokio::io::duplex(PIPE_BYTES);
         let (stop, stopped) = watch::channel(false);
         let context = Context::for_tests_until(namespace, stopped);
-        let server = tokio::spawn(Connection::new(context).run(served));
+        let peer = Peer {
+            is_encrypted: false,
+            address: None,
+        };
+        let server = tokio::spawn(Connection::new(context, peer).run(served));
         Self {
             stream,
             input: BytesMut::new(),

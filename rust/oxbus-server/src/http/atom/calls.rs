@@ -76,7 +76,8 @@ pub(in crate::http) async fn handle(
     let parameters = query::parse(&request.uri);
     let version = api_version::check(context.namespace(), &parameters, place.entity())?;
     let caller = Caller::of(context, peer, &request.headers);
-    match request.method {
+    let path = place.path();
+    let answer = match request.method {
         Method::GET => get(context, place, caller, parameters).await,
         Method::DELETE => delete(context, place).await,
         Method::PUT => {
@@ -98,7 +99,8 @@ pub(in crate::http) async fn handle(
             let detail = "entities are read with GET, made and changed with PUT, deleted with DELETE";
             Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail))
         }
-    }
+    };
+    answer.inspect_err(|refusal| refusal.log_missing(&path, &claims.key_name))
 }
 
 impl Caller {

@@ -35,10 +35,11 @@ pub(super) async fn handle(
         Operation::Send => AccessRight::Send,
         _ => AccessRight::Listen,
     };
-    access::check(&client.context, &request.headers, right, &entity).await?;
+    let claims = access::check(&client.context, &request.headers, right, &entity).await?;
     let parameters = query::parse(&request.uri);
     api_version::check(client.context.namespace(), &parameters, Some(&entity))?;
-    match operation {
+    let path = entity.clone();
+    let answer = match operation {
         Operation::Send => send::send(client, request, body, entity).await,
         Operation::PeekLock | Operation::ReceiveAndDelete => {
             let wait = receive::wait_of(&parameters)?;
@@ -47,7 +48,8 @@ pub(super) async fn handle(
         Operation::Unlock(held) => settle::settle(client, entity, held, settle::Wish::Unlock).await,
         Operation::Complete(held) => settle::settle(client, entity, held, settle::Wish::Complete).await,
         Operation::Renew(held) => settle::settle(client, entity, held, settle::Wish::Renew).await,
-    }
+    };
+    answer.inspect_err(|refusal| refusal.log_missing(&path, &claims.key_name))
 }
 
 /// An answer without a body.

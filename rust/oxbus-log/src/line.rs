@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A line: an event that was emitted, with its fields as text.
+
+use std::fmt::{self, Write as _};
+
+use oxbus_model::caps::LOG_VALUE_CHARS_MAX;
+use tracing::Level;
+use tracing::field::{Field, Visit};
+
+/// The fields by which lines of an event are told apart when they are counted: what they are about, and not how often or how
+/// long.
+const SUBJECT: [&str; 6] = ["entity", "partition", "key_name", "reason", "path", "peer"];
+
+/// An event that was emitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The name of the event.
+    pub event: &'static str,
+    /// Where it comes from.
+    pub target: &'static str,
+    /// How grave it is.
+    pub level: Level,
+    /// Names and values, in the order of the source.
+    pub fields: Vec<(&'static str, String)>,
+    /// The source file and the line in it.
+    pub source: Option<(&'static str, u32)>,
+    /// How many lines of the same subject were left out before this one.
+    pub left_out: u64,
+}
+
+impl Line {
+    /// A field by its name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let found = self.fields.iter().find(|(its, _)| *its == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// What it is about.
+    pub(crate) fn subject(&self) -> String {
+        let mut subject = String::new();
+        for name in SUBJECT {
+            let _ = write!(subject, "{}\0", self.field(name).unwrap_or_default());
+        }
+        subject
+    }
+
+    /// The fields that tell it apart, without the others.
+    pub(crate) fn only_subject(&self) -> Self {
+        let fields = self.fields.iter().filter(|(name, _)| SUBJECT.contains(name)).cloned();
+        Self {
+            fields: fields.collect(),
+            ..*self
+        }
+    }
+}
+
+/// The name of the event and its fields: `partition.fault partition=2 cause="the store failed"`.
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.event)?;
+        for (name, value) in &self.fields {
+            // Quoted unless it is a word: a line stays a line, whatever a client calls its entity.
+            let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.:/$@+".contains(char);
+            if !value.is_empty() && value.chars().all(is_plain) {
+                write!(f, " {name}={value}")?;
+            } else {
+                write!(f, " {name}={value:?}")?;
+            }
+        }
+        if self.left_out > 0 {
+            write!(f, " left_out={}", self.left_out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts fields into a line.
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let mut kept = Short {
+            text: String::new(),
+            left: LOG_VALUE_CHARS_MAX,
+        };
+        // An error says that it is long enough.
+        let _ = write!(kept, "{value:?}");
+        self.fields.push((field.name(), kept.text));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields
+            .push((field.name(), value.chars().take(LOG_VALUE_CHARS_MAX).collect()));
+    }
+}
+
+/// A text that ends after so many characters.
+struct Short {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let before = self.text.len();
+        self.text.extend(text.chars().take(self.left));
+        self.left -= self.text[before..].chars().count();
+        if self.left == 0 { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use tracing::Level;
+
+    use super::Line;
+
+    pub(crate) fn line(event: &'static str, fields: &[(&'static str, &str)]) -> Line {
+        Line {
+            event,
+            target: "oxbus::broker",
+            level: Level::WARN,
+            fields: fields
+                .iter()
+                .map(|(name, value)| (*name, (*value).to_owned()))
+                .collect(),
+            source: None,
+            left_out: 0,
+        }
+    }
+
+    #[test]
+    fn a_line_stays_one_line_whatever_its_values_are() {
+        let line = line(
+            "client.refused",
+            &[("entity", "orders\n2026 forged"), ("key_name", "app")],
+        );
+        assert_eq!(
+            line.to_string(),
+            r#"client.refused entity="orders\n2026 forged" key_name=app"#
+        );
+    }
+
+    #[test]
+    fn an_empty_value_is_shown_as_one() {
+        assert_eq!(line("a.b", &[("entity", "")]).to_string(), r#"a.b entity="""#);
+    }
+}

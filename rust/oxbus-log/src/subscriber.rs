@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The subscriber of `tracing` that takes the events of oxbus, and no others.
+//!
+//! A forked child begins a buffer of its own: a thread of the parent may have had the parent's at the fork, and its lines
+//! are the parent's to write.
+
+use std::sync::{Arc, OnceLock};
+
+use oxbus_model::Clock;
+use tracing::metadata::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use super::buffer::LineBuffer;
+use super::events::TARGETS;
+use super::levels::Levels;
+use super::line::Line;
+
+/// Starts the thread that reads a buffer. It must not wait.
+pub type StartReader = Box<dyn Fn(Arc<LineBuffer>) + Send + Sync>;
+
+/// Where events go.
+pub struct LogSubscriber {
+    clock: Arc<dyn Clock>,
+    levels: Arc<Levels>,
+    start: StartReader,
+    /// How many forks made this process; it grows in a child only.
+    forks: fn() -> u64,
+    first: ProcessLines,
+}
+
+/// What belongs to one process, and to the children that it forks behind it.
+struct ProcessLines {
+    forks: u64,
+    buffer: Arc<LineBuffer>,
+    child: OnceLock<Box<ProcessLines>>,
+}
+
+impl ProcessLines {
+    fn new(forks: u64) -> Self {
+        Self {
+            forks,
+            buffer: Arc::default(),
+            child: OnceLock::new(),
+        }
+    }
+}
+
+impl LogSubscriber {
+    /// A subscriber under a clock. `start` starts a reader, at the first line that needs one.
+    pub fn new(clock: Arc<dyn Clock>, levels: Arc<Levels>, forks: fn() -> u64, start: StartReader) -> Self {
+        Self {
+            clock,
+            levels,
+            start,
+            forks,
+            first: ProcessLines::new(forks()),
+        }
+    }
+
+    /// The buffer of this process.
+    pub fn buffer(&self) -> &Arc<LineBuffer> {
+        let forks = (self.forks)();
+        let mut process = &self.first;
+        while process.forks < forks {
+            process = process.child.get_or_init(|| Box::new(ProcessLines::new(forks)));
+        }
+        &process.buffer
+    }
+
+    /// Starts the reader before there is a line, so that changes of levels are seen from now on.
+    pub fn start_reader(&self) {
+        let buffer = self.buffer();
+        if buffer.ask_reader() {
+            (self.start)(Arc::clone(buffer));
+        }
+    }
+
+    fn is_ours(metadata: &Metadata<'_>) -> bool {
+        TARGETS.contains(&metadata.target())
+    }
+}
+
+impl Subscriber for LogSubscriber {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if Self::is_ours(metadata) {
+            Interest::sometimes()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::DEBUG)
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let level = *metadata.level();
+        Self::is_ours(metadata)
+            && self
+                .levels
+                .wants(metadata.target(), level, self.clock.ticks())
+                // The reader asks. Of what is no warning nobody starts one: a thread is too much for a line that nobody may want.
+                .unwrap_or_else(|| level <= Level::WARN || self.buffer().has_reader())
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let metadata = event.metadata();
+        let mut line = Line {
+            event: metadata.name(),
+            target: metadata.target(),
+            level: *metadata.level(),
+            fields: Vec::new(),
+            source: metadata.file().zip(metadata.line()),
+            left_out: 0,
+        };
+        event.record(&mut line);
+        let buffer = self.buffer();
+        if buffer.push(line, self.clock.ticks()) {
+            (self.start)(Arc::clone(buffer));
+        }
+    }
+
+    // There are no spans.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use oxbus_model::caps::LOG_VALUE_CHARS_MAX;
+    use oxbus_model::{Clock, Moment, Ticks, Timestamp};
+    use tracing::Level;
+    use tracing::subscriber::with_default;
+
+    use super::LogSubscriber;
+    use crate::buffer::LineBuffer;
+    use crate::levels::Levels;
+    use crate::{enabled, event};
+
+    /// A clock that stands still.
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+
+        fn ticks(&self) -> Ticks {
+            Ticks(1_000)
+        }
+
+        fn moment(&self) -> Moment {
+            Moment {
+                now: self.now(),
+                ticks: self.ticks(),
+            }
+        }
+    }
+
+    thread_local! {
+        static FORKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// What `tracing` knows of a call is the same for all subscribers of a process: one test at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+
+    /// What `emit` left in the buffer of this process, and how often a reader was started.
+    fn emitted(levels: &Arc<Levels>, emit: impl FnOnce()) -> (Vec<String>, usize) {
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = Arc::new(AtomicUsize::new(0));
+        let starts = Arc::clone(&started);
+        let start = move |_: Arc<LineBuffer>| {
+            starts.fetch_add(1, Ordering::SeqCst);
+        };
+        let subscriber = Arc::new(LogSubscriber::new(
+            Arc::new(Still),
+            Arc::clone(levels),
+            || FORKS.get(),
+            Box::new(start),
+        ));
+        with_default(Arc::clone(&subscriber), emit);
+        let buffer = Arc::clone(subscriber.buffer());
+        // So that there is an end.
+        event_into(&buffer);
+        let taken = buffer.take(&Still).unwrap_or_default();
+        let lines: Vec<String> = taken.iter().map(ToString::to_string).collect();
+        let end = lines.len() - 1;
+        (lines[..end].to_vec(), started.load(Ordering::SeqCst))
+    }
+
+    fn event_into(buffer: &LineBuffer) {
+        buffer.push(crate::line::tests::line("end", &[]), Ticks(1_000));
+    }
+
+    #[test]
+    fn an_event_is_a_line_with_its_name_and_fields() {
+        let error = std::io::Error::other("no disk");
+        let (lines, started) = emitted(&Arc::default(), || {
+            event!(PARTITION_FAULT, partition = 2u16, fault = "failed", cause = %error);
+        });
+        assert_eq!(lines, [r#"partition.fault partition=2 fault=failed cause="no disk""#]);
+        assert_eq!(started, 1);
+    }
+
+    #[test]
+    fn a_value_of_a_client_has_an_end() {
+        let name = "e".repeat(3 * LOG_VALUE_CHARS_MAX);
+        for is_text in [true, false] {
+            let (lines, _) = emitted(&Arc::default(), || {
+                if is_text {
+                    event!(CLIENT_REFUSED, entity = name);
+                } else {
+                    event!(CLIENT_REFUSED, entity = %name);
+                }
+            });
+            let short = "e".repeat(LOG_VALUE_CHARS_MAX);
+            assert_eq!(lines, [format!("client.refused entity={short}")]);
+        }
+    }
+
+    #[test]
+    fn a_level_that_nobody_asked_for_starts_no_reader() {
+        let (lines, started) = emitted(&Arc::default(), || {
+            event!(NAMESPACE_CLOSED, partitions = 2u16);
+            assert!(!enabled!(NAMESPACE_CLOSED));
+            assert!(enabled!(PARTITION_HEALED));
+        });
+        assert_eq!((lines, started), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn a_level_that_is_not_wanted_is_left_out() {
+        let levels = Arc::new(Levels::default());
+        levels.set("oxbus::broker", Some(Level::ERROR), Ticks(1_000));
+        let (lines, _) = emitted(&levels, || {
+            event!(PARTITION_HEALED, partition = 1u16);
+            event!(PARTITION_FAULT, partition = 1u16);
+        });
+        assert_eq!(lines, ["partition.fault partition=1"]);
+    }
+
+    #[test]
+    fn events_of_others_are_not_taken() {
+        let (lines, started) = emitted(&Arc::default(), || {
+            tracing::error!(target: "somebody", "else");
+        });
+        assert_eq!((lines, started), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn a_forked_child_leaves_the_lines_of_its_parent_alone() {
+        let (lines, started) = emitted(&Arc::default(), || {
+            event!(PARTITION_FAULT, partition = 1u16);
+            FORKS.set(FORKS.get() + 1);
+            event!(PARTITION_FAULT, partition = 2u16);
+        });
+        assert_eq!(lines, ["partition.fault partition=2"]);
+        assert_eq!(started, 2, "one in each process");
+    }
+}
