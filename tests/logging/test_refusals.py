@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that is refused leaves a line: a wrong key, no token, a wrong entity, over HTTP and over AMQP."""
+"""A client that is refused leaves a line: a wrong key, no token, a wrong entity, over HTTP, over AMQP and in bulk calls."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SERVED = """
+from oxbus.bulk import BulkClient
+from oxbus.exceptions import ServiceBusError
 from oxbus.server import serve
 from plain_http import Http
 from signatures import token
@@ -28,6 +30,16 @@ def over_amqp(server, entity, key="SAS_KEY_VALUE", name="RootManageSharedAccessK
         try:
             client.get_queue_sender(entity).send_messages(SdkMessage("x"))
         except (AzureError, ValueError):
+            log.until("client.refused")
+            return
+    raise AssertionError("nothing was refused")
+
+def in_bulk(server, entity, key="SAS_KEY_VALUE", name="RootManageSharedAccessKey"):
+    there = server.connection_string.replace("SAS_KEY_VALUE", key).replace("RootManageSharedAccessKey", name)
+    with BulkClient(there) as client:
+        try:
+            client.describe(entity)
+        except (OSError, ServiceBusError):
             log.until("client.refused")
             return
     raise AssertionError("nothing was refused")
@@ -77,6 +89,9 @@ NAME = "RootManageSharedAccessKey"
         ('over_amqp(server, "orders", key="wrong")', "WrongKey", "orders", NAME),
         ('over_amqp(server, "orders", name="nobody")', "UnknownKeyName", "orders", "nobody"),
         ('over_amqp(server, "missing")', "EntityNotFound", "missing", NAME),
+        ('in_bulk(server, "orders", key="wrong")', "WrongKey", "", NAME),
+        ('in_bulk(server, "orders", name="nobody")', "UnknownKeyName", "", "nobody"),
+        ('in_bulk(server, "missing")', "EntityNotFound", "missing", NAME),
     ],
 )
 def test_refusal_leaves_a_line(

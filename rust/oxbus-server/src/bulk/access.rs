@@ -11,6 +11,8 @@
 //! A call that names no entity needs a token of the whole namespace. The token is checked before the body is read, the
 //! right and the place as soon as the entity is known.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
@@ -20,8 +22,8 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::{Clock, Timestamp};
 
 use super::BulkState;
-use super::refusal::Refusal;
-use crate::sas::{Claims, Refused, Why};
+use super::refusal::{MissingEntity, Refusal};
+use crate::sas::{Claims, Refused, Why, log_missing};
 use crate::work::on_thread;
 
 /// The place of calls that name no entity.
@@ -29,7 +31,11 @@ pub(super) const NAMESPACE: &str = "";
 
 /// Who calls.
 #[derive(Clone)]
-pub(super) struct Caller(Claims);
+pub(super) struct Caller {
+    claims: Claims,
+    /// The place that the call is about, once it is known.
+    place: Arc<OnceLock<String>>,
+}
 
 /// Real time: a clock that is moved by hand moves messages, not who may see them.
 fn now() -> Timestamp {
@@ -39,13 +45,25 @@ fn now() -> Timestamp {
 impl Caller {
     /// Refuses a call that needs a right at a place which the token does not give.
     pub(super) fn may(&self, right: AccessRight, path: &str) -> Result<(), Refusal> {
-        Ok(self.0.check(right, path, now())?)
+        self.is_about(path);
+        Ok(self.claims.check(right, path, now())?)
     }
 
     /// Refuses a call about a place that the token is not for, and says whether counts may be shown there.
     pub(super) fn sees_counts(&self, path: &str) -> Result<bool, Refusal> {
-        self.0.check_place(path, now())?;
-        Ok(self.0.gives(AccessRight::Listen))
+        self.is_about(path);
+        self.claims.check_place(path, now())?;
+        Ok(self.claims.gives(AccessRight::Listen))
+    }
+
+    fn is_about(&self, path: &str) {
+        self.place.get_or_init(|| path.to_owned());
+    }
+
+    /// Says in the log that the call named an entity that does not exist.
+    fn log_missing(&self) {
+        let place = self.place.get().map_or(NAMESPACE, String::as_str);
+        log_missing(place, Some(&self.claims.key_name));
     }
 }
 
@@ -69,8 +87,14 @@ pub(super) async fn authenticate(State(state): State<BulkState>, mut request: Re
     };
     match identify(state, token).await {
         Ok(claims) => {
-            request.extensions_mut().insert(Caller(claims));
-            next.run(request).await
+            let place = Arc::default();
+            let caller = Caller { claims, place };
+            request.extensions_mut().insert(caller.clone());
+            let response = next.run(request).await;
+            if response.extensions().get::<MissingEntity>().is_some() {
+                caller.log_missing();
+            }
+            response
         }
         Err(refusal) => refusal.into_response(),
     }

@@ -20,6 +20,7 @@ impl From<Error> for Refusal {
 
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
+        refused.log();
         let kind = match refused.why {
             Why::MissingRight(_) | Why::WrongAudience(_) => FaultKind::Unauthorized,
             _ => FaultKind::Unauthenticated,
@@ -27,6 +28,10 @@ impl From<Refused> for Refusal {
         Self(Fault::new(kind, refused.detail()))
     }
 }
+
+/// Marks an answer that says that the entity of the call does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MissingEntity;
 
 /// A refusal of something that is wrong with the request itself.
 pub(crate) fn bad_request(detail: impl Into<String>) -> Refusal {
@@ -69,6 +74,9 @@ impl IntoResponse for Refusal {
         let status = status(&self.0.kind);
         let json = [(header::CONTENT_TYPE, "application/json")];
         let mut response = (status, json, self.0.to_json()).into_response();
+        if matches!(self.0.kind, FaultKind::Broker(ErrorKind::EntityNotFound)) {
+            response.extensions_mut().insert(MissingEntity);
+        }
         if status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("SharedAccessSignature");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
