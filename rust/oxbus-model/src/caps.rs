@@ -322,8 +322,9 @@ pub const SERVER_CLOSE_MS_MAX: u64 = 30_000;
 /// Bytes of a WebSocket message, and of what a WebSocket may have in its buffers each way. Ours: the largest AMQP frame.
 pub const WEBSOCKET_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of the line and the headers of an HTTP request. Ours: 64 KiB of user properties (B-048), and as much beside them.
-pub const HTTP_HEAD_BYTES_MAX: usize = 128 << 10;
+/// Bytes of the line and the headers of an HTTP request, and of a body that are read at a time. Ours: more than 64 KiB of user
+/// properties (B-048) and as much beside them; rows of bulk clients come in fewer reads.
+pub const HTTP_HEAD_BYTES_MAX: usize = 256 << 10;
 /// Headers of an HTTP request, each user property included. Ours.
 pub const HTTP_HEADERS_MAX: usize = 256;
 /// Milliseconds for the line and the headers of an HTTP request, counted from the end of the one before: a slow request

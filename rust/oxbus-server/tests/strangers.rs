@@ -7,7 +7,7 @@ pub mod support;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const SEEDS: [&str; 9] = [
+const SEEDS: [&str; 11] = [
     "GET /health HTTP/1.1\r\n\r\n",
     "GET /$Resources/queues?$skip=0&$top=100&api-version=2021-05 HTTP/1.1\r\n\r\n",
     "PUT /orders?api-version=2021-05 HTTP/1.1\r\ncontent-length: 316\r\n\r\n<?xml version=\"1.0\"?><entry \
@@ -24,6 +24,9 @@ const SEEDS: [&str; 9] = [
     "DELETE /orders/messages/head?timeout=0 HTTP/1.1\r\n\r\n",
     "PUT /orders/messages/1/00000000-0000-0000-0000-000000000000 HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
     "POST /orders/messages HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+    "GET /$bulk/v1/peek?entity=orders&partition=0&from=0&max_bytes=1024&include_body=true HTTP/1.1\r\n\r\n",
+    "POST /$bulk/v1/settle HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 57\r\n\r\n\
+     {\"entity\":\"orders\",\"lock_tokens\":\"\",\"outcome\":\"complete\"}",
 ];
 
 /// The first byte: known by a token, and the server is asked afterwards whether it is well.

@@ -16,6 +16,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use oxbus_model::caps::BULK_PIECE_BYTES;
 use rustls::ClientConfig;
 use tokio::runtime::{Builder, Runtime};
 
@@ -59,6 +60,8 @@ impl Lane {
         Ok(Self {
             http: legacy::Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(1)
+                // Pages and pieces come in few reads.
+                .http1_max_buf_size(BULK_PIECE_BYTES)
                 .build(connector),
             runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?),
             was_used: false,

@@ -10,6 +10,8 @@ mod lane;
 mod request;
 mod tls;
 
+use std::error::Error as StdError;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use hyper_util::client::legacy;
@@ -156,27 +158,39 @@ impl Client {
         if error.is_connect() {
             let (endpoint, why) = (self.place.endpoint(), root(&error));
             let text = format!("the server cannot be reached; start it or correct the Endpoint: {endpoint}: {why}");
-            return Failure::connection_by(text, error);
+            return caused(text, error);
         }
         self.broken(error)
     }
 
     /// What hyper says of a connection that was there.
-    fn broken(&self, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    fn broken(&self, error: impl StdError + Send + Sync + 'static) -> Failure {
         let (endpoint, why) = (self.place.endpoint(), root(&error));
-        let mut causes = std::iter::successors(Some(&error as &(dyn std::error::Error + 'static)), |it| it.source());
-        let is_garbled = causes.any(|it| it.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse));
+        let is_garbled = causes(&error).any(|it| it.downcast_ref().is_some_and(hyper::Error::is_parse));
         let text = if is_garbled {
             format!("what answers there is no server of oxbus; correct the Endpoint: {endpoint}: {why}")
         } else {
             format!("the connection to the server broke; try again: {endpoint}: {why}")
         };
-        Failure::connection_by(text, error)
+        caused(text, error)
     }
 }
 
+/// An error, what made it, and so on.
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |it| (*it).source())
+}
+
 /// What made an error in the end.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |it| it.source());
-    causes.last().map(ToString::to_string).unwrap_or_default()
+fn root(error: &(dyn StdError + 'static)) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
+/// A failure by the system's own error where there is one: what hyper puts around it says nothing more.
+fn caused(text: String, error: impl StdError + Send + Sync + 'static) -> Failure {
+    let number = causes(&error).find_map(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
+    match number {
+        Some(number) => Failure::connection_by(text, io::Error::from_raw_os_error(number)),
+        None => Failure::connection_by(text, error),
+    }
 }
