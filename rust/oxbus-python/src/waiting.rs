@@ -214,7 +214,7 @@ pub(crate) fn reserve(
     Ok(found.unwrap_or_else(|| reservations.empty_plan(epoch, n)))
 }
 
-fn is_exiting() -> bool {
+pub(crate) fn is_exiting() -> bool {
     EXITING.load(Ordering::SeqCst)
 }
 
