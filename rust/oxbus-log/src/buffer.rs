@@ -86,7 +86,7 @@ impl LineBuffer {
     }
 
     /// True when somebody reads, or will.
-    pub(crate) fn has_reader(&self) -> bool {
+    pub fn has_reader(&self) -> bool {
         !matches!(self.state().reader, ReaderState::None)
     }
 

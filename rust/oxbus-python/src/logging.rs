@@ -20,7 +20,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3_log::{Caching, Logger};
 
-use crate::fork;
+use crate::{fork, waiting};
 
 /// For how long the end of the process waits for a handler.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -141,10 +141,11 @@ fn is_imported(py: Python<'_>) -> PyResult<bool> {
     py.import("sys")?.getattr("modules")?.contains("logging")
 }
 
-/// Has a change of levels in Python count from now on. For calls that do something seldom.
+/// Has a change of levels in Python count from now on. For calls that are seldom made by threads that the interpreter does not
+/// wait for: it runs Python code, and one that loses the interpreter in it at the exit ends the process.
 pub(crate) fn look(py: Python<'_>) -> PyResult<()> {
     match LOG.get() {
-        Some(log) if !log.levels.are_fresh(log.clock.ticks()) => ask_levels(py),
+        Some(log) if !waiting::is_exiting() && !log.levels.are_fresh(log.clock.ticks()) => ask_levels(py),
         _ => Ok(()),
     }
 }
@@ -212,7 +213,12 @@ pub(crate) fn _mute_log(py: Python<'_>, muted: bool) -> PyResult<()> {
 /// Has the lines so far written; later ones are not.
 #[pyfunction]
 pub(crate) fn _end_log(py: Python<'_>) {
-    if let Some(log) = LOG.get() {
-        py.detach(|| log.subscriber.buffer().close(END_MAX));
+    let Some(log) = LOG.get() else { return };
+    let buffer = log.subscriber.buffer();
+    if buffer.has_reader() {
+        py.detach(|| buffer.close(END_MAX));
+    } else {
+        // The interpreter is not let go of at its exit for nothing: another thread would run on.
+        buffer.close(Duration::ZERO);
     }
 }

@@ -297,13 +297,7 @@ impl Namespace {
     }
 
     #[pyo3(signature = (entity_path, client_identifier=None))]
-    fn _sender(
-        &self,
-        py: Python<'_>,
-        entity_path: String,
-        client_identifier: Option<String>,
-    ) -> PyResult<ServiceBusSender> {
-        logging::look(py)?;
+    fn _sender(&self, entity_path: String, client_identifier: Option<String>) -> PyResult<ServiceBusSender> {
         Ok(ServiceBusSender::new(
             self.share()?,
             entity_path,
@@ -329,7 +323,6 @@ impl Namespace {
         client_identifier: Option<String>,
         session: Option<(Option<String>,)>,
     ) -> PyResult<ServiceBusReceiver> {
-        logging::look(py)?;
         let mode = options::receive_mode(receive_mode)?;
         if let Some(seconds) = max_wait_time {
             convert::wait("max_wait_time", seconds)?;

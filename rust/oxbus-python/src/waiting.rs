@@ -186,6 +186,6 @@ fn interruptible<T: Send>(
     }))
 }
 
-fn is_exiting() -> bool {
+pub(crate) fn is_exiting() -> bool {
     EXITING.load(Ordering::SeqCst)
 }
