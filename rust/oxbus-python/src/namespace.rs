@@ -156,6 +156,7 @@ impl Namespace {
             memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
             leaves_bodies: false,
             clock: clock.as_ref().map(|clock| clock.get().clock()),
+            ..NamespaceOptions::default()
         };
         let opened = Py::new(py, Self::open(py, options, clock)?)?;
         if let Some(configuration) = configuration

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use oxbus_broker::clock::SystemClock;
+use oxbus_broker::clock::{Randomness, SystemClock};
 use oxbus_model::Clock;
 use oxbus_model::authorization::AuthorizationRule;
 use oxbus_server::{BusOptions, BusServer, BusTls, Ports, TlsFiles};
@@ -37,7 +37,10 @@ fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
 fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
     let now = SystemClock::new().now();
     let wishes = authorization_rules(list)?;
-    let granted: oxbus_model::Result<Vec<_>> = wishes.into_iter().map(|wish| wish.grant(held, now)).collect();
+    let granted: oxbus_model::Result<Vec<_>> = wishes
+        .into_iter()
+        .map(|wish| wish.grant(held, now, &Randomness::System))
+        .collect();
     granted.or_raise()
 }
 
