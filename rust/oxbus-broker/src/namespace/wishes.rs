@@ -160,7 +160,12 @@ impl Draft {
 
 impl RuleWish {
     /// The rule that the wish makes of the one of its name, if there is one. A key that it lacks is of `randomness`.
-    pub fn grant(self, held: &[AuthorizationRule], now: Timestamp, randomness: &Randomness) -> Result<AuthorizationRule> {
+    pub fn grant(
+        self,
+        held: &[AuthorizationRule],
+        now: Timestamp,
+        randomness: &Randomness,
+    ) -> Result<AuthorizationRule> {
         let held = held.iter().find(|rule| rule.key_name == self.key_name);
         let key = |given: Option<String>, held: Option<&str>| match (given, held) {
             (Some(key), _) => Ok(key),
