@@ -23,7 +23,7 @@ pub mod stage;
 pub mod write;
 
 pub use client::{Receiver, ReceiverOptions, Sender};
-pub use clock::{ManualClock, SystemClock};
+pub use clock::{ManualClock, Randomness, SystemClock};
 pub use namespace::bulk_load::{BulkLoad, Loaded};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use stage::{StageInfo, StageState, Stages, Staging};

@@ -161,6 +161,7 @@ impl Namespace {
             leaves_bodies: false,
             clock: clock.as_ref().map(|clock| clock.get().clock()),
             slow_call_ms: options::slow_call_ms(slow_call_seconds)?,
+            ..NamespaceOptions::default()
         };
         let opened = Py::new(py, Self::open(py, options, clock)?)?;
         if let Some(configuration) = configuration

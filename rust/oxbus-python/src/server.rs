@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use oxbus_broker::clock::SystemClock;
+use oxbus_broker::clock::{Randomness, SystemClock};
 use oxbus_model::Clock;
 use oxbus_model::authorization::AuthorizationRule;
 use oxbus_server::{BusOptions, BusServer, BusTls, Limits, Ports, TlsFiles};
@@ -48,7 +48,10 @@ fn limits(lower: &BTreeMap<String, i64>) -> PyResult<Limits> {
 fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
     let now = SystemClock::new().now();
     let wishes = authorization_rules(list)?;
-    let granted: oxbus_model::Result<Vec<_>> = wishes.into_iter().map(|wish| wish.grant(held, now)).collect();
+    let granted: oxbus_model::Result<Vec<_>> = wishes
+        .into_iter()
+        .map(|wish| wish.grant(held, now, &Randomness::System))
+        .collect();
     granted.or_raise()
 }
 

@@ -25,7 +25,7 @@ use oxbus_model::{Identity, Result, Timestamp};
 pub(crate) use salvage::WaitingLoads;
 pub(crate) use take_over::take_over;
 
-use crate::clock::random_bytes;
+use crate::clock::Randomness;
 use crate::durable::shard_dir;
 
 const SUFFIX: &str = ".name";
@@ -36,8 +36,8 @@ pub(crate) fn attached_dir(dir: &Path, partition: u16) -> PathBuf {
 }
 
 /// A number for a file that no other file has; it rises with time, and [`begun_at`] tells when.
-pub(crate) fn new_number(now: Timestamp) -> Result<u64> {
-    Ok(now.0 << 16 | u64::from(u16::from_ne_bytes(random_bytes()?)))
+pub(crate) fn new_number(now: Timestamp, randomness: &Randomness) -> Result<u64> {
+    Ok(now.0 << 16 | u64::from(u16::from_le_bytes(randomness.bytes()?)))
 }
 
 /// When the file of that number was begun.

@@ -27,7 +27,7 @@ use super::found::find;
 use super::{Recovery, ShardStore, Stores};
 use crate::catalog::Contents;
 use crate::catalog::FencedEntry;
-use crate::clock::{SystemClock, random_bytes};
+use crate::clock::{Randomness, SystemClock};
 use crate::memory::Memory;
 use crate::shard::journal::{Event, Events, Image, Journal};
 use crate::shard::{Fault, Reason, Shard, offset_in};
@@ -62,12 +62,13 @@ pub struct Opened {
     pub contents: Contents,
 }
 
-/// Opens the namespace in a directory; creates it with `partitions` shards, or `default_partitions`, when there is none.
+/// Opens the namespace in a directory; creates it with `partitions` shards, or `default_partitions`, when there is none. Its
+/// store id and the salts of its journals are of `randomness`.
 pub fn open(
     options: &StoreOptions,
-    partitions: Option<u16>,
-    default_partitions: u16,
+    (partitions, default_partitions): (Option<u16>, u16),
     memory: &Arc<Memory>,
+    randomness: &Randomness,
 ) -> Result<Opened> {
     let clock = SystemClock::new();
     let began = clock.ticks();
@@ -88,7 +89,7 @@ pub fn open(
         // Looked again: another process may have created it meanwhile.
         None => match find(&*disk, dir)? {
             Some(found) => found,
-            None => create(&disk, dir, partitions.unwrap_or(default_partitions))?,
+            None => create(&disk, dir, partitions.unwrap_or(default_partitions), randomness)?,
         },
     };
     let contents = Contents::decode(&found.content)?;
@@ -113,7 +114,10 @@ pub fn open(
     }
     let interval = Duration::from_millis(OS_SYNC_INTERVAL_MS);
     let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage(dir, "opened", error))?;
+    // One after the other: the threads that open shards draw nothing.
+    let salts = (0..contents.partitions).map(|_| randomness.bytes().map(u32::from_le_bytes));
     let opening = Opening {
+        salts: salts.collect::<Result<_>>()?,
         disk: &disk,
         dir,
         store: found.store,
@@ -211,8 +215,8 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
 }
 
 /// Makes the files of an empty namespace; the catalog last, so that one cut short is not a namespace yet.
-fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16) -> Result<Catalog> {
-    let store = random_bytes()?;
+fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Randomness) -> Result<Catalog> {
+    let store = randomness.bytes()?;
     let make = || {
         for shard in 0..partitions {
             let id = ShardId { store, shard };
@@ -227,6 +231,8 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16) -> Result<Catalog> 
 
 /// What the shards are opened with.
 struct Opening<'a> {
+    /// By partition.
+    salts: Vec<u32>,
     disk: &'a Arc<dyn Disk>,
     dir: &'a Path,
     store: [u8; 16],
@@ -319,8 +325,7 @@ impl Opening<'_> {
             store: self.store,
             shard: partition,
         };
-        let salt = random_bytes().map_err(|error| unreadable(dir, error))?;
-        let mut options = FileLogOptions::new(id, u32::from_ne_bytes(salt));
+        let mut options = FileLogOptions::new(id, self.salts[usize::from(partition)]);
         if let Some((min, max)) = self.segment_bytes {
             (options.segment_bytes_min, options.segment_bytes_max) = (min, max);
         }

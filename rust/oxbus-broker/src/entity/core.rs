@@ -13,7 +13,7 @@ use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
 use super::Entity;
-use crate::clock::random_bytes;
+use crate::clock::Randomness;
 use crate::memory::{Memory, Quota};
 use crate::shard::Cell;
 use crate::shard::journal::EntityId;
@@ -25,6 +25,7 @@ type Fences = Box<dyn Fn(PartitionId, UnconfirmedEntry) -> Result<()> + Send + S
 /// What every queue of a namespace shares.
 pub struct Core {
     clock: Arc<dyn Clock>,
+    randomness: Randomness,
     token_key: TokenKey,
     /// Set once, before there is a queue.
     identity_key: OnceLock<IdentityKey>,
@@ -54,15 +55,16 @@ pub struct Core {
 
 impl Core {
     pub(crate) fn new(
-        clock: Arc<dyn Clock>,
+        (clock, randomness): (Arc<dyn Clock>, Randomness),
         (lock_policy, peek_policy): (LockPolicy, PeekPolicy),
         plan: Plan,
         (memory_limit_bytes, leaves_bodies): (Option<u64>, bool),
         durable: bool,
     ) -> Result<Self> {
         Ok(Self {
+            token_key: TokenKey(randomness.bytes()?),
             clock,
-            token_key: TokenKey(random_bytes()?),
+            randomness,
             identity_key: OnceLock::new(),
             lock_policy,
             peek_policy,
@@ -84,6 +86,11 @@ impl Core {
     /// The namespace's clock.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    /// Where its ids, salts and secrets come from.
+    pub(crate) fn randomness(&self) -> &Randomness {
+        &self.randomness
     }
 
     /// The secret of its lock tokens.

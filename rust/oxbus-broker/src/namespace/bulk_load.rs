@@ -135,7 +135,7 @@ impl BulkLoad {
             store: self.stores().id(),
             entity: self.sender.queue().id().0,
             created_at_ms: self.now.0,
-            number: new_number(self.now)?,
+            number: new_number(self.now, self.sender.queue().core().randomness())?,
             id: self.name.clone(),
         };
         let begun = self

@@ -85,13 +85,14 @@ impl Inner {
             leaves_bodies,
             clock: manual,
             slow_call_ms,
+            randomness,
         } = options;
         let clock: Arc<dyn Clock> = match &manual {
             Some(manual) => Arc::<ManualClock>::clone(manual),
             None => Arc::new(SystemClock::new()),
         };
         let core = Arc::new(Core::new(
-            clock,
+            (clock, randomness),
             (lock_policy, peek_policy),
             plan,
             (memory_limit_bytes, leaves_bodies),
@@ -110,7 +111,12 @@ impl Inner {
                 (ids.map(|id| Arc::new(Shard::in_memory(id))).collect(), None)
             }
             Some(store) => {
-                let opened = durable::open(&store, partitions, plan.partitions(partitions)?, &core.memory)?;
+                let opened = durable::open(
+                    &store,
+                    (partitions, plan.partitions(partitions)?),
+                    &core.memory,
+                    core.randomness(),
+                )?;
                 core.set_identity_key(opened.stores.identity_key());
                 if !opened.stores.owns_all() {
                     core.share();

@@ -27,7 +27,7 @@ use self::inner::{ClosesOnDrop, Inner};
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
 pub use self::wishes::{RuleWish, Wish};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, Transaction, Wanted};
-use crate::clock::ManualClock;
+use crate::clock::{ManualClock, Randomness};
 use crate::durable::{Recovery, StoreOptions, Stores};
 use crate::entity::QueueCounts;
 pub use crate::entity::WakeHandle;
@@ -56,6 +56,8 @@ pub struct NamespaceOptions {
     pub clock: Option<Arc<ManualClock>>,
     /// Milliseconds from which a call that waits for a journal is logged; 0 for never.
     pub slow_call_ms: u64,
+    /// Where its ids, salts and secrets come from; a seed is for tests. `newid()` of a rule takes the system's in any case.
+    pub randomness: Randomness,
 }
 
 /// A set of queues over a set of shards. Closes when the last handle of it is gone.

@@ -16,7 +16,7 @@ use oxbus_model::{Result, Timestamp};
 use super::Namespace;
 use super::topics::SubscriptionOptions;
 use crate::catalog::EntityRole;
-use crate::clock::random_bytes;
+use crate::clock::Randomness;
 use crate::entity::Entity;
 
 /// One option. Durations are milliseconds; the longest of .NET, or more, means never.
@@ -94,7 +94,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn apply(&mut self, wish: Wish, plan: Plan, now: Timestamp) -> Result<()> {
+    fn apply(&mut self, wish: Wish, plan: Plan, now: Timestamp, randomness: &Randomness) -> Result<()> {
         let it = &mut self.settings;
         let unless_never = |ms: u64| (ms < DURATION_MS_NEVER).then_some(ms);
         let unless_empty = |path: String| Some(path).filter(|path| !path.is_empty());
@@ -141,26 +141,36 @@ impl Draft {
             Wish::ForwardTo(path) => it.forward_to = unless_empty(path),
             Wish::ForwardDeadLettersTo(path) => it.forward_dead_letters_to = unless_empty(path),
             Wish::AuthorizationRules(rules) => {
-                let rules = rules.into_iter().map(|rule| rule.grant(&it.authorization_rules, now));
+                let held = &it.authorization_rules;
+                let rules = rules.into_iter().map(|rule| rule.grant(held, now, randomness));
                 it.authorization_rules = rules.collect::<Result<_>>()?;
             }
         }
         Ok(())
     }
 
-    fn apply_all(&mut self, wishes: Vec<Wish>, plan: Plan, now: Timestamp) -> Result<()> {
-        wishes.into_iter().try_for_each(|wish| self.apply(wish, plan, now))
+    fn apply_all(&mut self, wishes: Vec<Wish>, namespace: &Namespace) -> Result<()> {
+        let (plan, now) = (namespace.plan(), namespace.clock().now());
+        let randomness = namespace.inner.core.randomness();
+        wishes
+            .into_iter()
+            .try_for_each(|wish| self.apply(wish, plan, now, randomness))
     }
 }
 
 impl RuleWish {
-    /// The rule that the wish makes of the one of its name, if there is one.
-    pub fn grant(self, held: &[AuthorizationRule], now: Timestamp) -> Result<AuthorizationRule> {
+    /// The rule that the wish makes of the one of its name, if there is one. A key that it lacks is of `randomness`.
+    pub fn grant(
+        self,
+        held: &[AuthorizationRule],
+        now: Timestamp,
+        randomness: &Randomness,
+    ) -> Result<AuthorizationRule> {
         let held = held.iter().find(|rule| rule.key_name == self.key_name);
         let key = |given: Option<String>, held: Option<&str>| match (given, held) {
             (Some(key), _) => Ok(key),
             (None, Some(key)) => Ok(key.to_owned()),
-            (None, None) => new_key(),
+            (None, None) => new_key(randomness),
         };
         let rule = AuthorizationRule {
             primary_key: key(self.primary_key, held.map(|rule| rule.primary_key.as_str()))?,
@@ -184,9 +194,9 @@ impl RuleWish {
 }
 
 /// A key that nobody can guess.
-fn new_key() -> Result<String> {
+fn new_key(randomness: &Randomness) -> Result<String> {
     use std::fmt::Write as _;
-    let bytes: [u8; 32] = random_bytes()?;
+    let bytes: [u8; 32] = randomness.bytes()?;
     let mut text = String::with_capacity(64);
     for byte in bytes {
         write!(text, "{byte:02x}").expect("text takes everything");
@@ -202,7 +212,7 @@ impl Namespace {
             role,
             partitioned: None,
         };
-        draft.apply_all(wishes, self.plan(), self.clock().now())?;
+        draft.apply_all(wishes, self)?;
         draft.settings.enable_partitioning = self.plan().is_partitioned(draft.partitioned, self.partitions());
         Ok((draft.settings, draft.role))
     }
@@ -241,7 +251,6 @@ impl Namespace {
 
     /// Changes these options of an entity.
     pub fn update_with(&self, entity: &Arc<Entity>, wishes: Vec<Wish>, wait: &Wait<'_>) -> Result<()> {
-        let (plan, now) = (self.plan(), self.clock().now());
         self.update_entry(
             entity,
             |settings, role| {
@@ -250,7 +259,7 @@ impl Namespace {
                     role: std::mem::take(role),
                     partitioned: None,
                 };
-                draft.apply_all(wishes, plan, now)?;
+                draft.apply_all(wishes, self)?;
                 (*settings, *role) = (draft.settings, draft.role);
                 Ok(())
             },

@@ -23,7 +23,6 @@ use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
 
 use super::content::Content;
 use super::{StageInfo, StageState};
-use crate::clock::random_bytes;
 use crate::durable::Stores;
 use crate::entity::Core;
 use crate::shard::Shard;
@@ -376,11 +375,6 @@ pub(super) fn check_id(what: &str, text: &str) -> Result<()> {
     }
     let detail = format!("{what} must have 1 to {STAGE_ID_CHARS_MAX} characters: {chars}");
     Err(Error::new(ErrorKind::InvalidArgument, detail))
-}
-
-/// A random number for the name of a file.
-pub(super) fn random_number() -> Result<u64> {
-    random_bytes().map(u64::from_ne_bytes)
 }
 
 pub(super) fn storage(files: &Files, what: &str, error: std::io::Error) -> Error {

@@ -10,7 +10,7 @@ use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::file::{StageHead, StageWriter};
 
 use super::content::{Content, MemoryRun, encode};
-use super::shelf::{Place, Shelf, Stage, check_id, random_number, storage};
+use super::shelf::{Place, Shelf, Stage, check_id, storage};
 use crate::client::{Keyless, KeylessTurn, Sender};
 use crate::entity::Entity;
 use crate::write::EncodedMessage;
@@ -82,7 +82,7 @@ impl Staging {
                 store: files.store,
                 entity: queue.id().0,
                 created_at_ms: created_at.0,
-                number: random_number()?,
+                number: core.randomness().bytes().map(u64::from_le_bytes)?,
                 id: id.to_owned(),
             };
             let made = files.make_dir();

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A directory as it is kept beside the tests: each file without the zeros at its end, and `lengths` with the bytes that
+//! each had. So a file comes back whole, and room without content takes none here.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oxbus_store::disk::Disk;
+use oxbus_store::fault::FaultDisk;
+
+use super::bus::DIRECTORY;
+
+/// The name of the list of lengths.
+const LENGTHS: &str = "lengths";
+
+/// Files by their paths in the directory.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// All files of a directory on a disk in memory.
+pub(crate) fn of_disk(disk: &FaultDisk) -> Files {
+    let file = |path: PathBuf| {
+        let name = path.strip_prefix(DIRECTORY).expect("there is nothing else").to_owned();
+        let bytes = disk.bytes(&path).expect("it was listed");
+        (name.to_str().expect("names are ASCII").to_owned(), bytes)
+    };
+    disk.paths().into_iter().map(file).collect()
+}
+
+/// A disk in memory with these files.
+pub(crate) fn disk_of(files: &Files) -> FaultDisk {
+    let disk = FaultDisk::new();
+    for (name, bytes) in files {
+        let path = Path::new(DIRECTORY).join(name);
+        disk.create(&path).expect("the name is new");
+        disk.set_bytes(&path, bytes.clone());
+    }
+    disk
+}
+
+/// Bytes up to the last one that is not zero.
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+/// Keeps the files in a folder, in place of what was there.
+pub(crate) fn keep(files: &Files, folder: &Path) {
+    if folder.exists() {
+        fs::remove_dir_all(folder).expect("the folder can be removed");
+    }
+    let mut lengths = String::new();
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("it is in the folder")).expect("the folder can be made");
+        fs::write(path, without_zeros(bytes)).expect("the file can be written");
+        let _ = writeln!(lengths, "{} {name}", bytes.len());
+    }
+    fs::write(folder.join(LENGTHS), lengths).expect("the file can be written");
+}
+
+/// The files that a folder keeps.
+pub(crate) fn kept(folder: &Path) -> Files {
+    let lengths = fs::read_to_string(folder.join(LENGTHS)).expect("the folder has a list");
+    let file = |line: &str| {
+        let (len, name) = line.split_once(' ').expect("a length and a name");
+        let mut bytes = fs::read(folder.join(name)).expect("the file of each line is there");
+        let len = len.parse().expect("a length");
+        assert!(
+            bytes.len() <= len && without_zeros(&bytes) == bytes,
+            "{name}: it was kept without zeros"
+        );
+        bytes.resize(len, 0);
+        (name.to_owned(), bytes)
+    };
+    lengths.lines().map(file).collect()
+}
+
+/// Compares each byte of each file.
+pub(crate) fn compare(written: &Files, golden: &Files, which: &str) {
+    let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(written), names(golden), "{which}: the files");
+    for (name, bytes) in written {
+        let golden = &golden[name];
+        let differs = bytes.iter().zip(golden).position(|(byte, golden)| byte != golden);
+        assert_eq!(
+            (differs, bytes.len()),
+            (None, golden.len()),
+            "{which}/{name}: the first byte that differs, and the length; the format may not change (docs/format.md)"
+        );
+    }
+}

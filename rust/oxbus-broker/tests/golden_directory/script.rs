@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The life of the directory: made, loaded into, opened again, used, saved, used again; then killed or closed.
+
+use std::sync::Arc;
+
+use oxbus_broker::ManualClock;
+use oxbus_model::Clock;
+use oxbus_store::fault::FaultDisk;
+
+use super::bus::{Bus, START, open};
+use super::{entities, orders, others, rows};
+
+/// What is written: the directory that a kill leaves, and the one after a close.
+pub(crate) struct Written {
+    pub(crate) killed: FaultDisk,
+    pub(crate) closed: FaultDisk,
+}
+
+/// When the script ends.
+pub(crate) fn at_end() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(START.plus_ms(10_000)))
+}
+
+/// Writes both.
+pub(crate) fn write() -> Written {
+    let (disk, clock) = (FaultDisk::new(), Arc::new(ManualClock::new(START)));
+    let first = Bus {
+        namespace: open(&disk, &clock, 1, None),
+        clock: Arc::clone(&clock),
+    };
+    entities::create(&first.namespace);
+    first.settle();
+    first.send_to("orders", 0, "from the first owner");
+    first.namespace.close();
+    drop(first);
+    assert_eq!(rows::load(&disk, &clock, 2, "job/0"), 8);
+    let second = Bus {
+        namespace: open(&disk, &clock, 3, None),
+        clock: Arc::clone(&clock),
+    };
+    // The rows that were taken over.
+    second.settle();
+    for (number, name) in (0..).zip(["early", "late"]) {
+        orders::round(&second, name);
+        others::round(&second, name, number);
+        rows::round(&second, name, number);
+        if number == 0 {
+            second.namespace.checkpoint().expect("the disk works");
+        }
+    }
+    let unfinished = rows::stage(&second, "never finished");
+    second.settle();
+    let killed = disk.after_kill();
+    drop(unfinished);
+    second.namespace.close();
+    drop(second);
+    assert_eq!(rows::load(&disk, &clock, 4, "job/1"), 8);
+    assert!(clock.now() < at_end().now(), "nobody goes back in time");
+    Written { killed, closed: disk }
+}
