@@ -63,7 +63,7 @@ impl ShardWrite<'_> {
             [cell] => AllNumbers::from_buf([none(cell)]),
             cells => cells.iter().map(none).collect(),
         };
-        for operation in self.operations.iter() {
+        for operation in &self.operations {
             match operation {
                 Operation::Append(messages) => numbers[0].count += messages.len(),
                 Operation::Activate { message: Some(_), .. } => numbers[0].count += 1,
@@ -126,7 +126,7 @@ impl ShardWrite<'_> {
     /// Adds the events of what comes in under these numbers.
     pub(super) fn encode_arrivals(&self, numbers: &mut AllNumbers, entry: &mut Vec<u8>) {
         let now = self.moment.now;
-        for operation in self.operations.iter() {
+        for operation in &self.operations {
             match operation {
                 Operation::Append(messages) => {
                     let first = numbers[0].take(messages.len());

@@ -121,7 +121,7 @@ impl<'a> Ticket<'_, 'a> {
         let (pins, unit) = (Pins::take(self.write)?, self.shard.unit());
         let held = self.hold();
         (held.pins, held.unit) = (Some(pins), Some(unit));
-        for operation in self.write.operations.iter() {
+        for operation in &self.write.operations {
             if let Operation::SessionState { cell, accepted, .. } = operation {
                 let sessions = cell.sessions().ok_or(SessionLost)?;
                 sessions.state(accepted, self.write.moment.ticks)?;
@@ -133,7 +133,7 @@ impl<'a> Ticket<'_, 'a> {
     /// Lets the operations take effect that do so before they are journaled, and adds their events.
     fn settle_all(&mut self, mut entry: Option<&mut Vec<u8>>, wait: &Wait<'_>) -> Result<(), WriteError> {
         let ticks = self.write.moment.ticks;
-        for operation in self.write.operations.iter_mut() {
+        for operation in &mut self.write.operations {
             let (entry, done) = (entry.as_deref_mut(), &mut self.done);
             match operation {
                 Operation::Remove {
@@ -164,7 +164,7 @@ impl<'a> Ticket<'_, 'a> {
     fn append_arriving(&mut self, journal: &Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, write) = (self.shard, &mut *self.write);
         let mut others = Vec::new();
-        for operation in write.operations.iter_mut() {
+        for operation in &mut write.operations {
             operation.encode_other(&mut others);
         }
         if let Some(pins) = self.held.as_ref().and_then(|held| held.pins.as_ref()) {
@@ -244,7 +244,7 @@ impl ShardWrite<'_> {
 
     /// Adds the events of session states that change with an atomic write.
     fn encode_states(&self, entry: &mut Vec<u8>) {
-        for operation in self.operations.iter() {
+        for operation in &self.operations {
             if let Operation::SessionState { cell, accepted, state } = operation {
                 records::state_event(cell, accepted, state.as_ref(), self.moment.now, entry);
             }

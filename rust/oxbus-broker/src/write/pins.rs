@@ -54,7 +54,7 @@ impl<'a> Pins<'a> {
             locks: Vec::new(),
             ticks: write.moment.ticks,
         };
-        for operation in write.operations.iter() {
+        for operation in &write.operations {
             let Some((cell, sub_queue, before)) = lock_of(operation) else {
                 continue;
             };

@@ -190,7 +190,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
     }
 
     fn set_states(&mut self) {
-        for operation in self.write.operations.iter_mut() {
+        for operation in &mut self.write.operations {
             if let Operation::SessionState { cell, accepted, state } = operation
                 && let Some(sessions) = cell.sessions()
             {
@@ -202,7 +202,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
     /// Ends the locks of what is gone now, and charges what was fetched.
     fn change_later(&mut self) {
         let ticks = self.write.moment.ticks;
-        for operation in self.write.operations.iter_mut() {
+        for operation in &mut self.write.operations {
             match operation {
                 Operation::Remove {
                     cell,

@@ -40,7 +40,6 @@ fn start() -> Target {
         tls: BusTls::Development { issuer_out: None },
         bulk: Limits::default(),
         new_id: |_| AssignedId::new(1, 1),
-        bulk: Limits::default(),
     };
     Target {
         server: BusServer::start(namespace, options).expect("a port"),
