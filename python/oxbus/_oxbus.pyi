@@ -1049,7 +1049,7 @@ class ServiceBusSender:
 
     @property
     def last_durability(self) -> str | None:
-        """The level that the last send reached: ``"memory"``; None before the first one."""
+        """The level that the last send reached: ``"memory"``, ``"os"`` or ``"fsync"``; None before the first one."""
 
     def send_messages(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python in the README and in docs/ runs.
+"""The Python in the README and in docs/ runs, and what the pages name exists.
 
 The blocks of one page run in their order and share their names, like a session of a reader who types them in.
 A block whose fence says ``python no-run`` is only compiled.
@@ -8,6 +8,8 @@ A block whose fence says ``python no-run`` is only compiled.
 from __future__ import annotations
 
 import re
+import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,3 +66,33 @@ def test_links_of_the_page_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if not target.startswith(("http://", "https://", "mailto:")):
             assert (page.parent / target).exists(), target
+
+
+SOURCE_PATH = re.compile(r"`([^`\s]+/[^`\s]+\.(?:rs|py))`")
+
+#: Pages that name files of other projects, and why.
+CITES_OTHER_PROJECTS = {
+    "docs/decisions/0018-amqp-codec-and-engine.md": "says in which files of fe2o3-amqp something is missing"
+}
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[str]:
+    """The files of the project, each behind a slash."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [f"/{name}" for name in listed.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_paths_of_the_page_exist(page: Path, tracked: list[str]) -> None:
+    """Each source file in backticks is the end of the path of a tracked file. A ``*`` stands for any characters."""
+    named = set(SOURCE_PATH.findall(page.read_text()))
+    missing = {path for path in named if not any(fnmatchcase(file, f"*/{path}") for file in tracked)}
+    if str(page.relative_to(ROOT)) in CITES_OTHER_PROJECTS:
+        assert missing, "the page names no file of another project; take it off the list"
+        return
+    assert not missing

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The behaviour of the bus: what is sent, held, received, settled, and by whom.
 //!
-//! Data flows one way: `client` → `entity` → `shard` → the stores of `oxbus-store`. Read in this order:
-//! `namespace` (the front door), `durable` (its directory), `entity`, `shard`, `client::receiver`.
+//! Data flows one way: `client` → `entity` → `write` → `shard` → the stores of `oxbus-store`. Read in this order:
+//! `namespace` (the front door), `durable` (its directory), `client`, `entity`, `write`, `shard`.
 //! Knows no socket, no Python and no async runtime. Time and randomness enter through `clock`.
 
 mod abreast;

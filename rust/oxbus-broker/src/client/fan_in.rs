@@ -4,7 +4,7 @@
 //! A round begins at the ready cell after the one where the last round began, so a hot partition starves no other; a
 //! second round takes what is left to take (docs/architecture.md, "Fan-in receive").
 //! One message asked for: a few of each ready cell are taken (B-125: the first goes to the caller, the others wait in the
-//! cache). Several, or a prefetch: up to 64 of a cell, or its share of what is wanted, before the next one's turn; the fewer
+//! cache). Several, or a prefetch: up to `RUN_MAX` of a cell, or its share of what is wanted, before the next one's turn; the fewer
 //! cells a list comes from, the fewer journals its settlement has to sync. The faithful policy asks all cells each time, for
 //! one message.
 

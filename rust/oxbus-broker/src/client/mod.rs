@@ -2,13 +2,13 @@
 //! Handles of a program: a sender, a receiver with its cache.
 
 mod acceptor;
-mod admission;
 mod attach;
 mod attempts;
 mod batch;
 mod browse;
 mod commit;
 mod deferred;
+mod duplicates;
 mod fan_in;
 mod named;
 mod partitioner;

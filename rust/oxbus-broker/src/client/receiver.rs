@@ -228,7 +228,7 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages; waits while there is none, and returns as soon as there is something (B-135). `None` when
-    /// the wait is over.
+    /// the wait is over. `options` ends the sleep, `wait` bounds a wait for the store.
     pub fn receive_until(&self, max: usize, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
         until_found(self, options, || self.receive_now(max, wait))
     }

@@ -22,7 +22,7 @@ use crate::routing::{RoundRobin, Route};
 use crate::shard::{Admission, Cell};
 use crate::write::{Cause, EncodedMessage, Leaving, Operation, ShardWrite, WriteError};
 
-/// A sender to one queue.
+/// A sender to one queue or topic.
 pub struct Sender {
     pub(super) queue: Arc<Entity>,
     turn: RoundRobin,
@@ -42,7 +42,7 @@ impl Sender {
         }
     }
 
-    /// The queue it sends to.
+    /// The queue or topic it sends to.
     #[inline]
     pub fn queue(&self) -> &Arc<Entity> {
         &self.queue

@@ -77,6 +77,16 @@ impl Entity {
         }
     }
 
+    /// Tells that a message is ready, behind a fence.
+    #[inline]
+    pub(crate) fn publish_after_fence(&self, index: usize, wait: &Wait<'_>) {
+        if self.requires_session() || self.is_forwarding(SubQueue::Main) {
+            self.publish(SubQueue::Main, index, 1, wait);
+        } else {
+            self.receivable(SubQueue::Main).publish_after_fence(index, 1);
+        }
+    }
+
     /// Tells that so many sessions may be accepted in a cell. Sorted in by who began before the entity was set to forward, or
     /// by who let a session go since, their messages are moved on.
     #[inline]

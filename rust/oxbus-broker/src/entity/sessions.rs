@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sessions of an entity, over all its cells (B-181 … B-217).
 
-use oxbus_model::name::SubQueue;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
@@ -33,16 +32,6 @@ impl Entity {
         let detail = "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support \
                       enabled can only receive messages that have the SessionId set to a valid value. Set session_id.";
         Err(Error::new(ErrorKind::InvalidOperation, detail))
-    }
-
-    /// Tells that a message is ready, behind a fence.
-    #[inline]
-    pub(crate) fn publish_after_fence(&self, index: usize, wait: &Wait<'_>) {
-        if self.requires_session() || self.is_forwarding(SubQueue::Main) {
-            self.publish(SubQueue::Main, index, 1, wait);
-        } else {
-            self.receivable(SubQueue::Main).publish_after_fence(index, 1);
-        }
     }
 
     /// Sorts what became ready in a cell into its sessions, and tells who waits for it.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A cell: one entity's part of one shard.
 //!
+//! Its methods are spread: claims and ticks are in `write/expiry.rs`, numbers in `write/arrivals.rs`, sorting into sessions
+//! in `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`; the turn of its schedule is in `activation`, and what
+//! it keeps of consumers and of origins in `reserved` and `arrived`.
+//!
 //! Holds always
 //! - `next_due` is never later than the earliest scheduled message;
 //! - a message is in the main store or in the dead-letter queue, never in both; on the way it is owned by the

@@ -10,8 +10,9 @@
 //! - a call that panics while it has a lock of the shard takes it out of service until the next open (`guarded`);
 //! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
 //! - order of the mutexes: units of work, the shard's, then the journal's order;
-//! - an event is journaled after its effect is in the stores, except that messages come in the other way round: number,
-//!   event, commit, then the store. So a snapshot that waits for reserved numbers knows every event before it.
+//! - an event is journaled after its effect is in the stores, except for what comes in, and for what a unit does
+//!   (transactions, receive-and-delete, fetches by number): number, event, commit, then the store. So a snapshot that waits
+//!   for reserved numbers and for units knows every event before it.
 
 mod activation;
 mod arrived;

@@ -56,7 +56,7 @@ impl<'a> Ticket<'_, 'a> {
         }
     }
 
-    /// Without a journal there is nothing to wait for: a write takes effect here, unless it is atomic over several shards.
+    /// Without a journal there is nothing to wait for: a write takes effect here, unless it is atomic.
     fn start_in_memory(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
         if self.write.is_atomic {
             self.pin()?;

@@ -3,12 +3,13 @@
 //!
 //! A [`ShardWrite`] is a plain list of operations. [`Shard::begin`](crate::shard::Shard::begin) brings it into the journal,
 //! [`Ticket::finish`] waits for that and lets the rest take effect. Nothing else appends to a journal, waits for an entry or
-//! publishes a message. One send of one message in memory goes past it: `client::sender` appends that to the store itself.
-//! Without a journal there is nothing to wait for, so all but an atomic write takes effect in `begin`.
+//! publishes a message. Past it go only `Entity::store_one` and, to a topic, `Entity::fan_out_one`, in memory. Waits without
+//! a write are `Shard::await_all` and `Shard::wait_until`. Without a journal there is nothing to wait for, so all but an
+//! atomic write takes effect in `begin`.
 //!
 //! ```text
 //! before   the caller routes, encodes, applies rules, activates what is due, admits identities, takes numbers of topics
-//! begin    1  a slot for a send that may wait                                      refused: nothing happened
+//! begin    1  a place among the calls in flight (`InFlight`)                       refused: nothing happened
 //!          2  atomic: pin all locks, check all sessions, hold snapshots off        lost: given back, nothing happened
 //!          3  what takes effect first: ends of locks, dead letters, session states, origins, consumers
 //!          4  make room, holding nothing but what step 3 needs
@@ -25,7 +26,8 @@
 //! whose message is still stored.
 //!
 //! Holds always
-//! - no lock but those of dead letters and session states is held while an entry is appended, and none while it is waited for;
+//! - no lock is held while an entry is appended but those of dead letters, session states and a consumer's state, the intake
+//!   of sessions and a receive cache; while it is waited for, only units of work and turns;
 //! - order of the locks: the intake and the index of sessions, then units of work, the shard's mutex, the journal's order;
 //! - after an error with [`Effect::None`](oxbus_model::Effect::None) the messages that come in are still in the write.
 

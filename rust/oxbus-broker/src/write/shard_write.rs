@@ -66,7 +66,7 @@ pub enum DeadLetter {
 /// What the delivery of handed-out messages does to their locks once the journal has it.
 #[derive(Debug)]
 pub enum HandOut {
-    /// They hold already. These are charged a delivery and end then: deferred messages that were fetched.
+    /// They hold already. Deferred messages that were fetched are charged now, and their locks get the end given here.
     Delivered(Vec<(LockKey, Ticks)>),
     /// A delivery was charged to locks that stay.
     Charged,
@@ -90,7 +90,7 @@ pub enum Operation<'a> {
     },
     /// Records come in, each into several cells.
     FanOut {
-        /// The entity that the records were sent to.
+        /// The entity of the cell the write is made by; copies name their own.
         of: EntityId,
         /// The records, in order.
         fans: Vec<Fan>,
@@ -297,7 +297,7 @@ impl<'a> ShardWrite<'a> {
         self.operations.push(operation);
     }
 
-    /// Adds records for the cells of this write that were sent to the cell `home`.
+    /// Adds records for cells of this write. It is made by the cell `home`; copies name their own.
     pub(crate) fn push_fans(&mut self, home: &'a Cell, fans: Vec<Fan>) {
         if fans.is_empty() {
             return;

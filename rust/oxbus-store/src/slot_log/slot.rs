@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28; the last two: open, never)
-//! w1 body    pointer of a record; bit 0 is free for a later journal location
+//! w1 body    pointer of a `Stored`: a record, or the place in the journal where it stands
 //! w2         enqueued at 48 | delivery count, high 16
 //! w3         expires at 48  | 16 spare
 //! ```

@@ -6,8 +6,8 @@
 //! the work asks for, then take the next step with that waiter.
 //!
 //! Holds always
-//! - a step registers first and looks second, and it looks for the end of the wait second too: what happens before the
-//!   registration is seen by the step, what happens after it notifies the waiter;
+//! - a step that ends in a sleep has looked for work, and for the end of the wait, after it registered: what happens before
+//!   the registration is seen by the step, what happens after it notifies the waiter;
 //! - a step that takes a notification looks for work afterwards;
 //! - a step that brings something, fails, or ends the wait leaves the queue; a notification that came in between goes to
 //!   the next waiter.

@@ -29,8 +29,8 @@ enum Messages<'a> {
 }
 
 impl Entity {
-    /// Stores one message in memory and announces it. This is the one way past `crate::write`: nothing can refuse a message
-    /// that is alone, and most sends in memory are this.
+    /// Stores one message in memory and announces it. This and, to a topic, `Entity::fan_out_one` are the only ways past
+    /// `crate::write`: nothing can refuse a message that is alone, and most sends in memory are this.
     #[inline]
     pub(crate) fn store_one(
         &self,
