@@ -128,7 +128,9 @@ def test_no_room_while_rows_are_taken_over(path: Path, run_python: Callable[...,
     """The namespace opens without them and says so; with room, another open has each once."""
     assert all(attached for _, _, attached in run(begin(path)))
     taking = """
-        import resource, signal
+        import logging, resource, signal
+        # Lines of the log would stand between what is printed.
+        logging.disable()
         limit = int(sys.argv[2])
         # As on a full disk, what needs a longer file fails.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

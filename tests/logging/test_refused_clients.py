@@ -89,8 +89,8 @@ NAME = "RootManageSharedAccessKey"
         ('over_amqp(server, "orders", key="wrong")', "WrongKey", "orders", NAME),
         ('over_amqp(server, "orders", name="nobody")', "UnknownKeyName", "orders", "nobody"),
         ('over_amqp(server, "missing")', "EntityNotFound", "missing", NAME),
-        ('in_bulk(server, "orders", key="wrong")', "WrongKey", "", NAME),
-        ('in_bulk(server, "orders", name="nobody")', "UnknownKeyName", "", "nobody"),
+        ('in_bulk(server, "orders", key="wrong")', "WrongKey", "orders", NAME),
+        ('in_bulk(server, "orders", name="nobody")', "UnknownKeyName", "orders", "nobody"),
         ('in_bulk(server, "missing")', "EntityNotFound", "missing", NAME),
     ],
 )
