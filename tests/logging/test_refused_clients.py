@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that is refused leaves a line: a wrong key, no token, a wrong entity, over HTTP, over AMQP and in bulk calls."""
+"""A refused client leaves a line: a wrong key, no token, a wrong entity; over HTTP, over AMQP and in bulk calls."""
 
 from __future__ import annotations
 
