@@ -22,7 +22,7 @@ use crate::shard::Accepted;
 pub struct WaitOptions<'a> {
     /// At this time.
     pub deadline: Deadline,
-    /// When this is over. Who ends it notifies those who wait, or the wait asks now and then.
+    /// When this is over. Ending it notifies the waiters, or the wait asks now and then.
     pub cancellation: &'a Wait<'a>,
     /// How often to ask whether it is over; `None` when its end notifies.
     pub ask_every: Option<Duration>,

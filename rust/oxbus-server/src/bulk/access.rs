@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may make a bulk call: whoever shows a shared access signature that is valid, has the right, and covers the entity.
+//! Access to bulk calls: the shared access signature must be valid, give the right, and cover the entity.
 //!
 //! | Right | Calls |
 //! |---|---|
