@@ -58,8 +58,11 @@ fn create(namespace: &Namespace) -> Result<()> {
         requires_duplicate_detection: true,
         ..partitioned.clone()
     };
-    let (support_ordering, bury_failed) = (true, false);
-    let (topic, subscription) = (TopicOptions { support_ordering }, SubscriptionOptions { bury_failed });
+    let (support_ordering, dead_letter_failed) = (true, false);
+    let (topic, subscription) = (
+        TopicOptions { support_ordering },
+        SubscriptionOptions { dead_letter_failed },
+    );
     let created = [
         namespace
             .create_queue("plain", partitioned.clone(), &Wait::FOREVER)

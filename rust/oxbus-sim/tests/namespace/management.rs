@@ -90,7 +90,9 @@ impl Bus {
             }
             Kind::Subscription(_) => {
                 let (topic, name) = parts(path);
-                let options = SubscriptionOptions { bury_failed: true };
+                let options = SubscriptionOptions {
+                    dead_letter_failed: true,
+                };
                 let rule = rule.map(as_sent);
                 let created =
                     self.namespace

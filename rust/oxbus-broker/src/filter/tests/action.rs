@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use super::super::{Copied, Failure, Rule, TopicRules};
+use super::super::{MessageCopy, Rule, RuleFailure, TopicRules};
 use super::*;
 
 /// The copy of the order that an action makes.
-fn copied(action: &str) -> Copied {
+fn copy_after(action: &str) -> MessageCopy {
     let rule = Rule::compile(&rule("r", FilterSettings::True, Some(action)));
     let rules = [Arc::new(rule.unwrap_or_else(|error| panic!("{action}: {error}")))];
     let topic = TopicRules::compile([&rules[..]].into_iter());
     let mut out = Vec::new();
     with_order(|order| topic.select(order, &mut out));
     assert_eq!(out.len(), 1);
-    out.remove(0).copied
+    out.remove(0).copy
 }
 
 /// The same copy's answers.
 fn after(action: &str, table: &[&str]) {
-    let Copied::Changed(record) = copied(action) else {
+    let MessageCopy::Changed(record) = copy_after(action) else {
         panic!("{action} fails");
     };
     let fields = Fields::decode(&record).expect("a message");
@@ -75,13 +75,13 @@ fn fields_of_the_broker_are_set_and_removed_b378() {
         "SET sys.To = 'x'; SET sys.Label = 'y'; SET sys.CorrelationId = quantity; SET sys.MessageId = 'm'",
         &[
             "sys.To = 'x'",
-            "sys.Subject = 'y'",
+            "sys.RuleInput = 'y'",
             "sys.CorrelationId = '10'",
             "sys.MessageId = 'm'",
         ],
     );
     after(
-        "SET sys.ReplyTo = 'a'; SET sys.ReplyToSessionId = 'b'; SET sys.ContentType = 'c'; SET sys.Subject = 'd'",
+        "SET sys.ReplyTo = 'a'; SET sys.ReplyToSessionId = 'b'; SET sys.ContentType = 'c'; SET sys.RuleInput = 'd'",
         &[
             "sys.ReplyTo = 'a'",
             "sys.ReplyToSessionId = 'b'",
@@ -109,7 +109,7 @@ fn a_session_id_takes_the_partition_key_along_b064() {
     };
     let mut out = Vec::new();
     TopicRules::compile([&rules[..]].into_iter()).select(&arrived(&fields), &mut out);
-    let Copied::Changed(record) = &out[0].copied else {
+    let MessageCopy::Changed(record) = &out[0].copy else {
         panic!("it does not fail")
     };
     let copy = Fields::decode(record).expect("a message");
@@ -129,15 +129,18 @@ fn an_action_fails_as_a_whole_b378_b381() {
         ("SET a = quantity / 0", "10 is divided by zero: rule=`r`"),
         ("SET sys.To = raw", "sys.To takes a text, not bytes: rule=`r`"),
     ] {
-        let Copied::Failed(Failure::Action(failure)) = copied(action) else {
+        let MessageCopy::Failed(RuleFailure::Action(failure)) = copy_after(action) else {
             panic!("{action} does not fail");
         };
         assert_eq!(failure, expected);
     }
     let long = format!("SET sys.SessionId = '{}'", "x".repeat(129));
-    assert!(matches!(copied(&long), Copied::Failed(Failure::Action(_))));
+    assert!(matches!(copy_after(&long), MessageCopy::Failed(RuleFailure::Action(_))));
     let doubling = "SET color = color + color;".repeat(32);
-    assert!(matches!(copied(&doubling), Copied::Failed(Failure::Action(_))));
+    assert!(matches!(
+        copy_after(&doubling),
+        MessageCopy::Failed(RuleFailure::Action(_))
+    ));
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn an_action_that_is_none_is_refused_b043_b359() {
     ] {
         assert_eq!(
             refusal(action),
-            format!("action refused: {expected}; rule=`r`"),
+            format!("action syntax_error: {expected}; rule=`r`"),
             "{action}"
         );
     }

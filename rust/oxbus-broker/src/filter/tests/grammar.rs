@@ -73,7 +73,7 @@ fn names_in_every_form_b363_b365_b366() {
         ("sys.Label = 'order.created'", TRUE),
         ("SYS.label = 'order.created'", TRUE),
         ("sys.[Label] = 'order.created'", TRUE),
-        ("sys.Subject = sys.Label", TRUE),
+        ("sys.RuleInput = sys.Label", TRUE),
         // A name is a function only before a parenthesis, a scope only before a point.
         ("p IS NULL", TRUE),
         ("property IS NULL", TRUE),

@@ -14,7 +14,7 @@ use oxbus_store::fault::FaultDisk;
 
 use super::tests::open;
 use crate::client::{SettleKey, Settlement};
-use crate::durable::Kept;
+use crate::durable::UpkeepTarget;
 use crate::entity::Entity;
 use crate::shard::{Fault, Shard};
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
@@ -175,8 +175,11 @@ fn the_next_open_finds_what_was_acknowledged_before_a_panic() {
         panics(|| step(&namespace));
         check_out_of_service(&namespace, "open the namespace again");
         // Nothing of it is written down, and nobody waits for what the call left undone.
-        assert!(!Kept::save(&*namespace.inner, shard(&namespace)));
-        assert!(!Kept::try_heal(&*namespace.inner, shard(&namespace)) || shard(&namespace).health().fault().is_some());
+        assert!(!UpkeepTarget::save(&*namespace.inner, shard(&namespace)));
+        assert!(
+            !UpkeepTarget::try_heal(&*namespace.inner, shard(&namespace))
+                || shard(&namespace).health().fault().is_some()
+        );
         assert_eq!(shard(&namespace).health().fault(), Some(Fault::Panicked));
         namespace.close();
         drop(namespace);

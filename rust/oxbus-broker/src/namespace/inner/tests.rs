@@ -13,7 +13,7 @@ use oxbus_store::fault::FaultDisk;
 use oxbus_store::injected::DiskFault;
 
 use super::Inner;
-use crate::durable::{Kept, StoreOptions};
+use crate::durable::{StoreOptions, UpkeepTarget};
 use crate::shard::Injected;
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
@@ -72,12 +72,17 @@ fn late(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
 
 #[test]
 fn a_snapshot_that_comes_late_takes_nothing_away() {
-    for as_it_is in [true, false] {
+    for without_snapshots in [true, false] {
         let found = late(
-            |inner| inner.close(as_it_is),
-            |inner| inner.shards.iter().for_each(|shard| assert!(Kept::save(inner, shard))),
+            |inner| inner.close(without_snapshots),
+            |inner| {
+                inner
+                    .shards
+                    .iter()
+                    .for_each(|shard| assert!(UpkeepTarget::save(inner, shard)))
+            },
         );
-        assert_eq!(found, MESSAGES, "closed as it is: {as_it_is}");
+        assert_eq!(found, MESSAGES, "closed as it is: {without_snapshots}");
     }
 }
 
@@ -87,7 +92,7 @@ fn healing_that_comes_late_takes_nothing_away() {
         |inner| inner.close(true),
         |inner| {
             for shard in &*inner.shards {
-                Kept::try_heal(inner, shard);
+                UpkeepTarget::try_heal(inner, shard);
             }
         },
     );
