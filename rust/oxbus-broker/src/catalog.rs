@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_come_back() {
+    fn contents_survive_a_round_trip() {
         let mut contents = CatalogContents::new(16);
         let (partition, epoch, lsn) = (3, 7, 11);
         contents.fenced.push(FencedEntry { partition, epoch, lsn });
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_version_says_is_not_passed_over() {
+    fn an_unknown_field_is_an_error() {
         let later = br#"{"partitions": 1, "next_entity": 1, "queues": [], "topics": []}"#;
         let error = CatalogContents::decode(later).expect_err("topics");
         assert_eq!(error.kind(), ErrorKind::InvalidOperation);

@@ -113,7 +113,7 @@ fn is_of(id: &str) -> impl Fn(&[u8]) -> bool + '_ {
 }
 
 #[test]
-fn runs_are_cut_into_pieces_that_fit() {
+fn runs_are_split_into_pieces_that_fit() {
     let cut = |runs: &[usize], max| split_into_pieces(runs.iter().copied(), max);
     assert_eq!(cut(&[], 10), []);
     assert_eq!(cut(&[4, 6, 1], 10), [0..2, 2..3]);
@@ -121,7 +121,7 @@ fn runs_are_cut_into_pieces_that_fit() {
 }
 
 #[test]
-fn names_of_batches_differ() {
+fn attach_names_of_batches_differ() {
     let names = [
         attach_name("a", "bc", 1, 0),
         attach_name("ab", "c", 1, 0),
@@ -175,7 +175,7 @@ fn a_batch_in_several_pieces_is_published_once() {
 }
 
 #[test]
-fn a_damaged_stage_is_named_and_nothing_is_published() {
+fn a_damaged_stage_is_reported_and_nothing_is_published() {
     let disk = FaultDisk::new();
     let namespace = create(&disk);
     let stages = namespace.stages();
@@ -199,7 +199,7 @@ fn a_damaged_stage_is_named_and_nothing_is_published() {
 }
 
 #[test]
-fn a_stage_that_lost_its_end_is_shown_and_expires() {
+fn a_truncated_stage_is_listed_as_damaged() {
     let disk = FaultDisk::new();
     let namespace = create(&disk);
     stage(&namespace.stages(), "torn", 0..4, 1_000);
@@ -228,7 +228,7 @@ fn a_stage_that_lost_its_end_is_shown_and_expires() {
 }
 
 #[test]
-fn a_decided_batch_waits_for_a_damaged_stage_until_that_is_given_up() {
+fn a_decided_batch_waits_until_its_damaged_stage_is_discarded() {
     for gone in [false, true] {
         let disk = FaultDisk::new();
         let namespace = create(&disk);
@@ -269,7 +269,7 @@ fn a_decided_batch_waits_for_a_damaged_stage_until_that_is_given_up() {
 }
 
 #[test]
-fn a_batch_is_published_once_also_when_partitions_forget_loads_meanwhile() {
+fn a_batch_is_published_once_although_partitions_forget_earlier_loads() {
     let disk = FaultDisk::new();
     let namespace = open(&disk);
     let settings = QueueSettings {
