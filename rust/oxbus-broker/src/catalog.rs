@@ -13,7 +13,7 @@ use crate::shard::journal::EntityId;
 /// The content of a catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Contents {
+pub struct CatalogContents {
     /// Shards of the namespace.
     pub partitions: u16,
     /// Number of the next entity; no two ever have the same.
@@ -58,7 +58,8 @@ pub enum EntityRole {
         /// The number of its topic.
         topic: u64,
         /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
-        bury_failed: bool,
+        #[serde(rename = "bury_failed")]
+        dead_letter_failed: bool,
         /// Its rules.
         rules: Vec<RuleSettings>,
     },
@@ -103,7 +104,7 @@ pub struct EntityEntry {
     pub role: EntityRole,
 }
 
-impl Contents {
+impl CatalogContents {
     /// A namespace without entities.
     pub fn new(partitions: u16) -> Self {
         Self {
@@ -156,8 +157,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_come_back() {
-        let mut contents = Contents::new(16);
+    fn contents_survive_a_round_trip() {
+        let mut contents = CatalogContents::new(16);
         let (partition, epoch, lsn) = (3, 7, 11);
         contents.fenced.push(FencedEntry { partition, epoch, lsn });
         contents.queues.push(EntityEntry {
@@ -174,13 +175,13 @@ mod tests {
             },
             role: EntityRole::Queue,
         });
-        assert_eq!(Contents::decode(&contents.encode()).expect("ours"), contents);
+        assert_eq!(CatalogContents::decode(&contents.encode()).expect("ours"), contents);
     }
 
     #[test]
-    fn what_a_later_version_says_is_not_passed_over() {
+    fn an_unknown_field_is_an_error() {
         let later = br#"{"partitions": 1, "next_entity": 1, "queues": [], "topics": []}"#;
-        let error = Contents::decode(later).expect_err("topics");
+        let error = CatalogContents::decode(later).expect_err("topics");
         assert_eq!(error.kind(), ErrorKind::InvalidOperation);
         assert!(error.detail().contains("topics"), "{error}");
     }

@@ -13,7 +13,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::{count_record_memory, record_memory};
 
 /// Looks per limit's worth of bytes that come in.
-const LOOKS: u64 = 64;
+const RECOUNTS_PER_LIMIT: u64 = 64;
 /// A shorter message is kept in memory always: its place on disk takes about as much.
 pub const SPILL_BYTES_MIN: usize = 24;
 
@@ -22,19 +22,19 @@ pub const SPILL_BYTES_MIN: usize = 24;
 const BUFFER_BYTES: u64 = 24 << 20;
 
 /// Bytes up to which messages that come in are kept in memory. The other half is for the slots of those that are not.
-fn for_bodies(limit: u64) -> u64 {
+fn body_limit(limit: u64) -> u64 {
     limit / 2 - BUFFER_BYTES.min(limit / 3)
 }
 
 /// The limit of a namespace in memory.
 #[derive(Debug)]
-pub struct Quota {
+pub struct MemoryQuota {
     limit: u64,
     /// Bytes that came in since the last exact count, plus that count: never less than what is stored.
     bound: AtomicU64,
 }
 
-impl Quota {
+impl MemoryQuota {
     /// A limit in bytes.
     pub fn new(limit: u64) -> Self {
         let bound = AtomicU64::new(0);
@@ -69,19 +69,19 @@ impl Quota {
 
 /// The limit of a durable namespace.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryBudget {
     limit: Option<u64>,
     /// Bytes that came in since the last look.
-    unseen: AtomicU64,
+    uncounted: AtomicU64,
     /// What comes in stays on disk.
     spills: AtomicBool,
     /// Slots alone take the limit.
     is_full: AtomicBool,
     /// What is found when the directory is opened stays on disk, whatever the limit.
-    leaves_bodies: bool,
+    keep_bodies_on_disk: bool,
 }
 
-impl Memory {
+impl MemoryBudget {
     /// A limit in bytes; `None` for none.
     pub fn new(limit: Option<u64>) -> Self {
         if limit.is_some() {
@@ -96,13 +96,16 @@ impl Memory {
     /// Has messages that are found when the directory is opened stay on disk, if they are to: for who reads each once, or
     /// none.
     #[must_use]
-    pub fn leaving_bodies(self, leaves_bodies: bool) -> Self {
-        Self { leaves_bodies, ..self }
+    pub fn with_bodies_on_disk(self, keep_bodies_on_disk: bool) -> Self {
+        Self {
+            keep_bodies_on_disk,
+            ..self
+        }
     }
 
     /// True when a message of so many bytes that is found when the directory is opened stays on disk.
-    pub fn leaves(&self, bytes: usize) -> bool {
-        bytes >= SPILL_BYTES_MIN && (self.leaves_bodies || !self.has_room())
+    pub fn spills_at_open(&self, bytes: usize) -> bool {
+        bytes >= SPILL_BYTES_MIN && (self.keep_bodies_on_disk || !self.has_room())
     }
 
     /// True when messages that come in stay on disk.
@@ -113,7 +116,7 @@ impl Memory {
 
     /// True while a message that is read from disk may be kept in memory.
     fn has_room(&self) -> bool {
-        self.limit.is_none_or(|limit| record_memory() <= for_bodies(limit))
+        self.limit.is_none_or(|limit| record_memory() <= body_limit(limit))
     }
 
     /// True when messages that need not be in memory are to leave it.
@@ -125,20 +128,20 @@ impl Memory {
     #[inline]
     pub fn check(&self, bytes: u64, slots: impl FnOnce() -> u64) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
-        let unseen = self.unseen.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if unseen < limit / LOOKS && !self.is_full.load(Ordering::Relaxed) {
+        let uncounted = self.uncounted.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if uncounted < limit / RECOUNTS_PER_LIMIT && !self.is_full.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.look(limit, bytes, slots())
+        self.recount(limit, bytes, slots())
     }
 
-    fn look(&self, limit: u64, bytes: u64, slots: u64) -> Result<()> {
-        self.unseen.store(0, Ordering::Relaxed);
+    fn recount(&self, limit: u64, bytes: u64, slots: u64) -> Result<()> {
+        self.uncounted.store(0, Ordering::Relaxed);
         // A message on disk has a slot of 32 bytes and a place of 16.
         let least = slots + slots / 2;
         self.is_full.store(least > limit, Ordering::Relaxed);
         self.spills
-            .store(record_memory() + slots + bytes > for_bodies(limit), Ordering::Relaxed);
+            .store(record_memory() + slots + bytes > body_limit(limit), Ordering::Relaxed);
         if least > limit {
             event!(QUOTA_EXCEEDED, reason = "memory", limit, taken = least);
             let detail = format!(

@@ -11,14 +11,14 @@ use oxbus_model::hash::partition_of;
 
 /// Where a message may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
+pub enum PartitionRoute {
     /// To this partition or nowhere.
     Keyed(PartitionId),
     /// To any partition.
     Keyless,
 }
 
-impl Route {
+impl PartitionRoute {
     /// The partition of the key; `None` without a key.
     pub fn partition(self) -> Option<PartitionId> {
         match self {
@@ -29,10 +29,10 @@ impl Route {
 }
 
 /// The route of a message with this key in an entity of `partitions` parts.
-pub fn route(key: Option<&str>, partitions: u16) -> Route {
+pub fn route(key: Option<&str>, partitions: u16) -> PartitionRoute {
     match key {
-        Some(key) => Route::Keyed(PartitionId(partition_of(key.as_bytes(), partitions.into()) as u16)),
-        None => Route::Keyless,
+        Some(key) => PartitionRoute::Keyed(PartitionId(partition_of(key.as_bytes(), partitions.into()) as u16)),
+        None => PartitionRoute::Keyless,
     }
 }
 

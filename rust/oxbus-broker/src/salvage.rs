@@ -14,9 +14,9 @@ use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, Salvaged, ShardId, salvage as salvage_log};
 
 use crate::bulk_load::WaitingLoads;
-use crate::catalog::{Contents, EntityEntry, EntityRole};
+use crate::catalog::{CatalogContents, EntityEntry, EntityRole};
 use crate::clock::random_bytes;
-use crate::durable::{Replaying, own, partition_of, shard_dir, storage};
+use crate::durable::{ShardReplay, own, partition_of, shard_dir, storage_error};
 use crate::shard::journal::{EntityId, Image};
 
 /// Bytes of a chunk of a snapshot; one message may make it longer.
@@ -53,7 +53,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     let known = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
     let mut store_before = known.as_ref().map(|catalog| catalog.store);
     let contents = known.and_then(|catalog| {
-        let mut contents = Contents::decode(&catalog.content).ok()?;
+        let mut contents = CatalogContents::decode(&catalog.content).ok()?;
         let key = u128::from_be_bytes(contents.identity_key(catalog.store).0);
         contents.identity_key = Some(format!("{key:032x}"));
         // The copy has journals of its own; a message that was stored elsewhere may be there twice.
@@ -61,11 +61,11 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         Some(contents)
     });
     let store = random_bytes()?;
-    let failed = |error: std::io::Error| storage(to, "written", error);
+    let failed = |error: std::io::Error| storage_error(to, "written", error);
     let mut found = Vec::new();
     let mut images = Vec::new();
     for partition in 0..partitions {
-        let mut replay = Replaying::default();
+        let mut replay = ShardReplay::default();
         let dir = shard_dir(from, partition);
         let salvaged = salvage_log(&ReadOnlyDisk, &dir, None, &mut replay);
         let losses = match salvaged {
@@ -84,7 +84,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
             losses,
         });
     }
-    let unreadable = |error: std::io::Error| storage(from, "read", error);
+    let unreadable = |error: std::io::Error| storage_error(from, "read", error);
     let waiting = store_before.map_or_else(
         || Ok(Vec::new()),
         |store| {
@@ -92,11 +92,11 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
             (0..partitions).map(find).collect::<Result<Vec<_>>>()
         },
     )?;
-    let contents = contents.unwrap_or_else(|| guessed(partitions, &images, &waiting, store_before));
+    let contents = contents.unwrap_or_else(|| guess_contents(partitions, &images, &waiting, store_before));
     let mut waiting = waiting.into_iter();
     for (report, mut image) in found.iter_mut().zip(images) {
         image.retain(|entity| contents.has(entity));
-        give_up_stages(&mut image, report);
+        drop_stages(&mut image, report);
         let count = |messages: usize| messages as u64;
         report.messages = image
             .entities()
@@ -124,11 +124,13 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
 
 /// Partitions of the namespace, by its directories.
 fn partitions_of(from: &Path) -> Result<u16> {
-    let names = ReadOnlyDisk.list(from).map_err(|error| storage(from, "read", error))?;
+    let names = ReadOnlyDisk
+        .list(from)
+        .map_err(|error| storage_error(from, "read", error))?;
     let numbers = names.iter().filter_map(|name| partition_of(name));
     let by_directory = numbers.max().map_or(0, |last: u16| last + 1);
     let catalog = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
-    let contents = catalog.and_then(|catalog| Contents::decode(&catalog.content).ok());
+    let contents = catalog.and_then(|catalog| CatalogContents::decode(&catalog.content).ok());
     match contents.map_or(by_directory, |contents| contents.partitions) {
         0 => {
             let detail = format!("the path has neither a catalog nor partitions: `{}`", from.display());
@@ -139,13 +141,13 @@ fn partitions_of(from: &Path) -> Result<u16> {
 }
 
 /// Queues for all entities that have messages, or rows that wait.
-fn guessed(
+fn guess_contents(
     partitions: u16,
     images: &[Image],
     waiting: &[WaitingLoads<'_>],
     store_before: Option<[u8; 16]>,
-) -> Contents {
-    let mut contents = Contents::new(partitions);
+) -> CatalogContents {
+    let mut contents = CatalogContents::new(partitions);
     if let Some(store) = store_before {
         // Identities were hashed with it, unless the namespace was salvaged before.
         contents.identity_key = Some(format!("{:032x}", u128::from_be_bytes(store)));
@@ -179,7 +181,7 @@ fn guessed(
 }
 
 /// Staged rows stay behind: what a commit had not published yet is lost.
-fn give_up_stages(image: &mut Image, report: &mut SalvagedPartition) {
+fn drop_stages(image: &mut Image, report: &mut SalvagedPartition) {
     for (sink, intent) in image.sinks_mut() {
         if !intent.is_done {
             report.is_whole = false;

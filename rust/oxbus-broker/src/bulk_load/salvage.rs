@@ -27,7 +27,7 @@ pub(crate) struct WaitingLoads<'a> {
 
 /// What became of them.
 #[derive(Debug, Default)]
-pub(crate) struct Copied {
+pub(crate) struct CopiedLoads {
     /// Rows that the copy takes over when it is opened.
     pub(crate) rows: u64,
     /// What is not there, for people.
@@ -60,20 +60,20 @@ impl<'a> WaitingLoads<'a> {
         to: &Path,
         store: [u8; 16],
         has: impl Fn(u64) -> bool,
-    ) -> io::Result<Copied> {
+    ) -> io::Result<CopiedLoads> {
         let (source, target) = (
             attached_dir(self.from, self.partition),
             attached_dir(to, self.partition),
         );
         let names: Vec<String> = match ReadOnlyDisk.list(&source) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Copied::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CopiedLoads::default()),
             names => names?.into_iter().filter(|name| attached_at(name).is_some()).collect(),
         };
         disk.create_dir(&target)?;
         for name in names {
             disk.create(&target.join(name))?;
         }
-        let mut copied = Copied::default();
+        let mut copied = CopiedLoads::default();
         for number in &self.names.finished {
             let file = match StageFile::open(&ReadOnlyDisk, &source, *number, self.store) {
                 Ok(file) => file,
@@ -100,7 +100,7 @@ fn copy_file(
     disk: &Arc<dyn Disk>,
     target: &Path,
     store: [u8; 16],
-    copied: &mut Copied,
+    copied: &mut CopiedLoads,
 ) -> io::Result<()> {
     let head = StageHead {
         store,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking over the rows that were attached to a partition since it was open last.
+//! TakeOver over the rows that were attached to a partition since it was open last.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -21,26 +21,26 @@ use crate::stage::rows_of;
 
 /// Why rows were not taken over; they stay where they are.
 #[derive(Debug)]
-enum Left {
+enum TakeOverError {
     /// Their file.
     Stage(StageError),
     /// The partition.
     Broker(Error),
 }
 
-impl From<StageError> for Left {
+impl From<StageError> for TakeOverError {
     fn from(error: StageError) -> Self {
         Self::Stage(error)
     }
 }
 
-impl From<Error> for Left {
+impl From<Error> for TakeOverError {
     fn from(error: Error) -> Self {
         Self::Broker(error)
     }
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for TakeOverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stage(error) => write!(f, "{error}"),
@@ -60,9 +60,9 @@ pub(crate) fn take_over(
     let (disk, dir) = (stores.disk(), attached_dir(stores.dir(), partition.0));
     let names = match StageNames::of(&*disk, &dir) {
         Ok(names) => names,
-        Err(error) => return vec![told(partition, &dir, &error.to_string())],
+        Err(error) => return vec![report_waiting(partition, &dir, &error.to_string())],
     };
-    let mut taking = Taking {
+    let mut taking = TakeOver {
         stores,
         disk: &*disk,
         dir: &dir,
@@ -74,18 +74,18 @@ pub(crate) fn take_over(
     let mut left = Vec::new();
     for number in names.finished {
         if let Err(error) = taking.take(number, &entity, wait) {
-            left.push(told(partition, &stage_path(&dir, number), &error.to_string()));
+            left.push(report_waiting(partition, &stage_path(&dir, number), &error.to_string()));
         }
     }
     if let Err(error) = taking.finish(wait) {
-        left.push(told(partition, &dir, &error.to_string()));
+        left.push(report_waiting(partition, &dir, &error.to_string()));
     }
     // What cannot be tidied now is tidied by a later open.
-    let _ = tidy(&*disk, &dir, names.unfinished.iter().map(PathBuf::as_path), now);
+    let _ = remove_expired_files(&*disk, &dir, names.unfinished.iter().map(PathBuf::as_path), now);
     left
 }
 
-fn told(partition: PartitionId, path: &Path, why: &str) -> String {
+fn report_waiting(partition: PartitionId, path: &Path, why: &str) -> String {
     event!(
         LOAD_WAITING,
         partition = partition.0,
@@ -99,7 +99,7 @@ fn told(partition: PartitionId, path: &Path, why: &str) -> String {
 }
 
 /// What is taken over from the files of one partition.
-struct Taking<'a> {
+struct TakeOver<'a> {
     stores: &'a Stores,
     disk: &'a dyn Disk,
     dir: &'a Path,
@@ -111,13 +111,13 @@ struct Taking<'a> {
     into: Option<Sender>,
 }
 
-impl Taking<'_> {
+impl TakeOver<'_> {
     fn take(
         &mut self,
         number: u64,
         entity: &impl Fn(u64) -> Option<Arc<Entity>>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<(), Left> {
+    ) -> std::result::Result<(), TakeOverError> {
         let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
         // What was loaded into a queue that is deleted goes with it.
         if let Some(queue) = entity(file.head().entity) {
@@ -130,7 +130,7 @@ impl Taking<'_> {
             })?;
             let sender = Sender::new(queue);
             sender.take_rows_over(self.partition, &file.head().id, rows, wait)?;
-            self.note_name(&sender, file.head())?;
+            self.record_name(&sender, file.head())?;
             self.into = Some(sender);
         }
         self.taken.push(file.path().to_owned());
@@ -139,7 +139,7 @@ impl Taking<'_> {
 
     /// Says anew that rows of that name were attached: the journal remembers it from now on, and as long as it does, rows of
     /// that name must not be attached again.
-    fn note_name(&self, sender: &Sender, head: &StageHead) -> std::result::Result<(), Left> {
+    fn record_name(&self, sender: &Sender, head: &StageHead) -> std::result::Result<(), TakeOverError> {
         let identity = sender.queue().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));
         match self.disk.create(&name) {
@@ -149,7 +149,7 @@ impl Taking<'_> {
     }
 
     /// Makes the rows durable, and only then removes their files.
-    fn finish(self, wait: &Wait<'_>) -> std::result::Result<(), Left> {
+    fn finish(self, wait: &Wait<'_>) -> std::result::Result<(), TakeOverError> {
         if let Some(sender) = &self.into {
             sender.sync(self.partition, wait)?;
         }
@@ -164,7 +164,12 @@ impl Taking<'_> {
 }
 
 /// Removes what tasks left that died, and the names that nobody asks for any more.
-fn tidy<'a>(disk: &dyn Disk, dir: &Path, unfinished: impl Iterator<Item = &'a Path>, now: Timestamp) -> io::Result<()> {
+fn remove_expired_files<'a>(
+    disk: &dyn Disk,
+    dir: &Path,
+    unfinished: impl Iterator<Item = &'a Path>,
+    now: Timestamp,
+) -> io::Result<()> {
     let is_over = |at: Timestamp, ms: u64| now.0.saturating_sub(at.0) > ms;
     for path in unfinished {
         let number = path

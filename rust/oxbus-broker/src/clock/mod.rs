@@ -7,4 +7,4 @@ mod system;
 
 pub use manual::ManualClock;
 pub use randomness::Randomness;
-pub use system::{Deadline, Stopwatch, SystemClock, random_bytes, within};
+pub use system::{Deadline, Stopwatch, SystemClock, random_bytes, with_timeout};

@@ -128,7 +128,7 @@ impl Stopwatch {
 }
 
 /// Runs `work` with a wait that is over when `wait` is, and after so many milliseconds of real time at the latest.
-pub fn within<R>(ms: u64, wait: &Wait<'_>, work: impl FnOnce(&Wait<'_>) -> R) -> R {
+pub fn with_timeout<R>(ms: u64, wait: &Wait<'_>, work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let deadline = Deadline::after(Some(Duration::from_millis(ms)));
     work(&wait.or_until(&|| deadline.is_over()))
 }

@@ -12,7 +12,7 @@ use oxbus_model::caps::SNAPSHOT_INTERVAL_MS;
 use oxbus_store::file::FileLog;
 use oxbus_store::shard_log::ShardLog;
 
-use super::upkeep::Kept;
+use super::upkeep::UpkeepTarget;
 use crate::clock::Deadline;
 use crate::shard::Shard;
 use crate::shard::journal::Journal;
@@ -34,7 +34,7 @@ pub(super) struct Compaction {
 }
 
 /// A deadline after the longest time between snapshots.
-pub(super) fn next_save() -> Deadline {
+pub(super) fn snapshot_deadline() -> Deadline {
     Deadline::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
 
@@ -45,21 +45,21 @@ fn is_over(deadline: Deadline) -> bool {
 impl Compaction {
     pub(super) fn new() -> Self {
         Self {
-            due: next_save(),
+            due: snapshot_deadline(),
             counted_at: 0,
             retry: None,
         }
     }
 
     /// Writes a snapshot of a healthy partition, if one is due.
-    pub(super) fn look(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, kept: &dyn Kept) {
+    pub(super) fn check(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, target: &dyn UpkeepTarget) {
         if self.retry.is_some_and(|retry| !is_over(retry)) {
             return;
         }
         let saved = if log.is_full() {
-            self.make_room(shard, journal, log, kept)
-        } else if self.is_due(shard, journal, kept) {
-            Some(kept.save(shard))
+            self.make_room(shard, journal, log, target)
+        } else if self.is_due(shard, journal, target) {
+            Some(target.save(shard))
         } else {
             None
         };
@@ -69,13 +69,13 @@ impl Compaction {
         }
     }
 
-    fn is_due(&mut self, shard: &Arc<Shard>, journal: &Journal, kept: &dyn Kept) -> bool {
+    fn is_due(&mut self, shard: &Arc<Shard>, journal: &Journal, target: &dyn UpkeepTarget) -> bool {
         let (unsaved, last) = (journal.unsaved_bytes(), journal.snapshot_bytes());
         if journal.is_due(last) || (is_over(self.due) && unsaved > last / 16) {
             return true;
         }
         // The messages may have become fewer since the last snapshot.
-        journal.is_due(0) && self.has_grown(unsaved) && journal.is_due(kept.snapshot_bytes(shard))
+        journal.is_due(0) && self.has_grown(unsaved) && journal.is_due(target.snapshot_bytes(shard))
     }
 
     /// Counting takes time with many messages: only when an eighth more was written.
@@ -88,24 +88,30 @@ impl Compaction {
     }
 
     /// Writes a snapshot on a full disk if that makes room; `None` when it would not, or has none itself.
-    fn make_room(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, kept: &dyn Kept) -> Option<bool> {
+    fn make_room(
+        &mut self,
+        shard: &Arc<Shard>,
+        journal: &Journal,
+        log: &FileLog,
+        target: &dyn UpkeepTarget,
+    ) -> Option<bool> {
         let unsaved = journal.unsaved_bytes();
         if unsaved == self.counted_at {
             return None;
         }
-        let bytes = kept.snapshot_bytes(shard);
+        let bytes = target.snapshot_bytes(shard);
         if log.replaceable_bytes() < bytes + GAIN_BYTES_MIN {
             self.counted_at = unsaved;
             return None;
         }
         if bytes <= log.lends_bytes() {
-            return Some(log.with_lent_reserve(|| kept.save(shard)));
+            return Some(log.with_lent_reserve(|| target.save(shard)));
         }
         // Others may make room: looked at again soon.
         let fits = bytes <= log.free_bytes().unwrap_or(0);
         fits.then(|| {
-            let saved = kept.save(shard);
-            // Sends work again at once, not at the next look.
+            let saved = target.save(shard);
+            // Sends work again at once, not at the next check.
             let _ = log.prepare();
             saved
         })
@@ -114,9 +120,9 @@ impl Compaction {
 
 /// Writes a snapshot of a partition that was just opened when its files take much more than its messages: each open begins
 /// a segment, and none of them may ever reach the bound.
-pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, kept: &dyn Kept) {
-    if log.replaceable_bytes() > 2 * kept.snapshot_bytes(shard) + GAIN_BYTES_MIN {
+pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, target: &dyn UpkeepTarget) {
+    if log.replaceable_bytes() > 2 * target.snapshot_bytes(shard) + GAIN_BYTES_MIN {
         // Without room for it the files stay: they hold everything.
-        kept.save(shard);
+        target.save(shard);
     }
 }

@@ -11,18 +11,18 @@
 //! `found` says what a directory is, and `open` puts it together; `upkeep` writes snapshots and heals shards while it is open, and `watch` sees whether disks answer.
 
 mod compaction;
-mod found;
+mod inspect;
 mod open;
+mod stall_detector;
 mod store;
 mod upkeep;
-mod watch;
 
 pub(crate) use compaction::compact_opened;
-pub(crate) use found::partition_of;
-pub use open::{Opened, StoreOptions, open};
-pub(crate) use open::{Replaying, own, shard_dir, storage};
+pub(crate) use inspect::partition_of;
+pub use open::{OpenedNamespace, StoreOptions, open};
+pub(crate) use open::{ShardReplay, own, shard_dir, storage_error};
 pub use store::{ShardStore, Stores};
-pub use upkeep::{Kept, Upkeep};
+pub use upkeep::{Upkeep, UpkeepTarget};
 
 /// What opening a durable namespace found.
 #[derive(Debug, Clone, Default, PartialEq)]

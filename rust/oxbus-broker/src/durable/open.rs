@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Opening a durable namespace, or creating one.
+//! ShardOpener a durable namespace, or creating one.
 //!
 //! Nothing in a directory is changed before it is known to be a namespace, or empty. A shard that cannot be opened stops
 //! nobody: it stays out of service and says why. A shard whose files are gone is damaged, never empty: creating a
@@ -23,12 +23,12 @@ use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
 use oxbus_store::{Record, Stored};
 
-use super::found::find;
+use super::inspect::find_catalog;
 use super::{Recovery, ShardStore, Stores};
-use crate::catalog::Contents;
+use crate::catalog::CatalogContents;
 use crate::catalog::FencedEntry;
 use crate::clock::{Randomness, SystemClock};
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::shard::journal::{Event, Events, Image, Journal};
 use crate::shard::{Fault, Reason, Shard, offset_in};
 
@@ -51,7 +51,7 @@ pub struct StoreOptions {
 }
 
 /// An open namespace, in parts.
-pub struct Opened {
+pub struct OpenedNamespace {
     /// Its files.
     pub stores: Stores,
     /// Its shards.
@@ -59,7 +59,7 @@ pub struct Opened {
     /// The messages of each shard.
     pub images: Vec<Image>,
     /// Its entities.
-    pub contents: Contents,
+    pub contents: CatalogContents,
 }
 
 /// Opens the namespace in a directory; creates it with `partitions` shards, or `default_partitions`, when there is none. Its
@@ -67,19 +67,20 @@ pub struct Opened {
 pub fn open(
     options: &StoreOptions,
     (partitions, default_partitions): (Option<u16>, u16),
-    memory: &Arc<Memory>,
+    memory: &Arc<MemoryBudget>,
     randomness: &Randomness,
-) -> Result<Opened> {
+) -> Result<OpenedNamespace> {
     let clock = SystemClock::new();
     let began = clock.ticks();
     let is_local = options.disk.is_none();
     let disk = options.disk.clone().unwrap_or_else(|| Arc::new(LocalDisk));
     let dir = &options.path;
     let mut owners = Vec::new();
-    let found = find(&*disk, dir)?;
+    let found = find_catalog(&*disk, dir)?;
     if found.is_none() || options.owned.is_none() {
         // Also when it is created for some partitions only: two processes may not create it at once.
-        disk.create_dir(dir).map_err(|error| storage(dir, "created", error))?;
+        disk.create_dir(dir)
+            .map_err(|error| storage_error(dir, "created", error))?;
         if is_local {
             owners.push(own(dir)?);
         }
@@ -87,12 +88,12 @@ pub fn open(
     let found = match found {
         Some(found) => found,
         // Looked again: another process may have created it meanwhile.
-        None => match find(&*disk, dir)? {
+        None => match find_catalog(&*disk, dir)? {
             Some(found) => found,
             None => create(&disk, dir, partitions.unwrap_or(default_partitions), randomness)?,
         },
     };
-    let contents = Contents::decode(&found.content)?;
+    let contents = CatalogContents::decode(&found.content)?;
     if partitions.is_some_and(|partitions| partitions != contents.partitions) {
         let detail = format!(
             "the namespace has {} partitions, for ever; leave partitions out: `{}`",
@@ -113,10 +114,10 @@ pub fn open(
         }
     }
     let interval = Duration::from_millis(OS_SYNC_INTERVAL_MS);
-    let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage(dir, "opened", error))?;
+    let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage_error(dir, "opened", error))?;
     // One after the other: the threads that open shards draw nothing.
     let salts = (0..contents.partitions).map(|_| randomness.bytes().map(u32::from_le_bytes));
-    let opening = Opening {
+    let opening = ShardOpener {
         salts: salts.collect::<Result<_>>()?,
         disk: &disk,
         dir,
@@ -148,7 +149,7 @@ pub fn open(
     }
     recovery.seconds = (clock.ticks().0 - began.0) as f64 / 1e3;
     let injection = Arc::new(Injection::default());
-    Ok(Opened {
+    Ok(OpenedNamespace {
         stores: Stores {
             dir: dir.clone(),
             disk: Arc::new(InjectedDisk::new(disk, Arc::clone(&injection))),
@@ -186,7 +187,7 @@ pub(crate) fn shard_dir(dir: &Path, partition: u16) -> PathBuf {
     dir.join(format!("shard-{partition:02}"))
 }
 
-pub(crate) fn storage(path: &Path, what: &str, error: io::Error) -> Error {
+pub(crate) fn storage_error(path: &Path, what: &str, error: io::Error) -> Error {
     let detail = format!(
         "the namespace could not be {what} ({error}); see to the disk and its permissions: `{}`",
         path.display()
@@ -210,7 +211,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
             );
             Error::new(ErrorKind::NamespaceInUse, detail)
         }
-        OwnError::Io(error) => storage(dir, "owned", error),
+        OwnError::Io(error) => storage_error(dir, "owned", error),
     })
 }
 
@@ -223,14 +224,14 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Random
             FileLog::create(&**disk, &shard_dir(dir, shard), id, &mut std::iter::empty())?;
         }
         let mut catalog = Catalog::new(store);
-        catalog.write(&**disk, dir, Contents::new(partitions).encode())?;
+        catalog.write(&**disk, dir, CatalogContents::new(partitions).encode())?;
         Ok(catalog)
     };
-    make().map_err(|error| storage(dir, "created", error))
+    make().map_err(|error| storage_error(dir, "created", error))
 }
 
 /// What the shards are opened with.
-struct Opening<'a> {
+struct ShardOpener<'a> {
     /// By partition.
     salts: Vec<u32>,
     disk: &'a Arc<dyn Disk>,
@@ -239,28 +240,34 @@ struct Opening<'a> {
     durability: Durability,
     segment_bytes: Option<(u64, u64)>,
     flusher: &'a Arc<Flusher>,
-    memory: &'a Arc<Memory>,
+    memory: &'a Arc<MemoryBudget>,
     fenced: &'a [FencedEntry],
 }
 
 /// A shard that was opened, or not.
-struct Part {
+struct OpenedShard {
     shard: Arc<Shard>,
     store: Option<ShardStore>,
     image: Image,
     replayed: Replayed,
 }
 
-impl Opening<'_> {
+impl ShardOpener<'_> {
     /// Opens the owned shards, some at a time.
-    fn all(&self, partitions: u16, owns: &(impl Fn(u16) -> bool + Sync)) -> Vec<Part> {
+    fn all(&self, partitions: u16, owns: &(impl Fn(u16) -> bool + Sync)) -> Vec<OpenedShard> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let each = usize::from(partitions).div_ceil(threads).max(1);
         let ids: Vec<u16> = (0..partitions).collect();
         std::thread::scope(|scope| {
             let running: Vec<_> = ids
                 .chunks(each)
-                .map(|ids| scope.spawn(|| ids.iter().map(|id| self.one(*id, owns(*id))).collect::<Vec<Part>>()))
+                .map(|ids| {
+                    scope.spawn(|| {
+                        ids.iter()
+                            .map(|id| self.one(*id, owns(*id)))
+                            .collect::<Vec<OpenedShard>>()
+                    })
+                })
                 .collect();
             let done = running.into_iter();
             done.flat_map(|thread| thread.join().expect("opening a shard does not panic"))
@@ -268,9 +275,9 @@ impl Opening<'_> {
         })
     }
 
-    fn one(&self, partition: u16, is_owned: bool) -> Part {
+    fn one(&self, partition: u16, is_owned: bool) -> OpenedShard {
         let id = PartitionId(partition);
-        let stopped = |fault, reason| Part {
+        let stopped = |fault, reason| OpenedShard {
             shard: Arc::new(Shard::stopped(id, fault, reason)),
             store: None,
             image: Image::default(),
@@ -287,7 +294,7 @@ impl Opening<'_> {
             Ok((log, options, image, replayed)) => {
                 let log = Arc::new(log);
                 self.flusher.add(&log);
-                Part {
+                OpenedShard {
                     // What was replayed waits for a snapshot like what is written from now on.
                     shard: Arc::new(Shard::durable(
                         id,
@@ -329,9 +336,9 @@ impl Opening<'_> {
         if let Some((min, max)) = self.segment_bytes {
             (options.segment_bytes_min, options.segment_bytes_max) = (min, max);
         }
-        let mut replay = Replaying {
+        let mut replay = ShardReplay {
             memory: Arc::clone(self.memory),
-            ..Replaying::of(partition, self.fenced)
+            ..ShardReplay::of(partition, self.fenced)
         };
         options.epoch_above = replay.newest_fenced_epoch();
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
@@ -361,18 +368,18 @@ fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static)
 
 /// The messages of a shard while its journal is read.
 #[derive(Default)]
-pub(crate) struct Replaying {
+pub(crate) struct ShardReplay {
     pub(crate) image: Image,
     /// What cannot be, at the first place where it is.
     pub(crate) wrong: Option<String>,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryBudget>,
     /// The entries that never count: epoch and number.
     fenced: Vec<(u64, Lsn)>,
     /// Of the entries that come now.
     epoch: u64,
 }
 
-impl Replaying {
+impl ShardReplay {
     /// The messages of a partition, before anything was read.
     pub(super) fn of(partition: u16, fenced: &[FencedEntry]) -> Self {
         let here = fenced.iter().filter(|it| it.partition == partition);
@@ -393,7 +400,7 @@ impl Replaying {
         }
         let memory = &self.memory;
         let mut keep = |bytes: &[u8]| match place {
-            Some(place) if memory.leaves(bytes.len()) => {
+            Some(place) if memory.spills_at_open(bytes.len()) => {
                 Stored::on_disk(bytes.len(), place.plus(offset_in(entry, bytes)))
             }
             _ => Record::from_slice(bytes).into(),
@@ -414,7 +421,7 @@ impl Replaying {
     }
 }
 
-impl Replay for Replaying {
+impl Replay for ShardReplay {
     fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&Place>) {
         self.apply(part, &format!("the snapshot after entry {}", covered.0), place, true);
     }

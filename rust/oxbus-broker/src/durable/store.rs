@@ -16,7 +16,7 @@ use oxbus_store::shard_log::{Chunks, ShardLog};
 
 use super::Recovery;
 use super::open::{own, shard_dir};
-use crate::catalog::Contents;
+use crate::catalog::CatalogContents;
 use crate::catalog::FencedEntry;
 use crate::write::UnconfirmedEntry;
 
@@ -37,7 +37,7 @@ pub struct Stores {
     /// In front of that disk: the catalog, stages and bulk loads. Journals have theirs.
     pub(super) injection: Arc<Injection>,
     /// The catalog, and what it says.
-    pub(super) catalog: Mutex<(Catalog, Contents)>,
+    pub(super) catalog: Mutex<(Catalog, CatalogContents)>,
     /// By partition; `None` for those that are not open here.
     pub(super) shards: Vec<Option<ShardStore>>,
     /// From here on others may own it. Read and set under the catalog's mutex.
@@ -70,7 +70,7 @@ impl ShardStore {
     }
 
     /// Begins the journal anew with the messages it is given.
-    pub fn begin_anew(&self, chunks: Chunks<'_>) -> io::Result<Arc<dyn ShardLog>> {
+    pub fn restart_journal(&self, chunks: Chunks<'_>) -> io::Result<Arc<dyn ShardLog>> {
         let mut log = guard(&self.log);
         if self.closed.load(Ordering::Relaxed) {
             return Err(io::Error::other("the namespace was closed meanwhile"));
@@ -123,7 +123,7 @@ impl Stores {
     }
 
     /// Notes the bulk loads whose rows could not be taken over, once.
-    pub(crate) fn note_waiting(&self, loads: Vec<String>) {
+    pub(crate) fn set_waiting_loads(&self, loads: Vec<String>) {
         let _ = self.waiting_loads.set(loads);
     }
 
@@ -162,7 +162,7 @@ impl Stores {
     }
 
     /// Changes the catalog: durable when this returns, unchanged when it fails before the new one has its name.
-    pub fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<()> {
+    pub fn change(&self, change: impl FnOnce(&mut CatalogContents)) -> Result<()> {
         self.check_owns_all()?;
         let mut held = guard(&self.catalog);
         if self.closed.load(Ordering::Relaxed) {
@@ -206,12 +206,12 @@ impl Stores {
     }
 
     /// What the catalog says, read again when another process may have changed it. The flag says whether it changed.
-    pub fn contents(&self) -> (Contents, bool) {
+    pub fn contents(&self) -> (CatalogContents, bool) {
         let mut held = guard(&self.catalog);
         if !self.owns_all
             && let Ok(Some(found)) = Catalog::read(&*self.disk, &self.dir)
             && found.change != held.0.change
-            && let Ok(contents) = Contents::decode(&found.content)
+            && let Ok(contents) = CatalogContents::decode(&found.content)
         {
             *held = (found, contents.clone());
             return (contents, true);

@@ -11,19 +11,19 @@ use std::time::Duration;
 use oxbus_model::sync::whole;
 use oxbus_store::file::FileLog;
 
-use super::compaction::{Compaction, next_save};
-use super::watch::Silence;
+use super::compaction::{Compaction, snapshot_deadline};
+use super::stall_detector::StallDetector;
 use crate::clock::Deadline;
 use crate::shard::journal::Grown;
 use crate::shard::{Fault, Shard};
 
 /// Between two looks.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const HEAL_AFTER_MIN: Duration = Duration::from_secs(1);
 const HEAL_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// What the thread asks of its namespace.
-pub trait Kept: Send + Sync {
+pub trait UpkeepTarget: Send + Sync {
     /// Its shards.
     fn shards(&self) -> &[Arc<Shard>];
     /// Writes a snapshot of a shard; false when that failed.
@@ -31,9 +31,9 @@ pub trait Kept: Send + Sync {
     /// Bytes that a snapshot of a shard has, about.
     fn snapshot_bytes(&self, shard: &Arc<Shard>) -> u64;
     /// Writes down when the entities were used last that are deleted when nobody uses them.
-    fn note_uses(&self);
+    fn record_uses(&self);
     /// Goes on with staged sends.
-    fn tend_stages(&self);
+    fn resume_stages(&self);
     /// Tries to heal a shard; true when it works again.
     fn try_heal(&self, shard: &Arc<Shard>) -> bool;
     /// The log of a shard that is in use.
@@ -43,32 +43,32 @@ pub trait Kept: Send + Sync {
 /// The threads, until it is dropped.
 #[derive(Debug)]
 pub struct Upkeep {
-    stop: Arc<Stop>,
+    stop: Arc<UpkeepSignal>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// The namespace, while somebody uses it.
-type Find = Arc<dyn Fn() -> Option<Arc<dyn Kept>> + Send + Sync>;
+type Find = Arc<dyn Fn() -> Option<Arc<dyn UpkeepTarget>> + Send + Sync>;
 
 #[derive(Debug, Default)]
-struct Stop {
+struct UpkeepSignal {
     /// Whole after a panic: each field is a wish, set in one step.
-    state: Mutex<Asked>,
+    state: Mutex<UpkeepRequests>,
     changed: Condvar,
 }
 
-/// What the threads are asked for.
+/// What the threads are requests for.
 #[derive(Debug, Default)]
-struct Asked {
+struct UpkeepRequests {
     /// To end.
     stop: bool,
-    /// The one that saves: to look now.
-    look: bool,
+    /// The one that saves: to check now.
+    check: bool,
 }
 
 /// What the thread remembers of a shard.
 #[derive(Debug, Clone, Copy)]
-struct Watch {
+struct ShardUpkeep {
     /// When it writes a snapshot.
     compaction: Compaction,
     /// When to try to heal it, and how long that wait is.
@@ -76,40 +76,47 @@ struct Watch {
 }
 
 /// Goes on with staged sends, and writes down the uses of entities as often as a snapshot is due.
-fn look_at_all(due: &mut Deadline, kept: &dyn Kept) {
-    kept.tend_stages();
+fn check_namespace(due: &mut Deadline, target: &dyn UpkeepTarget) {
+    target.resume_stages();
     if due.remaining() == Some(Duration::ZERO) {
-        kept.note_uses();
-        *due = next_save();
+        target.record_uses();
+        *due = snapshot_deadline();
     }
 }
 
 impl Upkeep {
     /// Starts the threads. `find` gives the namespace while somebody uses it.
-    pub fn start(find: impl Fn() -> Option<Arc<dyn Kept>> + Send + Sync + 'static) -> std::io::Result<Self> {
+    pub fn start(find: impl Fn() -> Option<Arc<dyn UpkeepTarget>> + Send + Sync + 'static) -> std::io::Result<Self> {
         let find: Find = Arc::new(find);
         let mut upkeep = Self {
-            stop: Arc::new(Stop::default()),
+            stop: Arc::new(UpkeepSignal::default()),
             threads: Vec::new(),
         };
-        upkeep.spawn("oxbus-upkeep", true, &find, Watch::new(), Watch::look, look_at_all)?;
-        // Its looks are its clock: nobody makes it look sooner.
+        upkeep.spawn(
+            "oxbus-upkeep",
+            true,
+            &find,
+            ShardUpkeep::new(),
+            ShardUpkeep::check,
+            check_namespace,
+        )?;
+        // Its looks are its clock: nobody makes it check sooner.
         upkeep.spawn(
             "oxbus-watch",
             false,
             &find,
-            Silence::default(),
-            Silence::look,
+            StallDetector::default(),
+            StallDetector::check,
             |_, _| {},
         )?;
         Ok(upkeep)
     }
 
-    /// Has the thread that writes snapshots look now.
-    pub fn bell(&self) -> Grown {
+    /// Has the thread that writes snapshots check now.
+    pub fn snapshot_notifier(&self) -> Grown {
         let stop = Arc::clone(&self.stop);
         Arc::new(move || {
-            if !std::mem::replace(&mut stop.state().look, true) {
+            if !std::mem::replace(&mut stop.state().check, true) {
                 stop.changed.notify_all();
             }
         })
@@ -119,16 +126,16 @@ impl Upkeep {
     fn spawn<W: Copy + Send + 'static>(
         &mut self,
         name: &str,
-        is_called: bool,
+        is_notified: bool,
         find: &Find,
-        fresh: W,
-        look: fn(&mut W, &Arc<Shard>, &dyn Kept),
-        after: fn(&mut Deadline, &dyn Kept),
+        initial: W,
+        check: fn(&mut W, &Arc<Shard>, &dyn UpkeepTarget),
+        after: fn(&mut Deadline, &dyn UpkeepTarget),
     ) -> std::io::Result<()> {
         let (stop, find) = (Arc::clone(&self.stop), Arc::clone(find));
         let named = std::thread::Builder::new().name(name.to_owned());
         self.threads
-            .push(named.spawn(move || stop.run(is_called, &*find, fresh, look, after))?);
+            .push(named.spawn(move || stop.run(is_notified, &*find, initial, check, after))?);
         Ok(())
     }
 }
@@ -147,44 +154,44 @@ impl Drop for Upkeep {
     }
 }
 
-impl Stop {
-    fn state(&self) -> MutexGuard<'_, Asked> {
+impl UpkeepSignal {
+    fn state(&self) -> MutexGuard<'_, UpkeepRequests> {
         whole(self.state.lock())
     }
 
     fn run<W: Copy>(
         &self,
-        is_called: bool,
-        find: &dyn Fn() -> Option<Arc<dyn Kept>>,
-        fresh: W,
-        look: fn(&mut W, &Arc<Shard>, &dyn Kept),
-        after: fn(&mut Deadline, &dyn Kept),
+        is_notified: bool,
+        find: &dyn Fn() -> Option<Arc<dyn UpkeepTarget>>,
+        initial: W,
+        check: fn(&mut W, &Arc<Shard>, &dyn UpkeepTarget),
+        after: fn(&mut Deadline, &dyn UpkeepTarget),
     ) {
-        let mut remembered: Vec<W> = Vec::new();
-        let mut due = next_save();
-        while self.pause(is_called) {
-            let Some(kept) = find() else { return };
-            remembered.resize(kept.shards().len(), fresh);
-            for (shard, of_shard) in kept.shards().iter().zip(&mut remembered) {
-                look(of_shard, shard, &*kept);
+        let mut states: Vec<W> = Vec::new();
+        let mut due = snapshot_deadline();
+        while self.pause(is_notified) {
+            let Some(target) = find() else { return };
+            states.resize(target.shards().len(), initial);
+            for (shard, of_shard) in target.shards().iter().zip(&mut states) {
+                check(of_shard, shard, &*target);
             }
-            after(&mut due, &*kept);
+            after(&mut due, &*target);
         }
     }
 
-    /// Waits for the next look, or for a call; false when there is none.
-    fn pause(&self, is_called: bool) -> bool {
-        let goes_on = |asked: &mut Asked| !(asked.stop || (is_called && asked.look));
-        let waited = self.changed.wait_timeout_while(self.state(), LOOK_EVERY, goes_on);
-        let (mut asked, _) = whole(waited);
-        if is_called {
-            asked.look = false;
+    /// Waits for the next check, or for a call; false when there is none.
+    fn pause(&self, is_notified: bool) -> bool {
+        let goes_on = |requests: &mut UpkeepRequests| !(requests.stop || (is_notified && requests.check));
+        let waited = self.changed.wait_timeout_while(self.state(), CHECK_INTERVAL, goes_on);
+        let (mut requests, _) = whole(waited);
+        if is_notified {
+            requests.check = false;
         }
-        !asked.stop
+        !requests.stop
     }
 }
 
-impl Watch {
+impl ShardUpkeep {
     fn new() -> Self {
         Self {
             compaction: Compaction::new(),
@@ -192,32 +199,32 @@ impl Watch {
         }
     }
 
-    fn look(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
+    fn check(&mut self, shard: &Arc<Shard>, target: &dyn UpkeepTarget) {
         let Some(journal) = shard.journal() else { return };
         // A disk that hangs would hold up the other shards.
         let hangs = |log: Arc<FileLog>| log.is_suspect() || (log.has_ended() && log.is_at_disk());
-        let hangs = kept.log(shard).is_some_and(hangs);
+        let hangs = target.log(shard).is_some_and(hangs);
         match shard.health().fault() {
-            Some(Fault::Failed) if !hangs => self.heal(shard, kept),
+            Some(Fault::Failed) if !hangs => self.heal(shard, target),
             Some(_) => {}
             None if hangs => {}
             None => {
                 self.heal = None;
                 shard.leave_buried();
-                if let Some(log) = kept.log(shard) {
-                    self.compaction.look(shard, journal, &log, kept);
+                if let Some(log) = target.log(shard) {
+                    self.compaction.check(shard, journal, &log, target);
                 }
             }
         }
     }
 
-    fn heal(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
+    fn heal(&mut self, shard: &Arc<Shard>, target: &dyn UpkeepTarget) {
         let first = || (Deadline::after(Some(HEAL_AFTER_MIN)), HEAL_AFTER_MIN);
         let (deadline, pause) = *self.heal.get_or_insert_with(first);
         if deadline.remaining() != Some(Duration::ZERO) {
             return;
         }
-        self.heal = if kept.try_heal(shard) {
+        self.heal = if target.try_heal(shard) {
             None
         } else {
             let pause = (pause * 2).min(HEAL_AFTER_MAX);

@@ -14,33 +14,33 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 use oxbus_store::shard_log::Room;
 
-use super::content::{Content, RunInfo};
-use super::publish::pieces_of;
-use super::shelf::{Place, Shelf, check_id};
+use super::content::{RunInfo, StageContent};
+use super::publish::split_into_pieces;
+use super::registry::{StagePhase, StageRegistry, check_id};
 use crate::entity::Entity;
 use crate::shard::journal::{EntityId, Intent, Target};
 use crate::write::{Operation, ShardWrite, Ticket, WriteError};
 
 /// Stages that a commit names.
-pub(super) struct Named {
+pub(super) struct NamedStage {
     pub(super) id: String,
     pub(super) entity: EntityId,
-    pub(super) content: Arc<Content>,
+    pub(super) content: Arc<StageContent>,
 }
 
-impl Shelf {
+impl StageRegistry {
     /// See [`Stages::commit`](super::Stages::commit).
     pub(super) fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
         self.check()?;
         check_id("the id of a sink", sink)?;
         check_id("the id of a query", query)?;
-        self.sweep();
-        let _turn = self.turn(sink, wait)?;
+        self.remove_expired();
+        let _guard = self.lock_sink(sink, wait)?;
         let home = self.home_of(sink);
         home.health().check_send(home.id(), wait)?;
         if let Some(known) = home.intent(sink) {
             if batch <= known.batch && known.query != query {
-                return Err(other_query(sink, query, batch, &known));
+                return Err(conflicting_query(sink, query, batch, &known));
             }
             if batch <= known.batch {
                 let of_intent = |id: &&String| known.stages.contains(id);
@@ -48,17 +48,17 @@ impl Shelf {
                 self.discard_all(&new);
                 if !known.is_done {
                     self.publish(sink, false, wait)
-                        .map_err(|error| decided(batch, &error))?;
+                        .map_err(|error| committed_error(batch, &error))?;
                 }
                 return Ok(false);
             }
             if !known.is_done {
                 // One after the other, so that one intent is all that a sink has.
                 self.publish(sink, true, wait)
-                    .map_err(|error| decided(known.batch, &error))?;
+                    .map_err(|error| committed_error(known.batch, &error))?;
             }
         }
-        let named = self.named(ids)?;
+        let named = self.ready_stages(ids)?;
         let piece_bytes = self.piece_bytes.load(Ordering::Relaxed);
         self.verify(&named, wait)?;
         let targets = self.check_targets(&named, piece_bytes, wait)?;
@@ -71,15 +71,15 @@ impl Shelf {
             stages: named.iter().map(|stage| stage.id.clone()).collect(),
             targets,
         };
-        self.hold(sink, &intent)?;
+        self.reserve(sink, &intent)?;
         if let Err(error) = self.decide(sink, intent.clone(), wait) {
-            self.let_go(sink, (!error.is_definite()).then(|| usize::from(home.id().0)));
+            self.release_stages(sink, (!error.is_definite()).then(|| usize::from(home.id().0)));
             return Err(error.into());
         }
-        self.table().undone.insert(sink.to_owned(), None);
-        self.note_undone();
+        self.table().unpublished.insert(sink.to_owned(), None);
+        self.note_unpublished();
         self.publish_verified(sink, &named, wait)
-            .map_err(|error| decided(batch, &error))?;
+            .map_err(|error| committed_error(batch, &error))?;
         Ok(true)
     }
 
@@ -93,7 +93,7 @@ impl Shelf {
     }
 
     /// Changes what is known of a committed batch. Not waited for: what is lost is found out again.
-    pub(super) fn amend(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
+    pub(super) fn update_intent(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let room = Room::Frees;
         let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
         let _ = self
@@ -103,9 +103,9 @@ impl Shelf {
     }
 
     /// The stages of a commit, all of them finished and free.
-    pub(super) fn named(&self, ids: &[String]) -> Result<Vec<Named>> {
+    pub(super) fn ready_stages(&self, ids: &[String]) -> Result<Vec<NamedStage>> {
         let table = self.table();
-        let mut named: Vec<Named> = Vec::with_capacity(ids.len());
+        let mut named: Vec<NamedStage> = Vec::with_capacity(ids.len());
         for id in ids {
             if named.iter().any(|it| it.id == *id) {
                 continue;
@@ -118,14 +118,14 @@ impl Shelf {
                 let what = "there is no stage of that id: it expired, was discarded, or is at another broker; stage its rows anew";
                 return Err(refuse(what));
             };
-            match &stage.place {
-                Place::Ready(content) => named.push(Named {
+            match &stage.phase {
+                StagePhase::Ready(content) => named.push(NamedStage {
                     id: id.clone(),
                     entity: stage.entity,
                     content: Arc::clone(content),
                 }),
-                Place::Open => return Err(refuse("the stage is being written still; finish it first")),
-                Place::Committed { sink, batch, .. } => {
+                StagePhase::Open => return Err(refuse("the stage is being written still; finish it first")),
+                StagePhase::Committed { sink, batch, .. } => {
                     let what = format!("the stage is part of another commit, batch {batch} of `{sink}`");
                     return Err(refuse(&what));
                 }
@@ -135,7 +135,7 @@ impl Shelf {
     }
 
     /// Where the rows go; an error when they cannot go there now.
-    pub(super) fn check_targets(&self, named: &[Named], piece_bytes: u64, wait: &Wait<'_>) -> Result<Vec<Target>> {
+    pub(super) fn check_targets(&self, named: &[NamedStage], piece_bytes: u64, wait: &Wait<'_>) -> Result<Vec<Target>> {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
@@ -156,36 +156,36 @@ impl Shelf {
             let bytes = runs.iter().map(|run| run.bytes).sum();
             let rows: u64 = runs.iter().map(|run| run.rows).sum();
             entities[&entity].check_room(index.into(), bytes, rows as usize, wait)?;
-            let pieces = pieces_of(runs.iter().map(|run| run.bytes), piece_bytes).len() as u32;
+            let pieces = split_into_pieces(runs.iter().map(|run| run.bytes), piece_bytes).len() as u32;
             targets.push(Target { entity, index, pieces });
         }
         Ok(targets)
     }
 
     /// Keeps the stages of a commit from everybody else; nothing happens when somebody was faster.
-    pub(super) fn hold(&self, sink: &str, intent: &Intent) -> Result<()> {
+    pub(super) fn reserve(&self, sink: &str, intent: &Intent) -> Result<()> {
         let mut table = self.table();
         let is_ready = |id: &&String| {
             !table
                 .stages
                 .get(*id)
-                .is_some_and(|it| matches!(it.place, Place::Ready(_)))
+                .is_some_and(|it| matches!(it.phase, StagePhase::Ready(_)))
         };
         if let Some(id) = intent.stages.iter().find(is_ready) {
             let detail = format!("the stage was discarded meanwhile and nothing was published: id=`{id}`");
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
-        table.hold(sink, intent);
+        table.reserve(sink, intent);
         Ok(())
     }
 
     /// Gives the stages of a commit back: it was not decided, or nobody knows before that partition works again.
-    fn let_go(&self, sink: &str, undecided: Option<usize>) {
+    fn release_stages(&self, sink: &str, undecided: Option<usize>) {
         for stage in self.table().stages.values_mut() {
-            if let Place::Committed { sink: of, content, .. } = &stage.place
+            if let StagePhase::Committed { sink: of, content, .. } = &stage.phase
                 && of == sink
             {
-                stage.place = Place::Ready(Arc::clone(content));
+                stage.phase = StagePhase::Ready(Arc::clone(content));
                 stage.undecided = undecided;
             }
         }
@@ -193,7 +193,7 @@ impl Shelf {
 }
 
 /// The error of a batch that is committed all the same.
-fn decided(batch: u64, error: &Error) -> Error {
+fn committed_error(batch: u64, error: &Error) -> Error {
     let detail = format!(
         "batch {batch} is committed and will be published once this is over; committing it again does no harm: {}",
         error.detail()
@@ -201,7 +201,7 @@ fn decided(batch: u64, error: &Error) -> Error {
     Error::new(error.kind(), detail).with_shared_source(error.shared_source())
 }
 
-fn other_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {
+fn conflicting_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {
     let detail = format!(
         "the sink has committed batch {} of another query, so nobody can tell whether batch {batch} is new, and nothing was \
          published; a query that begins anew, with another checkpoint, needs another sink id: sink=`{sink}` query=`{query}` \

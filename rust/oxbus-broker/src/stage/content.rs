@@ -16,7 +16,7 @@ use crate::write::EncodedMessage;
 
 /// The rows of a stage.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum StageContent {
     /// In memory.
     Memory(Vec<MemoryRun>),
     /// In a file.
@@ -48,7 +48,7 @@ pub(super) struct RunInfo {
     pub(super) bytes: usize,
 }
 
-impl Content {
+impl StageContent {
     /// Its runs, in the order in which they were written.
     pub(super) fn runs(&self) -> Vec<RunInfo> {
         let in_memory = |run: &MemoryRun| RunInfo {

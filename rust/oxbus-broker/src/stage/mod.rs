@@ -5,7 +5,7 @@
 //! sink, the query that counts the batches, and the stages. It is decided by one record, the intent of the sink; from then on
 //! the rows are published whatever happens, partition by partition.
 //!
-//! Read in this order: `staging` (writing one), `shelf` (where they wait), `commit` (what is checked and decided), `publish`
+//! Read in this order: `staging` (writing one), `registry` (where they wait), `commit` (what is checked and decided), `publish`
 //! (what follows from it, also after a crash), `content` (their rows).
 //!
 //! Source: Structured Streaming, "Fault tolerance semantics": a sink that is told of a batch twice keeps it once.
@@ -13,7 +13,7 @@
 mod commit;
 mod content;
 mod publish;
-mod shelf;
+mod registry;
 mod staging;
 #[cfg(test)]
 mod tests;
@@ -24,13 +24,13 @@ use std::sync::Arc;
 use oxbus_model::{Result, Timestamp};
 
 pub(crate) use content::rows_of;
-pub(crate) use shelf::{Files, Shelf};
+pub(crate) use registry::{StageFiles, StageRegistry};
 pub use staging::Staging;
 
 /// The stages of a namespace.
 #[derive(Clone)]
 pub struct Stages {
-    shelf: Arc<Shelf>,
+    registry: Arc<StageRegistry>,
 }
 
 /// A stage as management shows it.
@@ -71,38 +71,38 @@ pub enum StageState {
 }
 
 impl Stages {
-    pub(crate) fn new(shelf: &Arc<Shelf>) -> Self {
+    pub(crate) fn new(registry: &Arc<StageRegistry>) -> Self {
         Self {
-            shelf: Arc::clone(shelf),
+            registry: Arc::clone(registry),
         }
     }
 
     /// Begins a stage for a queue or a topic. Its id is new: each attempt of a task has its own.
     pub fn begin(&self, entity: &str, id: &str) -> Result<Staging> {
-        Staging::begin(&self.shelf, entity, id)
+        Staging::begin(&self.registry, entity, id)
     }
 
     /// Publishes the rows of the stages as batch `batch` of `sink`, all of them and once. True when this call committed the
     /// batch; false when that happened before, and the stages named now are discarded.
     pub fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
-        self.shelf.commit(sink, query, batch, ids, wait)
+        self.registry.commit(sink, query, batch, ids, wait)
     }
 
     /// Discards the stages that no commit has named. What was committed stays so: an abort may follow a commit whose answer got
     /// lost.
     pub fn abort(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         let _ = (query, batch);
-        self.shelf.abort(sink, ids, wait)
+        self.registry.abort(sink, ids, wait)
     }
 
     /// All stages, oldest first.
     pub fn list(&self) -> Vec<StageInfo> {
-        self.shelf.list()
+        self.registry.list()
     }
 
     /// Removes a stage that no commit has named, or one that cannot be read: its rows are given up then, and a commit that waits
     /// for it goes on without them. False when there is no such stage.
     pub fn discard(&self, id: &str, wait: &Wait<'_>) -> Result<bool> {
-        self.shelf.discard(id, wait)
+        self.registry.discard(id, wait)
     }
 }
