@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_answer_is_that_of_trying_everything(text in "[ab%]{0,9}", pattern in "[ab%_]{0,9}") {
+        fn matches_agree_with_a_naive_search(text in "[ab%]{0,9}", pattern in "[ab%_]{0,9}") {
             let pattern = Pattern::read(&pattern, None).expect("a pattern");
             let characters: Vec<char> = text.chars().collect();
             prop_assert_eq!(pattern.matches(&text), naive(&characters, &pattern.0));
