@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls of the broker, on threads that may wait.
 
+use oxbus_broker::Namespace;
 use oxbus_broker::clock::within;
 use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
@@ -21,4 +22,17 @@ pub(crate) async fn on_thread<T: Send + 'static>(
         let detail = "the server failed within the call; look at its error output";
         Err(Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown))
     })
+}
+
+/// Runs `work`, which is short but may wait for the catalog of a namespace: on the spot where the namespace has no disk, else
+/// on a thread that may wait.
+pub(crate) async fn look_up<T: Send + 'static>(
+    namespace: &Namespace,
+    work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if namespace.may_wait() {
+        on_thread(work).await
+    } else {
+        leaving_dead_stores(work)
+    }
 }

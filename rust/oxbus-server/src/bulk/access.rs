@@ -24,7 +24,7 @@ use oxbus_model::{Clock, Timestamp};
 use super::BulkState;
 use super::refusal::{MissingEntity, Refusal};
 use crate::sas::{Claims, Refused, Why, log_missing};
-use crate::work::on_thread;
+use crate::work::look_up;
 
 /// The place of calls that name no entity.
 pub(super) const NAMESPACE: &str = "";
@@ -69,11 +69,10 @@ impl Caller {
 
 async fn identify(state: BulkState, token: Result<String, Why>) -> Result<Claims, Refusal> {
     let token = token.map_err(|why| Refused::new(why, NAMESPACE, None))?;
-    if !state.namespace().may_wait() {
-        return Ok(state.authority().identify(&token, now())?);
-    }
-    // On a thread: the rules of an entity may have to wait for the catalog.
-    let identified = on_thread(move |_| Ok(state.authority().identify(&token, now())));
+    let authority = state.clone();
+    let identified = look_up(state.namespace(), move |_| {
+        Ok(authority.authority().identify(&token, now()))
+    });
     Ok(identified.await??)
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::parameters::Parameters;
 use super::refusal::Refusal;
 use super::{BulkState, Caller};
-use crate::work::on_thread;
+use crate::work::look_up;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,9 +26,10 @@ pub(super) async fn describe(
     Parameters(question): Parameters<Question>,
 ) -> Result<Json<Value>, Refusal> {
     let with_counts = caller.sees_counts(&question.entity)?;
-    let described = on_thread(move |wait| {
+    let namespace = state.namespace().clone();
+    let described = look_up(state.namespace(), move |wait| {
         let (path, sub_queue) = EntityName::split_sub_queue(&question.entity);
-        let queue = state.namespace().entity(path)?;
+        let queue = namespace.entity(path)?;
         let settings = queue.settings();
         let (created_at, _, _) = queue.times();
         let mut described = json!({

@@ -29,7 +29,7 @@ use super::refusal::Refusal;
 use super::rows::response;
 use super::{BulkState, Caller, entity};
 use crate::taken::{Taken, wait};
-use crate::work::on_thread;
+use crate::work::{look_up, on_thread};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,8 +108,10 @@ pub(super) async fn receive(
     let mode = mode(&wish.receive_mode)?;
     in_range("max_wait_time_ms", wish.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
     let receiver = {
-        let state = state.clone();
-        let receiver = on_thread(move |_| entity::receiver(state.namespace(), &wish.entity, mode, None));
+        let namespace = state.namespace().clone();
+        let receiver = look_up(state.namespace(), move |_| {
+            entity::receiver(&namespace, &wish.entity, mode, None)
+        });
         Arc::new(receiver.await?)
     };
     let deadline = Deadline::after(Some(Duration::from_millis(wish.max_wait_time_ms)));

@@ -25,7 +25,7 @@ use super::rows::page;
 use super::settle::How;
 use super::{BulkState, Caller};
 use crate::wait::until_found;
-use crate::work::on_thread;
+use crate::work::{look_up, on_thread};
 
 pub(super) fn routes() -> Router<BulkState> {
     Router::new()
@@ -113,8 +113,9 @@ async fn reserve(
         wait,
     };
     let reservations = {
-        let state = state.clone();
-        Arc::new(on_thread(move |_| state.namespace().reservations(&command.entity)).await?)
+        let namespace = state.namespace().clone();
+        let found = look_up(state.namespace(), move |_| namespace.reservations(&command.entity));
+        Arc::new(found.await?)
     };
     let (consumer, number) = (command.consumer, (command.epoch, command.n));
     let found = until_found(&reservations, deadline, state.stopped(), move |it, store| {
