@@ -58,7 +58,7 @@ BROKER_PARTS = (
     "record",
     "routing",
     "filter",
-    "abreast",
+    "parallel",
     "shard",
     "catalog",
     "write",

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use oxbus_broker::filter::{Rule, SqlFilter, Subject, TopicRules};
+use oxbus_broker::filter::{Rule, RuleInput, SqlFilter, TopicRules};
 use oxbus_model::Timestamp;
 use oxbus_model::message::{Fields, PropertiesBuilder, Value};
 use oxbus_model::rules::{CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
@@ -51,7 +51,7 @@ fn topic(filters: impl Iterator<Item = FilterSettings>) -> TopicRules {
 }
 
 /// Shows the message that all cases are about.
-fn with_message<T>(see: impl FnOnce(&Subject<'_>) -> T) -> T {
+fn with_message<T>(see: impl FnOnce(&RuleInput<'_>) -> T) -> T {
     let mut properties = PropertiesBuilder::default();
     properties.push("customer", Value::Text("customer-4711"));
     properties.push("region", Value::Text("region-4711"));
@@ -63,7 +63,7 @@ fn with_message<T>(see: impl FnOnce(&Subject<'_>) -> T) -> T {
         application_properties: Some(properties.properties()),
         ..Fields::default()
     };
-    see(&Subject {
+    see(&RuleInput {
         fields: &fields,
         enqueued_at: Timestamp(1_700_000_000_000),
         enqueued_number: None,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The behaviour of the bus: what is sent, held, received, settled, and by whom.
+//! The broker: namespaces, entities, and the life of a message from send to settlement.
 //!
 //! Data flows one way: `client` → `entity` → `write` → `shard` → the stores of `oxbus-store`. Read in this order:
 //! `namespace` (the front door), `durable` (its directory), `client`, `entity`, `write`, `shard`.
-//! Knows no socket, no Python and no async runtime. Time and randomness enter through `clock`.
+//! This crate has no sockets, no Python and no async runtime. Time and randomness enter through `clock`.
 
-mod abreast;
 mod bulk_load;
 mod catalog;
 pub mod client;
@@ -15,6 +14,7 @@ pub mod entity;
 pub mod filter;
 pub mod memory;
 pub mod namespace;
+mod parallel;
 pub mod record;
 pub mod routing;
 pub mod salvage;
@@ -24,6 +24,6 @@ pub mod write;
 
 pub use client::{Receiver, ReceiverOptions, Sender};
 pub use clock::{ManualClock, Randomness, SystemClock};
-pub use namespace::bulk_load::{BulkLoad, Loaded};
+pub use namespace::bulk_load::{BulkLoad, PartitionLoad};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use stage::{StageInfo, StageState, Stages, Staging};

@@ -60,7 +60,7 @@ const WORDS: [&str; 46] = [
 
 proptest! {
     #[test]
-    fn what_must_hold_of_rules_holds(
+    fn rules_hold_their_invariants(
         starts_as_action: bool,
         words in vec(prop::sample::select(WORDS.to_vec()), 0..20),
         bytes in vec(any::<u8>(), 0..40),
@@ -73,7 +73,7 @@ proptest! {
 
 /// The guide shows only what is true.
 #[test]
-fn every_example_of_the_guide_is_read() {
+fn every_example_of_the_guide_compiles() {
     let guide = include_str!("../../../docs/guide/rules-language.md");
     let blocks = guide.split("```sql\n").skip(1);
     let examples: Vec<&str> = blocks
@@ -108,7 +108,7 @@ fn every_example_of_the_guide_is_read() {
 
 /// The catalog keeps rules as JSON.
 #[test]
-fn settings_read_back_as_they_were_written() {
+fn settings_survive_a_round_trip_through_json() {
     let values = [
         OwnedValue::Null,
         OwnedValue::Bool(true),

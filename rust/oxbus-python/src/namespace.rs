@@ -158,7 +158,7 @@ impl Namespace {
             peek_policy: options::peek_policy(peek_policy)?,
             plan: options::plan(tier, profile)?,
             memory_limit_bytes: options::memory_limit_bytes(memory_limit_bytes)?,
-            leaves_bodies: false,
+            keep_bodies_on_disk: false,
             clock: clock.as_ref().map(|clock| clock.get().clock()),
             slow_call_ms: options::slow_call_ms(slow_call_seconds)?,
             ..NamespaceOptions::default()
@@ -180,7 +180,7 @@ impl Namespace {
         let owned = PyTuple::new(py, [partition])?;
         let options = NamespaceOptions {
             store: options::store(Some(path), durability, Some(owned.as_any()))?,
-            leaves_bodies: true,
+            keep_bodies_on_disk: true,
             ..NamespaceOptions::default()
         };
         Self::open(py, options, None)

@@ -50,7 +50,7 @@ fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<Au
     let wishes = authorization_rules(list)?;
     let granted: oxbus_model::Result<Vec<_>> = wishes
         .into_iter()
-        .map(|wish| wish.grant(held, now, &Randomness::System))
+        .map(|wish| wish.apply_to(held, now, &Randomness::System))
         .collect();
     granted.or_raise()
 }

@@ -2,14 +2,14 @@
 //! Calls of the broker, on threads that may wait.
 
 use oxbus_broker::Namespace;
-use oxbus_broker::clock::within;
+use oxbus_broker::clock::with_timeout;
 use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
 /// Runs `work` with a wait that leaves a store which does not answer.
 pub(crate) fn leaving_dead_stores<T>(work: impl FnOnce(&Wait<'_>) -> T) -> T {
-    within(CALL_MS_DEFAULT, &Wait::FOREVER, work)
+    with_timeout(CALL_MS_DEFAULT, &Wait::FOREVER, work)
 }
 
 /// Runs `work` on a thread that may wait for a store; it leaves one that does not answer.

@@ -32,7 +32,7 @@ fn open(disk: &FaultDisk, owned: Option<u64>) -> oxbus_model::Result<Namespace> 
     })
 }
 
-fn fresh() -> FaultDisk {
+fn new_disk() -> FaultDisk {
     let disk = FaultDisk::new();
     let namespace = open(&disk, None).expect("nothing fails yet");
     let settings = QueueSettings {
@@ -117,7 +117,7 @@ fn each_fault(before: &FaultDisk, script: impl Fn(&FaultDisk) -> bool, check: im
 
 #[test]
 fn a_load_that_fails_anywhere_is_whole_once_it_is_tried_again() {
-    let before = fresh();
+    let before = new_disk();
     let script = |disk: &FaultDisk| load(disk).is_ok();
     each_fault(&before, script, |disk, done, context| {
         if done {
@@ -136,7 +136,7 @@ fn a_load_that_fails_anywhere_is_whole_once_it_is_tried_again() {
 
 #[test]
 fn rows_are_taken_over_once_whatever_fails() {
-    let before = fresh();
+    let before = new_disk();
     assert_eq!(load(&before).ok(), Some(ROWS));
     let script = |disk: &FaultDisk| open(disk, None).map(|namespace| namespace.close()).is_ok();
     each_fault(&before, script, |disk, _, context| {

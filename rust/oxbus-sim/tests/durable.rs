@@ -40,7 +40,7 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
 
 /// What may be true of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Expectation {
     /// It is there.
     There,
     /// It is there or not.
@@ -51,7 +51,7 @@ enum Fate {
 
 #[derive(Default)]
 struct Script {
-    fates: BTreeMap<u64, Fate>,
+    expected: BTreeMap<u64, Expectation>,
     /// Sequence numbers that were seen, by message.
     numbers: BTreeMap<u64, u64>,
     next: u64,
@@ -74,10 +74,10 @@ impl Script {
             scheduled_enqueue_time: due,
             ..Fields::default()
         };
-        self.fates.insert(self.next, Fate::Unknown);
+        self.expected.insert(self.next, Expectation::Unknown);
         let sender = namespace.sender("q").ok()?;
         let number = sender.send(&fields, None, &Wait::FOREVER).ok()?;
-        self.fates.insert(self.next, Fate::There);
+        self.expected.insert(self.next, Expectation::There);
         if due.is_none() {
             self.numbers.insert(self.next, number.0);
         }
@@ -92,8 +92,12 @@ impl Script {
         let receiver = namespace.receiver("q", options).ok()?;
         if mode == ReceiveMode::ReceiveAndDelete {
             // Whatever is received may be gone, whether we learn of it or not.
-            for fate in self.fates.values_mut().filter(|fate| **fate == Fate::There) {
-                *fate = Fate::Unknown;
+            for expectation in self
+                .expected
+                .values_mut()
+                .filter(|expectation| **expectation == Expectation::There)
+            {
+                *expectation = Expectation::Unknown;
             }
         }
         let deliveries = receiver.receive_now(1, &Wait::FOREVER).ok()??;
@@ -103,7 +107,7 @@ impl Script {
             let number = Entity::sequence_number(delivery.index, delivery.claimed.key.counter).0;
             self.numbers.insert(body, number);
             if mode == ReceiveMode::ReceiveAndDelete {
-                self.fates.insert(body, Fate::Gone);
+                self.expected.insert(body, Expectation::Gone);
             }
             let key = SettleKey {
                 index: delivery.index,
@@ -120,11 +124,11 @@ impl Script {
         for (body, key) in received {
             let completes = matches!(settlement, Settlement::Complete);
             if completes {
-                self.fates.insert(body, Fate::Unknown);
+                self.expected.insert(body, Expectation::Unknown);
             }
             receiver.settle(key, settlement, &Wait::FOREVER).ok()?;
             if completes {
-                self.fates.insert(body, Fate::Gone);
+                self.expected.insert(body, Expectation::Gone);
             }
         }
         Some(())
@@ -194,14 +198,14 @@ impl Script {
                 );
             }
         }
-        for (body, fate) in &self.fates {
-            match fate {
-                Fate::There => assert!(found.contains_key(body), "{context}: message {body} is lost"),
-                Fate::Gone => assert!(!found.contains_key(body), "{context}: message {body} came back"),
-                Fate::Unknown => {}
+        for (body, expectation) in &self.expected {
+            match expectation {
+                Expectation::There => assert!(found.contains_key(body), "{context}: message {body} is lost"),
+                Expectation::Gone => assert!(!found.contains_key(body), "{context}: message {body} came back"),
+                Expectation::Unknown => {}
             }
         }
-        let ghosts: Vec<_> = found.keys().filter(|body| !self.fates.contains_key(body)).collect();
+        let ghosts: Vec<_> = found.keys().filter(|body| !self.expected.contains_key(body)).collect();
         assert!(ghosts.is_empty(), "{context}: {ghosts:?} were never sent");
         let numbers: BTreeSet<_> = found.values().collect();
         assert_eq!(numbers.len(), found.len(), "{context}: a number is there twice");
@@ -257,7 +261,7 @@ fn calls() -> u64 {
     let disk = FaultDisk::new();
     let (script, namespace, clock) = run_on(&disk);
     let namespace = namespace.expect("opened");
-    assert_eq!(script.fates.len(), 10, "the script ran to its end");
+    assert_eq!(script.expected.len(), 10, "the script ran to its end");
     script.check(&namespace, "without a fault");
     let calls = disk.calls();
     drop(namespace);
@@ -266,7 +270,7 @@ fn calls() -> u64 {
 }
 
 #[test]
-fn a_death_at_every_call_loses_and_doubles_nothing() {
+fn a_kill_at_every_call_loses_and_duplicates_nothing() {
     for call in 0..calls() {
         for fault in [Fault::Kill, Fault::PowerCut] {
             let disk = FaultDisk::new();

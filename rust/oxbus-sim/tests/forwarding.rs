@@ -60,7 +60,7 @@ impl Script {
         Some(())
     }
 
-    fn bury_all(namespace: &Namespace) -> Option<()> {
+    fn dead_letter_all(namespace: &Namespace) -> Option<()> {
         let receiver = namespace.receiver(WORK, ReceiverOptions::default()).ok()?;
         while let Some(deliveries) = receiver.receive_now(10, &Wait::FOREVER).ok()? {
             for delivery in &deliveries {
@@ -100,7 +100,7 @@ impl Script {
             self.send(namespace, "start", key)?;
             self.send(namespace, WORK, key)?;
         }
-        Self::bury_all(namespace)?;
+        Self::dead_letter_all(namespace)?;
         // A backlog that moves at once.
         let first = namespace.queue("first").ok()?;
         namespace
@@ -190,7 +190,7 @@ fn calls() -> u64 {
 }
 
 #[test]
-fn a_death_at_every_call_loses_and_doubles_nothing() {
+fn a_kill_at_every_call_loses_and_duplicates_nothing() {
     for call in 0..calls() {
         for fault in [Fault::Kill, Fault::PowerCut] {
             let disk = FaultDisk::new();
@@ -210,7 +210,7 @@ fn a_death_at_every_call_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn an_error_at_every_call_loses_and_doubles_nothing() {
+fn an_error_at_every_call_loses_and_duplicates_nothing() {
     for call in 0..calls() {
         for fault in [Fault::Errno(5), Fault::ShortWrite] {
             let disk = FaultDisk::new();

@@ -50,7 +50,7 @@ fn drain(namespace: &Namespace) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_is_left_behind_and_order_holds() {
+fn every_message_arrives_and_order_holds() {
     for sources_are_partitioned in [false, true] {
         let namespace = Namespace::open(NamespaceOptions {
             clock: Some(Arc::new(ManualClock::new(Timestamp(1_000_000)))),
@@ -94,7 +94,7 @@ fn nothing_is_left_behind_and_order_holds() {
 }
 
 #[test]
-fn who_finds_the_turn_taken_is_served() {
+fn a_sender_that_finds_the_entity_busy_is_served() {
     const ROUNDS: usize = 20_000;
     const SENDERS: usize = 2;
     let namespace = Namespace::open(NamespaceOptions {

@@ -76,7 +76,7 @@ fn full(disk: &FaultDisk) -> (Namespace, Receiver, Vec<SettleKey>) {
 }
 
 #[test]
-fn a_settlement_that_a_full_journal_refuses_is_unknown_and_not_undone() {
+fn a_settlement_that_a_full_journal_refuses_has_an_unknown_effect_and_is_not_undone() {
     let disk = FaultDisk::new();
     let (namespace, receiver, held) = full(&disk);
     for (at, settlement) in held.iter().zip([Settlement::Complete, Settlement::Defer(&[])]) {

@@ -27,15 +27,15 @@ const BODY_BYTES: usize = 300;
 const EIO: Fault = Fault::Errno(5);
 const ENOSPC: Fault = Fault::Errno(28);
 
-/// How messages are handed out.
+/// DeliveryPath messages are handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+enum DeliveryPath {
     /// Received and deleted.
-    Leave,
+    Delete,
     /// The same by a receiver whose cache gives nothing back.
-    LeaveFromCache,
+    DeleteFromCache,
     /// The same from a session.
-    LeaveFromSession,
+    DeleteFromSession,
     /// Received under locks.
     Lock,
     /// The same from a session.
@@ -43,18 +43,18 @@ enum How {
     /// Fetched by number, under locks.
     Fetch,
     /// Fetched by number and deleted.
-    FetchAndLeave,
+    FetchAndDelete,
 }
 
-impl How {
+impl DeliveryPath {
     const ALL: [Self; 7] = [
-        Self::Leave,
-        Self::LeaveFromCache,
-        Self::LeaveFromSession,
+        Self::Delete,
+        Self::DeleteFromCache,
+        Self::DeleteFromSession,
         Self::Lock,
         Self::LockFromSession,
         Self::Fetch,
-        Self::FetchAndLeave,
+        Self::FetchAndDelete,
     ];
 
     fn mode(self) -> ReceiveMode {
@@ -65,15 +65,15 @@ impl How {
     }
 
     fn fetches(self) -> bool {
-        matches!(self, Self::Fetch | Self::FetchAndLeave)
+        matches!(self, Self::Fetch | Self::FetchAndDelete)
     }
 
     fn in_session(self) -> bool {
-        matches!(self, Self::LeaveFromSession | Self::LockFromSession)
+        matches!(self, Self::DeleteFromSession | Self::LockFromSession)
     }
 
     fn options(self) -> ReceiverOptions {
-        let from_cache = self == Self::LeaveFromCache;
+        let from_cache = self == Self::DeleteFromCache;
         ReceiverOptions {
             mode: self.mode(),
             lock_policy: from_cache.then_some(LockPolicy::Faithful),
@@ -110,11 +110,11 @@ fn open(disk: &FaultDisk, durability: Durability) -> Namespace {
 }
 
 /// A namespace with messages to hand out, and their numbers.
-fn prepare(disk: &FaultDisk, durability: Durability, how: How) -> (Namespace, Vec<SequenceNumber>) {
+fn prepare(disk: &FaultDisk, durability: Durability, path: DeliveryPath) -> (Namespace, Vec<SequenceNumber>) {
     let namespace = open(disk, durability);
     let settings = QueueSettings {
         max_delivery_count: 100,
-        requires_session: how.in_session(),
+        requires_session: path.in_session(),
         ..QueueSettings::default()
     };
     namespace
@@ -124,12 +124,12 @@ fn prepare(disk: &FaultDisk, durability: Durability, how: How) -> (Namespace, Ve
     let body = [7; BODY_BYTES];
     let fields = Fields {
         body: Body::Data(&body),
-        session_id: how.in_session().then_some("s"),
+        session_id: path.in_session().then_some("s"),
         ..Fields::default()
     };
     let send = |_| sender.send(&fields, None, &Wait::FOREVER).expect("nothing fails yet");
     let numbers: Vec<SequenceNumber> = (0..MESSAGES).map(send).collect();
-    if how.fetches() {
+    if path.fetches() {
         let receiver = namespace.receiver("q", ReceiverOptions::default()).expect("there");
         let taken = receiver
             .receive_now(MESSAGES, &Wait::FOREVER)
@@ -149,20 +149,26 @@ fn prepare(disk: &FaultDisk, durability: Durability, how: How) -> (Namespace, Ve
 
 /// What became of the calls.
 #[derive(Default)]
-struct Told {
+struct CallResults {
     delivered: BTreeSet<SequenceNumber>,
     /// Messages of which an error said that nobody knows.
-    doubted: BTreeSet<SequenceNumber>,
+    unknown: BTreeSet<SequenceNumber>,
     errors: Vec<Error>,
     /// A receiver under locks found its partition out of service.
     passed_over: bool,
 }
 
 /// Takes messages until there are none, or something fails.
-fn take_all(namespace: &Namespace, receiver: &Receiver, how: How, numbers: &[SequenceNumber], context: &str) -> Told {
-    let mut told = Told::default();
+fn take_all(
+    namespace: &Namespace,
+    receiver: &Receiver,
+    path: DeliveryPath,
+    numbers: &[SequenceNumber],
+    context: &str,
+) -> CallResults {
+    let mut results = CallResults::default();
     for number in numbers {
-        let taken = if how.fetches() {
+        let taken = if path.fetches() {
             receiver.receive_deferred(&[*number], &Wait::FOREVER).map(Some)
         } else {
             receiver.receive_now(1, &Wait::FOREVER)
@@ -174,24 +180,24 @@ fn take_all(namespace: &Namespace, receiver: &Receiver, how: How, numbers: &[Seq
                     // Under locks a receiver passes over a partition that is out of service, and the messages wait (B-093).
                     let fault = namespace.partition_health()[0].fault;
                     assert!(
-                        how == How::Lock && fault.is_some(),
+                        path == DeliveryPath::Lock && fault.is_some(),
                         "{context}: an empty answer while {number} is there"
                     );
-                    told.passed_over = true;
+                    results.passed_over = true;
                     break;
                 }
-                told.note(&deliveries, context);
+                results.note(&deliveries, context);
             }
             Err(error) => {
-                told.note_error(error, context);
+                results.note_error(error, context);
                 break;
             }
         }
     }
-    told
+    results
 }
 
-impl Told {
+impl CallResults {
     fn note(&mut self, deliveries: &Deliveries, context: &str) {
         for delivery in deliveries {
             let number = Entity::sequence_number(delivery.index, delivery.claimed.key.counter);
@@ -209,14 +215,14 @@ impl Told {
             .unwrap_or_else(|| panic!("{context}: {error} has no effect"));
         assert!(!error.numbers().is_empty(), "{context}: {error} names no message");
         if effect == Effect::Unknown {
-            self.doubted.extend(error.numbers());
+            self.unknown.extend(error.numbers());
         }
         self.errors.push(error);
     }
 
     /// True when an error said that its call did nothing, and none that nobody knows.
-    fn is_certain(&self) -> bool {
-        self.doubted.is_empty()
+    fn all_effects_are_known(&self) -> bool {
+        self.unknown.is_empty()
     }
 }
 
@@ -239,34 +245,36 @@ fn contents(namespace: &Namespace) -> BTreeMap<SequenceNumber, u32> {
         .collect()
 }
 
-struct Run {
-    how: How,
+struct FaultRun {
+    path: DeliveryPath,
     numbers: Vec<SequenceNumber>,
-    told: Told,
+    results: CallResults,
     context: String,
 }
 
-impl Run {
+impl FaultRun {
     /// What must hold of the messages that are left. `decided`: memory decided, which acknowledged all or nothing.
     fn check(&self, found: &BTreeMap<SequenceNumber, u32>, decided: bool, context: &str) {
         let context = format!("{}, {context}", self.context);
-        let leaves = self.how.mode() == ReceiveMode::ReceiveAndDelete;
+        let deletes = self.path.mode() == ReceiveMode::ReceiveAndDelete;
         for number in &self.numbers {
             let count = found.get(number).copied();
-            if self.told.delivered.contains(number) {
-                if leaves {
+            if self.results.delivered.contains(number) {
+                if deletes {
                     assert_eq!(count, None, "{context}: {number} was delivered and is there");
                 } else {
                     assert!(count.is_some(), "{context}: {number} is lost with its lock");
                 }
-            } else if self.how == How::LeaveFromCache {
+            } else if self.path == DeliveryPath::DeleteFromCache {
                 // What its cache took out before is lost with it (B-144).
-            } else if decided || !self.told.doubted.contains(number) {
+            } else if decided || !self.results.unknown.contains(number) {
                 assert!(count.is_some(), "{context}: {number} was not delivered and is lost");
             }
-            let refused = self.told.errors.iter().any(|error| error.numbers().contains(number));
-            let is_kept = decided && !self.told.delivered.contains(number);
-            if self.how != How::LeaveFromCache && (is_kept || (refused && self.told.is_certain())) {
+            let refused = self.results.errors.iter().any(|error| error.numbers().contains(number));
+            let is_kept = decided && !self.results.delivered.contains(number);
+            if self.path != DeliveryPath::DeleteFromCache
+                && (is_kept || (refused && self.results.all_effects_are_known()))
+            {
                 assert_eq!(count, Some(0), "{context}: {number} was charged for nothing");
             }
         }
@@ -274,42 +282,46 @@ impl Run {
 }
 
 /// The calls of the disk that hand-outs make: from the first to behind the last.
-fn calls_of(durability: Durability, how: How) -> (u64, u64) {
+fn calls_of(durability: Durability, path: DeliveryPath) -> (u64, u64) {
     let disk = FaultDisk::new();
-    let (namespace, numbers) = prepare(&disk, durability, how);
-    let receiver = how.receiver(&namespace);
+    let (namespace, numbers) = prepare(&disk, durability, path);
+    let receiver = path.receiver(&namespace);
     let first = disk.calls();
-    let told = take_all(&namespace, &receiver, how, &numbers, "without a fault");
-    assert_eq!(told.delivered.len(), MESSAGES, "all are handed out");
+    let results = take_all(&namespace, &receiver, path, &numbers, "without a fault");
+    assert_eq!(results.delivered.len(), MESSAGES, "all are handed out");
     (first, disk.calls())
 }
 
-fn run(durability: Durability, how: How, call: u64, fault: Fault) -> (Run, FaultDisk, Namespace) {
-    let context = format!("{how:?}, {durability:?}, {fault:?} at call {call}");
+fn run(durability: Durability, path: DeliveryPath, call: u64, fault: Fault) -> (FaultRun, FaultDisk, Namespace) {
+    let context = format!("{path:?}, {durability:?}, {fault:?} at call {call}");
     let disk = FaultDisk::new();
-    let (namespace, numbers) = prepare(&disk, durability, how);
-    let receiver = how.receiver(&namespace);
+    let (namespace, numbers) = prepare(&disk, durability, path);
+    let receiver = path.receiver(&namespace);
     disk.fail_at(call, fault);
-    let told = take_all(&namespace, &receiver, how, &numbers, &context);
+    let results = take_all(&namespace, &receiver, path, &numbers, &context);
     disk.end_faults();
     drop(receiver);
-    let run = Run {
-        how,
+    let run = FaultRun {
+        path,
         numbers,
-        told,
+        results,
         context,
     };
     (run, disk, namespace)
 }
 
-fn every_call(how: How, faults: &[Fault], check: impl Fn(Run, FaultDisk, Namespace, Durability) -> usize) -> usize {
+fn every_call(
+    path: DeliveryPath,
+    faults: &[Fault],
+    check: impl Fn(FaultRun, FaultDisk, Namespace, Durability) -> usize,
+) -> usize {
     let mut refused = 0;
     for durability in [Durability::Os, Durability::Fsync] {
-        let (first, end) = calls_of(durability, how);
-        assert!(first < end, "{how:?} {durability:?} calls the disk");
+        let (first, end) = calls_of(durability, path);
+        assert!(first < end, "{path:?} {durability:?} calls the disk");
         for call in first..end {
             for fault in faults {
-                let (run, disk, namespace) = run(durability, how, call, *fault);
+                let (run, disk, namespace) = run(durability, path, call, *fault);
                 refused += check(run, disk, namespace, durability);
             }
         }
@@ -317,17 +329,17 @@ fn every_call(how: How, faults: &[Fault], check: impl Fn(Run, FaultDisk, Namespa
     refused
 }
 
-/// What a process finds that begins after this one was killed: what it is told is true of that, too.
-fn check_killed(run: &Run, disk: &FaultDisk, durability: Durability) {
+/// What a process finds that begins after this one was killed: what it is results is true of that, too.
+fn check_killed(run: &FaultRun, disk: &FaultDisk, durability: Durability) {
     let next = open(&disk.after_kill(), durability);
     run.check(&contents(&next), false, "killed");
 }
 
 #[test]
-fn every_error_at_every_call_delivers_keeps_or_says_so() {
-    for how in How::ALL {
+fn every_error_at_every_call_delivers_keeps_or_reports() {
+    for path in DeliveryPath::ALL {
         let refused = every_call(
-            how,
+            path,
             &[EIO, ENOSPC, Fault::ShortWrite],
             |run, disk, namespace, durability| {
                 check_killed(&run, &disk, durability);
@@ -338,18 +350,23 @@ fn every_error_at_every_call_delivers_keeps_or_says_so() {
                 check_killed(&run, &disk, durability);
                 drop(namespace);
                 run.check(&contents(&open(&disk, durability)), true, "closed");
-                run.told.errors.len() + usize::from(run.told.passed_over)
+                run.results.errors.len() + usize::from(run.results.passed_over)
             },
         );
-        assert!(refused > 0, "{how:?} meets an error");
+        assert!(refused > 0, "{path:?} meets an error");
     }
 }
 
 #[test]
-fn a_torn_end_or_a_death_at_every_call_brings_back_nothing_that_left() {
-    for how in [How::Leave, How::Lock, How::Fetch, How::FetchAndLeave] {
+fn no_kill_or_power_cut_brings_back_a_delivered_message() {
+    for path in [
+        DeliveryPath::Delete,
+        DeliveryPath::Lock,
+        DeliveryPath::Fetch,
+        DeliveryPath::FetchAndDelete,
+    ] {
         every_call(
-            how,
+            path,
             &[Fault::PowerCut, Fault::Kill],
             |run, disk, namespace, durability| {
                 drop(namespace);
@@ -368,44 +385,44 @@ fn a_torn_end_or_a_death_at_every_call_brings_back_nothing_that_left() {
 }
 
 #[test]
-fn a_receiver_whose_cache_gives_nothing_back_hands_out_later_what_it_could_not() {
-    let how = How::LeaveFromCache;
+fn a_faithful_cache_delivers_later_what_a_fault_withheld() {
+    let path = DeliveryPath::DeleteFromCache;
     for durability in [Durability::Os, Durability::Fsync] {
-        let (first, end) = calls_of(durability, how);
+        let (first, end) = calls_of(durability, path);
         for call in first..end {
             let disk = FaultDisk::new();
-            let (namespace, numbers) = prepare(&disk, durability, how);
-            let receiver = how.receiver(&namespace);
+            let (namespace, numbers) = prepare(&disk, durability, path);
+            let receiver = path.receiver(&namespace);
             disk.fail_at(call, EIO);
             let context = format!("{durability:?} at call {call}");
-            let mut told = take_all(&namespace, &receiver, how, &numbers, &context);
+            let mut results = take_all(&namespace, &receiver, path, &numbers, &context);
             disk.end_faults();
             namespace
                 .heal(PartitionId(0), &Wait::FOREVER)
                 .expect("the disk works again");
             while let Some(deliveries) = receiver.receive_now(1, &Wait::FOREVER).expect("healed") {
-                told.note(&deliveries, &context);
+                results.note(&deliveries, &context);
             }
             let all: BTreeSet<SequenceNumber> = numbers.into_iter().collect();
-            assert_eq!(told.delivered, all, "{context}");
+            assert_eq!(results.delivered, all, "{context}");
         }
     }
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_no_empty_answer() {
-    for how in How::ALL {
+fn a_full_disk_is_an_error_and_not_an_empty_answer() {
+    for path in DeliveryPath::ALL {
         let disk = FaultDisk::new();
-        let (namespace, numbers) = prepare(&disk, Durability::Os, how);
-        let receiver = how.receiver(&namespace);
+        let (namespace, numbers) = prepare(&disk, Durability::Os, path);
+        let receiver = path.receiver(&namespace);
         // Nothing grows any more. What is left in the journal's file is used up by hand-outs.
         disk.set_capacity(Some(0));
         let options = ReceiverOptions::default();
-        let other = (!how.in_session()).then(|| namespace.receiver("q", options).expect("there"));
+        let other = (!path.in_session()).then(|| namespace.receiver("q", options).expect("there"));
         let mut refusal = None;
         for _ in 0..300_000 {
             let Some(other) = &other else { break };
-            let taken = if how.fetches() {
+            let taken = if path.fetches() {
                 other.receive_deferred(&numbers[..1], &Wait::FOREVER).map(Some)
             } else {
                 other.receive_now(1, &Wait::FOREVER)
@@ -413,7 +430,7 @@ fn a_full_disk_is_an_error_and_no_empty_answer() {
             match taken {
                 Ok(deliveries) => {
                     let deliveries = deliveries.unwrap_or_default();
-                    assert_eq!(deliveries.len(), 1, "{how:?}: an empty answer on a full disk");
+                    assert_eq!(deliveries.len(), 1, "{path:?}: an empty answer on a full disk");
                     let held = deliveries.iter().map(|it| oxbus_broker::client::SettleKey {
                         index: it.index,
                         key: it.claimed.key,
@@ -427,12 +444,12 @@ fn a_full_disk_is_an_error_and_no_empty_answer() {
             }
         }
         if other.is_some() {
-            let error = refusal.unwrap_or_else(|| panic!("{how:?}: the file is never full"));
-            assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{how:?}: {error}");
-            assert_eq!(error.effect(), Some(Effect::None), "{how:?}: {error}");
-            let told = take_all(&namespace, &receiver, how, &numbers, "full");
-            for error in &told.errors {
-                assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{how:?}: {error}");
+            let error = refusal.unwrap_or_else(|| panic!("{path:?}: the file is never full"));
+            assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{path:?}: {error}");
+            assert_eq!(error.effect(), Some(Effect::None), "{path:?}: {error}");
+            let results = take_all(&namespace, &receiver, path, &numbers, "full");
+            for error in &results.errors {
+                assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{path:?}: {error}");
             }
         }
         disk.set_capacity(None);

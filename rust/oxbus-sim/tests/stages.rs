@@ -58,8 +58,11 @@ fn create(namespace: &Namespace) -> Result<()> {
         requires_duplicate_detection: true,
         ..partitioned.clone()
     };
-    let (support_ordering, bury_failed) = (true, false);
-    let (topic, subscription) = (TopicOptions { support_ordering }, SubscriptionOptions { bury_failed });
+    let (support_ordering, dead_letter_failed) = (true, false);
+    let (topic, subscription) = (
+        TopicOptions { support_ordering },
+        SubscriptionOptions { dead_letter_failed },
+    );
     let created = [
         namespace
             .create_queue("plain", partitioned.clone(), &Wait::FOREVER)
@@ -187,7 +190,7 @@ impl Script {
     }
 
     /// Tries every batch again, as a query does that starts anew: each row is there once.
-    fn try_again(&mut self, namespace: &Namespace, context: &str, name: &str) {
+    fn retry_all(&mut self, namespace: &Namespace, context: &str, name: &str) {
         create(namespace).unwrap_or_else(|error| panic!("{context}: {error}"));
         let there = self.check(namespace, context);
         for batch in 0..BATCHES.len() {
@@ -229,7 +232,7 @@ fn check_next(script: &Script, disk: &FaultDisk, durability: Durability, context
     };
     for name in ["second", "third"] {
         let namespace = open(disk, durability).unwrap_or_else(|error| panic!("{context}: {error}"));
-        script.try_again(&namespace, context, name);
+        script.retry_all(&namespace, context, name);
         namespace.close();
         let stages: Vec<PathBuf> = disk
             .paths()
@@ -253,7 +256,7 @@ fn calls(durability: Durability) -> u64 {
 }
 
 #[test]
-fn a_death_at_every_call_publishes_all_or_nothing_once() {
+fn a_kill_at_every_call_publishes_all_or_nothing_once() {
     for call in 0..calls(Durability::Fsync) {
         for fault in [Fault::Kill, Fault::PowerCut] {
             let disk = FaultDisk::new();
@@ -273,7 +276,7 @@ fn a_death_at_every_call_publishes_all_or_nothing_once() {
 }
 
 #[test]
-fn a_death_of_the_process_does_no_harm_without_syncs() {
+fn a_kill_does_no_harm_without_syncs() {
     for call in 0..calls(Durability::Os) {
         let disk = FaultDisk::new();
         disk.fail_at(call, Fault::Kill);
@@ -307,7 +310,7 @@ fn an_error_at_every_call_publishes_all_or_nothing_once() {
                     let healed = namespace.heal(PartitionId(partition), &Wait::FOREVER);
                     healed.unwrap_or_else(|error| panic!("{context}: {error}"));
                 }
-                script.try_again(&namespace, &format!("{context}, healed"), "healed");
+                script.retry_all(&namespace, &format!("{context}, healed"), "healed");
                 check_next(
                     &script,
                     &disk.after_kill(),

@@ -22,7 +22,7 @@ use oxbus_store::entry::Entry;
 use oxbus_store::{
     Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Phase, Removed, Settled,
 };
-use state::{BLOCK, Block, State};
+use state::{BLOCK, Block, MutexLogState};
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering, fence};
 
@@ -30,13 +30,13 @@ use std::sync::atomic::{Ordering, fence};
 #[derive(Debug)]
 pub struct MutexLog(
     /// Whole after a panic for as long as a test asks it anything: its tests fail by then.
-    Mutex<State>,
+    Mutex<MutexLogState>,
 );
 
 impl MutexLog {
     /// An empty log; the first message gets counter 1.
     pub fn new() -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(MutexLogState {
             base: 0,
             blocks: VecDeque::new(),
             tail: 0,
@@ -77,9 +77,9 @@ impl MessageStore for MutexLog {
 
     fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
         let mut state = whole(self.0.lock());
-        let (number, offset) = state.place(counter)?;
+        let (number, offset) = state.locate(counter)?;
         let entry = state.block(number)?.entry(offset)?;
-        (entry.phase == Phase::Scheduled).then(|| state.leave(counter))
+        (entry.phase == Phase::Scheduled).then(|| state.remove(counter))
     }
 
     fn claim(
@@ -125,14 +125,14 @@ impl MessageStore for MutexLog {
 
     fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
         let mut state = whole(self.0.lock());
-        let (number, offset) = state.place(key.counter)?;
+        let (number, offset) = state.locate(key.counter)?;
         let entry = state
             .block(number)?
             .entry(offset)
             .filter(|entry| entry.is_cached_by(key.generation))?;
         let deadline = match hold {
             Hold::Take => {
-                state.leave(key.counter);
+                state.remove(key.counter);
                 return Some(key);
             }
             Hold::Cache => {
@@ -157,7 +157,7 @@ impl MessageStore for MutexLog {
         let mut state = whole(self.0.lock());
         let mut released = 0;
         for key in keys {
-            let Some((number, offset)) = state.place(key.counter) else {
+            let Some((number, offset)) = state.locate(key.counter) else {
                 continue;
             };
             let Some(entry) = state.block(number).and_then(|block| block.entry(offset)) else {
@@ -189,7 +189,7 @@ impl MessageStore for MutexLog {
         let mut state = whole(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         let before = std::mem::replace(&mut entry.deadline, deadline);
-        let (number, _) = state.place(key.counter).expect("found above");
+        let (number, _) = state.locate(key.counter).expect("found above");
         state.note_deadline(number, deadline);
         Ok(before)
     }
@@ -212,14 +212,14 @@ impl MessageStore for MutexLog {
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.generation = generation;
         let before = std::mem::replace(&mut entry.deadline, deadline);
-        let (number, _) = state.place(key.counter).expect("found above");
+        let (number, _) = state.locate(key.counter).expect("found above");
         state.note_deadline(number, deadline);
         Ok(before)
     }
 
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
         let mut state = whole(self.0.lock());
-        let Some((number, offset)) = state.place(key.counter) else {
+        let Some((number, offset)) = state.locate(key.counter) else {
             return false;
         };
         state
@@ -238,7 +238,7 @@ impl MessageStore for MutexLog {
     ) -> Result<(), Counter> {
         let mut state = whole(self.0.lock());
         for (index, counter) in counters.iter().enumerate() {
-            let deferred = state.place(*counter).is_some_and(|(number, offset)| {
+            let deferred = state.locate(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
                 entry.is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at > now)
             });
@@ -247,7 +247,7 @@ impl MessageStore for MutexLog {
             }
         }
         for counter in counters {
-            let (number, offset) = state.place(*counter).expect("checked above");
+            let (number, offset) = state.locate(*counter).expect("checked above");
             let block = state.block(number).expect("checked above");
             match hold {
                 Hold::Cache => panic!("a deferred message is locked or taken, never cached"),
@@ -271,12 +271,12 @@ impl MessageStore for MutexLog {
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
         let mut state = whole(self.0.lock());
         for counter in counters {
-            let is_over = state.place(*counter).is_some_and(|(number, offset)| {
+            let is_over = state.locate(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
                 entry.is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at <= now)
             });
             if is_over {
-                expired.push(state.leave(*counter));
+                expired.push(state.remove(*counter));
             }
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct Block {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct MutexLogState {
     /// Block number of `blocks[0]`.
     pub(super) base: u64,
     pub(super) blocks: VecDeque<Block>,
@@ -49,7 +49,7 @@ impl Block {
     }
 }
 
-impl State {
+impl MutexLogState {
     pub(super) fn append(&mut self, message: NewMessage, enqueued_at: Timestamp, phase: Phase) -> Counter {
         let index = self.take_index();
         self.fill(
@@ -109,7 +109,7 @@ impl State {
     }
 
     /// Block number and offset of a counter that was given out.
-    pub(super) fn place(&self, counter: Counter) -> Option<(u64, usize)> {
+    pub(super) fn locate(&self, counter: Counter) -> Option<(u64, usize)> {
         let index = counter.0.checked_sub(1).filter(|index| *index < self.tail)?;
         (index / BLOCK >= self.base).then_some((index / BLOCK, (index % BLOCK) as usize))
     }
@@ -120,7 +120,7 @@ impl State {
     }
 
     pub(super) fn locked(&mut self, key: LockKey, ticks: Ticks) -> Option<&mut Entry> {
-        let (number, offset) = self.place(key.counter)?;
+        let (number, offset) = self.locate(key.counter)?;
         self.block(number)?
             .entry(offset)
             .filter(|entry| entry.is_locked_by(key.generation, ticks))
@@ -156,8 +156,8 @@ impl State {
         }
     }
 
-    pub(super) fn leave(&mut self, counter: Counter) -> Removed {
-        let (number, offset) = self.place(counter).expect("the message is here");
+    pub(super) fn remove(&mut self, counter: Counter) -> Removed {
+        let (number, offset) = self.locate(counter).expect("the message is here");
         let entry = self
             .block(number)
             .and_then(|block| block.remove(offset))
@@ -166,26 +166,26 @@ impl State {
         entry.into_removed(counter.0)
     }
 
-    pub(super) fn follow(&mut self, counter: Counter, next: Next) -> Settled {
+    pub(super) fn apply(&mut self, counter: Counter, next: Next) -> Settled {
         match next {
             Next::Ready => {
-                let (number, offset) = self.place(counter).expect("the message is here");
+                let (number, offset) = self.locate(counter).expect("the message is here");
                 self.set_ready(number, offset);
                 Settled::Ready
             }
             Next::Deferred => Settled::Deferred,
             Next::Completed => {
-                self.leave(counter);
+                self.remove(counter);
                 Settled::Completed
             }
-            Next::Removed => Settled::Removed(self.leave(counter)),
-            Next::Exhausted => Settled::Exhausted(self.leave(counter)),
+            Next::Removed => Settled::Removed(self.remove(counter)),
+            Next::Exhausted => Settled::Exhausted(self.remove(counter)),
         }
     }
 
     pub(super) fn settle(&mut self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
         let next = self.locked(key, ticks).ok_or(LockLost)?.end(outcome);
-        Ok(self.follow(key.counter, next))
+        Ok(self.apply(key.counter, next))
     }
 
     pub(super) fn claim(
@@ -258,7 +258,7 @@ impl State {
     ) -> usize {
         let mut taken = 0;
         for &counter in counters {
-            let Some((number, offset)) = self.place(counter) else {
+            let Some((number, offset)) = self.locate(counter) else {
                 continue;
             };
             let bit = self.visible_bits(number) & 1 << offset;
@@ -268,7 +268,7 @@ impl State {
             block.ready &= !bit;
             let entry = block.entry(offset).expect("a ready bit names a message");
             if entry.expires_at <= now {
-                expired.push(self.leave(counter));
+                expired.push(self.remove(counter));
                 continue;
             }
             taken += 1;
@@ -315,7 +315,7 @@ impl State {
                 max_delivery_count,
                 replacement: None,
             });
-            match self.follow(Counter(number * BLOCK + offset as u64 + 1), next) {
+            match self.apply(Counter(number * BLOCK + offset as u64 + 1), next) {
                 Settled::Ready => ready += 1,
                 Settled::Exhausted(removed) => exhausted.push(removed),
                 Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}

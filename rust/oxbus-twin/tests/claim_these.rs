@@ -24,7 +24,7 @@ fn numbers(taken: &[Claimed]) -> Vec<u64> {
     taken.iter().map(|claimed| claimed.key.counter.0).collect()
 }
 
-fn these(store: &dyn MessageStore, counters: &[u64], hold: Hold) -> (Vec<Claimed>, Vec<Removed>) {
+fn claim_counters(store: &dyn MessageStore, counters: &[u64], hold: Hold) -> (Vec<Claimed>, Vec<Removed>) {
     let counters: Vec<Counter> = counters.iter().copied().map(Counter).collect();
     let (mut out, mut expired) = (Vec::new(), Vec::new());
     let taken = store.claim_these(&counters, hold, NOW, &mut out, &mut expired);
@@ -42,8 +42,8 @@ fn check(store: &dyn MessageStore) {
     store.claim(2, LOCK, NOW, &mut first, &mut Vec::new());
     assert_eq!(numbers(&first), [1, 2]);
 
-    // Locked, over, scheduled, unknown and twice: none of these is taken.
-    let (taken, expired) = these(store, &[2, 3, 50, 100, 3, 200, scheduled.0, 999, 0], LOCK);
+    // Locked, over, scheduled, unknown and twice: none of claim_counters is taken.
+    let (taken, expired) = claim_counters(store, &[2, 3, 50, 100, 3, 200, scheduled.0, 999, 0], LOCK);
     assert_eq!(numbers(&taken), [3, 100, 200]);
     assert_eq!(expired.iter().map(|it| it.counter.0).collect::<Vec<_>>(), [50]);
 
@@ -59,9 +59,9 @@ fn check(store: &dyn MessageStore) {
         let settled = store.settle(claimed.key, Outcome::Release, Ticks(1));
         assert!(settled.is_ok(), "{claimed:?}");
     }
-    let (again, _) = these(store, &[200, 3], Hold::Take);
+    let (again, _) = claim_counters(store, &[200, 3], Hold::Take);
     assert_eq!(numbers(&again), [200, 3]);
-    let (cached, _) = these(store, &[100], Hold::Cache);
+    let (cached, _) = claim_counters(store, &[100], Hold::Cache);
     assert!(store.hand_out(cached[0].key, LOCK).is_some());
     let mut found = Vec::new();
     store.peek(Counter(0), usize::MAX, &mut found);

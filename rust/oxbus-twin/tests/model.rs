@@ -10,7 +10,7 @@ use oxbus_store::{
 };
 use oxbus_twin::MutexLog;
 use proptest::prelude::*;
-use support::model::{End, Ended, Key, Message, Model};
+use support::model::{Key, Message, Model, SettleAction, SettleResult};
 use support::shared_map::SharedMap;
 
 const STORES: usize = 3;
@@ -33,11 +33,11 @@ enum Step {
     },
     Claim {
         max: usize,
-        hold: How,
+        hold: LockMode,
     },
     HandOut {
         at: usize,
-        hold: How,
+        hold: LockMode,
     },
     ReleaseCached {
         from: usize,
@@ -45,12 +45,12 @@ enum Step {
     },
     Settle {
         at: usize,
-        end: EndHow,
+        end: SettleMode,
     },
     SettleMany {
         from: usize,
         n: usize,
-        end: EndHow,
+        end: SettleMode,
     },
     Complete {
         from: usize,
@@ -68,7 +68,7 @@ enum Step {
         from: usize,
         n: usize,
         stray: bool,
-        hold: How,
+        hold: LockMode,
     },
     TakeExpired {
         from: usize,
@@ -90,14 +90,14 @@ enum Step {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum How {
+enum LockMode {
     Lock { ms: u64 },
     Cache,
     Take,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum EndHow {
+enum SettleMode {
     Complete,
     Abandon { max: u32, replace: bool },
     Release,
@@ -106,15 +106,15 @@ enum EndHow {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct ModelLock {
     model: Key,
     keys: [LockKey; STORES],
 }
 
-struct World {
+struct Stores {
     model: Model,
     stores: [Box<dyn MessageStore>; STORES],
-    held: Vec<Held>,
+    held: Vec<ModelLock>,
     now: Timestamp,
     ticks: Ticks,
     unswept_ms: u64,
@@ -159,7 +159,7 @@ fn same_claim(claimed: &Claimed, message: &Message, taken: bool) {
     );
 }
 
-impl World {
+impl Stores {
     fn new() -> Self {
         Self {
             model: Model::default(),
@@ -182,13 +182,13 @@ impl World {
         self.bodies.to_le_bytes().into_iter().cycle().take(len).collect()
     }
 
-    fn hold(&self, how: How) -> Hold {
-        match how {
-            How::Lock { ms } => Hold::Lock {
+    fn hold(&self, lock_mode: LockMode) -> Hold {
+        match lock_mode {
+            LockMode::Lock { ms } => Hold::Lock {
                 deadline: self.ticks.plus_ms(ms),
             },
-            How::Cache => Hold::Cache,
-            How::Take => Hold::Take,
+            LockMode::Cache => Hold::Cache,
+            LockMode::Take => Hold::Take,
         }
     }
 
@@ -196,18 +196,18 @@ impl World {
         ttl_ms.map_or(Timestamp::NEVER, |ms| self.now.plus_ms(ms))
     }
 
-    fn pick(&self, at: usize) -> Option<Held> {
+    fn pick(&self, at: usize) -> Option<ModelLock> {
         (!self.held.is_empty()).then(|| self.held[at % self.held.len()])
     }
 
-    fn pick_some(&self, from: usize, n: usize) -> Vec<Held> {
+    fn pick_some(&self, from: usize, n: usize) -> Vec<ModelLock> {
         (0..n).filter_map(|step| self.pick(from + step)).collect()
     }
 
     fn remember(&mut self, model: &[Key], stores: &[Vec<LockKey>]) {
         for (index, key) in model.iter().enumerate() {
             if key.hold != u64::MAX {
-                self.held.push(Held {
+                self.held.push(ModelLock {
                     model: *key,
                     keys: std::array::from_fn(|store| stores[store][index]),
                 });
@@ -312,7 +312,11 @@ impl World {
                 let picked = self.pick_some(from, n);
                 let mut expected = Vec::new();
                 for (index, held) in picked.iter().enumerate() {
-                    if self.model.settle(held.model, End::Complete, self.ticks).is_none() {
+                    if self
+                        .model
+                        .settle(held.model, SettleAction::Complete, self.ticks)
+                        .is_none()
+                    {
                         expected.push(index);
                     }
                 }
@@ -398,7 +402,7 @@ impl World {
         }
     }
 
-    fn claim(&mut self, max: usize, hold: How) {
+    fn claim(&mut self, max: usize, hold: LockMode) {
         let hold = self.hold(hold);
         let (claims, gone) = self.model.claim(max, hold, self.now);
         let mut keys = Vec::new();
@@ -418,45 +422,45 @@ impl World {
         self.remember(&claims.iter().map(|(key, _)| *key).collect::<Vec<_>>(), &keys);
     }
 
-    fn settle(&mut self, held: Held, end: EndHow) {
+    fn settle(&mut self, held: ModelLock, end: SettleMode) {
         let replacement = self.body();
         let expected = self.model.settle(
             held.model,
             match end {
-                EndHow::Complete => End::Complete,
-                EndHow::Abandon { max, replace } => End::Abandon {
+                SettleMode::Complete => SettleAction::Complete,
+                SettleMode::Abandon { max, replace } => SettleAction::Abandon {
                     max,
                     replacement: replace.then(|| replacement.clone()),
                 },
-                EndHow::Release => End::Release,
-                EndHow::Defer { replace } => End::Defer {
+                SettleMode::Release => SettleAction::Release,
+                SettleMode::Defer { replace } => SettleAction::Defer {
                     replacement: replace.then(|| replacement.clone()),
                 },
-                EndHow::Remove => End::Remove,
+                SettleMode::Remove => SettleAction::Remove,
             },
             self.ticks,
         );
         let record = || Record::from_slice(&replacement);
         for (store, key) in self.stores.iter().zip(held.keys) {
             let outcome = match end {
-                EndHow::Complete => Outcome::Complete,
-                EndHow::Abandon { max, replace } => Outcome::Abandon {
+                SettleMode::Complete => Outcome::Complete,
+                SettleMode::Abandon { max, replace } => Outcome::Abandon {
                     max_delivery_count: max,
                     replacement: replace.then(record).map(Into::into),
                 },
-                EndHow::Release => Outcome::Release,
-                EndHow::Defer { replace } => Outcome::Defer {
+                SettleMode::Release => Outcome::Release,
+                SettleMode::Defer { replace } => Outcome::Defer {
                     replacement: replace.then(record).map(Into::into),
                 },
-                EndHow::Remove => Outcome::Remove,
+                SettleMode::Remove => Outcome::Remove,
             };
             match (store.settle(key, outcome, self.ticks), &expected) {
                 (Err(LockLost), None)
-                | (Ok(Settled::Completed), Some(Ended::Completed))
-                | (Ok(Settled::Ready), Some(Ended::Ready))
-                | (Ok(Settled::Deferred), Some(Ended::Deferred)) => {}
-                (Ok(Settled::Removed(removed)), Some(Ended::Removed(message)))
-                | (Ok(Settled::Exhausted(removed)), Some(Ended::Exhausted(message))) => {
+                | (Ok(Settled::Completed), Some(SettleResult::Completed))
+                | (Ok(Settled::Ready), Some(SettleResult::Ready))
+                | (Ok(Settled::Deferred), Some(SettleResult::Deferred)) => {}
+                (Ok(Settled::Removed(removed)), Some(SettleResult::Removed(message)))
+                | (Ok(Settled::Exhausted(removed)), Some(SettleResult::Exhausted(message))) => {
                     assert_eq!(plain(&removed), plain_model(message));
                 }
                 (settled, expected) => panic!("settled {settled:?}, expected {expected:?}"),
@@ -464,7 +468,7 @@ impl World {
         }
     }
 
-    fn lock_deferred(&mut self, from: usize, n: usize, stray: bool, hold: How) {
+    fn lock_deferred(&mut self, from: usize, n: usize, stray: bool, hold: LockMode) {
         let hold = match self.hold(hold) {
             Hold::Cache => Hold::Take,
             other => other,
@@ -595,21 +599,21 @@ fn same_peeks(peeked: &[Peeked], expected: &[&Message]) {
     }
 }
 
-fn how() -> impl Strategy<Value = How> {
+fn lock_mode() -> impl Strategy<Value = LockMode> {
     prop_oneof![
-        4 => (1..120_000_u64).prop_map(|ms| How::Lock { ms }),
-        1 => Just(How::Cache),
-        1 => Just(How::Take),
+        4 => (1..120_000_u64).prop_map(|ms| LockMode::Lock { ms }),
+        1 => Just(LockMode::Cache),
+        1 => Just(LockMode::Take),
     ]
 }
 
-fn end() -> impl Strategy<Value = EndHow> {
+fn end() -> impl Strategy<Value = SettleMode> {
     prop_oneof![
-        2 => Just(EndHow::Complete),
-        2 => (1..6_u32, any::<bool>()).prop_map(|(max, replace)| EndHow::Abandon { max, replace }),
-        1 => Just(EndHow::Release),
-        3 => any::<bool>().prop_map(|replace| EndHow::Defer { replace }),
-        1 => Just(EndHow::Remove),
+        2 => Just(SettleMode::Complete),
+        2 => (1..6_u32, any::<bool>()).prop_map(|(max, replace)| SettleMode::Abandon { max, replace }),
+        1 => Just(SettleMode::Release),
+        3 => any::<bool>().prop_map(|replace| SettleMode::Defer { replace }),
+        1 => Just(SettleMode::Remove),
     ]
 }
 
@@ -625,16 +629,16 @@ fn step() -> impl Strategy<Value = Step> {
         3 => ttl().prop_map(|ttl_ms| Step::AppendOne { ttl_ms }),
         2 => Just(Step::AppendScheduled),
         2 => any_at.clone().prop_map(|at| Step::TakeScheduled { at }),
-        8 => (0..40_usize, how()).prop_map(|(max, hold)| Step::Claim { max, hold }),
-        2 => (40..700_usize, how()).prop_map(|(max, hold)| Step::Claim { max, hold }),
-        3 => (any_at.clone(), how()).prop_map(|(at, hold)| Step::HandOut { at, hold }),
+        8 => (0..40_usize, lock_mode()).prop_map(|(max, hold)| Step::Claim { max, hold }),
+        2 => (40..700_usize, lock_mode()).prop_map(|(max, hold)| Step::Claim { max, hold }),
+        3 => (any_at.clone(), lock_mode()).prop_map(|(at, hold)| Step::HandOut { at, hold }),
         2 => (any_at.clone(), 0..60_usize).prop_map(|(from, n)| Step::ReleaseCached { from, n }),
         6 => (any_at.clone(), end()).prop_map(|(at, end)| Step::Settle { at, end }),
         2 => (any_at.clone(), 0..80_usize, end()).prop_map(|(from, n, end)| Step::SettleMany { from, n, end }),
         4 => (any_at.clone(), 0..300_usize).prop_map(|(from, n)| Step::Complete { from, n }),
         2 => (any_at.clone(), 0..300_000_u64).prop_map(|(at, ms)| Step::Renew { at, ms }),
         2 => (any_at.clone(), 0..300_000_u64).prop_map(|(at, ms)| Step::Rekey { at, ms }),
-        4 => (any_at, 0..12_usize, prop::bool::weighted(0.2), how())
+        4 => (any_at, 0..12_usize, prop::bool::weighted(0.2), lock_mode())
             .prop_map(|(from, n, stray, hold)| Step::LockDeferred { from, n, stray, hold }),
         2 => (0..800_usize, 0..60_usize).prop_map(|(from, n)| Step::TakeExpired { from, n }),
         3 => (1..6_u32).prop_map(|max| Step::Expire { max }),
@@ -650,7 +654,7 @@ proptest! {
 
     #[test]
     fn every_store_answers_like_the_model(steps in prop::collection::vec(step(), 100)) {
-        let mut world = World::new();
+        let mut world = Stores::new();
         for step in steps {
             world.apply(step);
             world.check();

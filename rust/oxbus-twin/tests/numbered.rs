@@ -30,7 +30,7 @@ fn counters(keys: &[LockKey]) -> Vec<u64> {
     keys.iter().map(|key| key.counter.0).collect()
 }
 
-fn a_gap_holds_back_what_is_behind_it<S: NumberedStore>(store: &S) {
+fn check_gap<S: NumberedStore>(store: &S) {
     assert_eq!(store.next(), Counter(1));
     let first = store.reserve(2);
     let second = store.reserve(1);
@@ -57,17 +57,17 @@ fn a_gap_holds_back_what_is_behind_it<S: NumberedStore>(store: &S) {
 }
 
 #[test]
-fn a_gap_holds_back_in_the_slot_log() {
-    a_gap_holds_back_what_is_behind_it(&SlotLog::new());
+fn a_gap_holds_back_later_messages_in_the_slot_log() {
+    check_gap(&SlotLog::new());
 }
 
 #[test]
-fn a_gap_holds_back_in_the_mutex_log() {
-    a_gap_holds_back_what_is_behind_it(&MutexLog::new());
+fn a_gap_holds_back_later_messages_in_the_mutex_log() {
+    check_gap(&MutexLog::new());
 }
 
 #[test]
-fn numbers_given_up_leave_no_segment_behind() {
+fn abandoned_numbers_leave_no_segment_behind() {
     let log = SlotLog::new();
     for _ in 0..100 {
         let first = log.reserve(300);
@@ -84,9 +84,9 @@ fn numbers_given_up_leave_no_segment_behind() {
 }
 
 /// A message of the model: its phase, deliveries and generation.
-type Kept = (Phase, u32, u32);
+type MessageEntry = (Phase, u32, u32);
 
-fn kept() -> impl Strategy<Value = BTreeMap<u64, Kept>> {
+fn messages() -> impl Strategy<Value = BTreeMap<u64, MessageEntry>> {
     let phase = prop_oneof![6 => Just(Phase::Ready), 1 => Just(Phase::Deferred), 1 => Just(Phase::Scheduled)];
     let one = (phase, 0u32..5_000, 0u32..1_000);
     prop_oneof![
@@ -96,7 +96,7 @@ fn kept() -> impl Strategy<Value = BTreeMap<u64, Kept>> {
     ]
 }
 
-fn restored(messages: &BTreeMap<u64, Kept>, next: u64) -> (Counter, Vec<Restored>) {
+fn restored(messages: &BTreeMap<u64, MessageEntry>, next: u64) -> (Counter, Vec<Restored>) {
     let all = messages
         .iter()
         .map(|(counter, (phase, delivery_count, generation))| Restored {
@@ -114,7 +114,7 @@ fn restored(messages: &BTreeMap<u64, Kept>, next: u64) -> (Counter, Vec<Restored
 }
 
 /// Lets a restored store do all it can and compares each answer with what was put in.
-fn check<S: NumberedStore>(messages: &BTreeMap<u64, Kept>, gap: u64) {
+fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
     let next = messages.keys().last().map_or(1, |last| last + 1) + gap;
     let (counter, all) = restored(messages, next);
     let store = S::restore(counter, all.into_iter());
@@ -123,7 +123,7 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, Kept>, gap: u64) {
 
     let mut peeked = Vec::new();
     store.peek(Counter(0), usize::MAX, &mut peeked);
-    let seen: BTreeMap<u64, Kept> = peeked
+    let seen: BTreeMap<u64, MessageEntry> = peeked
         .iter()
         .map(|it| (it.counter.0, (it.phase, it.delivery_count, it.generation)))
         .collect();
@@ -135,13 +135,13 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, Kept>, gap: u64) {
     let of_phase = |wanted| {
         messages
             .iter()
-            .filter(move |(_, kept)| kept.0 == wanted)
+            .filter(move |(_, messages)| messages.0 == wanted)
             .map(|(counter, _)| *counter)
     };
     let expected: Vec<u64> = of_phase(Phase::Ready).chain([next, next + 1]).collect();
     assert_eq!(counters(&keys), expected);
     for key in &keys {
-        let before = messages.get(&key.counter.0).map_or(0, |kept| kept.2);
+        let before = messages.get(&key.counter.0).map_or(0, |messages| messages.2);
         assert_eq!(key.generation, before + 1, "a key of the last life never fits");
     }
     let deferred: Vec<Counter> = of_phase(Phase::Deferred).map(Counter).collect();
@@ -172,7 +172,7 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, Kept>, gap: u64) {
 
 proptest! {
     #[test]
-    fn a_store_begins_with_its_messages(messages in kept(), gap in 0u64..2_000) {
+    fn a_store_is_restored_with_its_messages(messages in messages(), gap in 0u64..2_000) {
         check::<SlotLog>(&messages, gap);
         check::<MutexLog>(&messages, gap);
     }

@@ -36,7 +36,9 @@ pub fn topic(rounds: usize) {
             action: None,
             created_at_ms: NOW.0,
         };
-        let options = SubscriptionOptions { bury_failed: true };
+        let options = SubscriptionOptions {
+            dead_letter_failed: true,
+        };
         namespace
             .create_subscription("news", name, QueueSettings::default(), options, Some(rule), WAIT)
             .expect("a new subscription");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking over the rows that were attached to a partition since it was open last.
+//! Takes over the rows that were attached to a partition while it was closed.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -19,28 +19,28 @@ use crate::durable::Stores;
 use crate::entity::Entity;
 use crate::stage::rows_of;
 
-/// Why rows were not taken over; they stay where they are.
+/// Why rows were not taken over. Their files stay.
 #[derive(Debug)]
-enum Left {
-    /// Their file.
+enum TakeOverError {
+    /// The file failed.
     Stage(StageError),
-    /// The partition.
+    /// The partition failed.
     Broker(Error),
 }
 
-impl From<StageError> for Left {
+impl From<StageError> for TakeOverError {
     fn from(error: StageError) -> Self {
         Self::Stage(error)
     }
 }
 
-impl From<Error> for Left {
+impl From<Error> for TakeOverError {
     fn from(error: Error) -> Self {
         Self::Broker(error)
     }
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for TakeOverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stage(error) => write!(f, "{error}"),
@@ -49,7 +49,8 @@ impl fmt::Display for Left {
     }
 }
 
-/// Stores the rows that were attached to a partition, in the order in which their tasks began; what could not be, and why.
+/// Stores the rows that were attached to a partition, in the order in which their tasks began. Returns a description of each
+/// failure.
 pub(crate) fn take_over(
     stores: &Stores,
     partition: PartitionId,
@@ -60,9 +61,9 @@ pub(crate) fn take_over(
     let (disk, dir) = (stores.disk(), attached_dir(stores.dir(), partition.0));
     let names = match StageNames::of(&*disk, &dir) {
         Ok(names) => names,
-        Err(error) => return vec![told(partition, &dir, &error.to_string())],
+        Err(error) => return vec![report_waiting(partition, &dir, &error.to_string())],
     };
-    let mut taking = Taking {
+    let mut taking = TakeOver {
         stores,
         disk: &*disk,
         dir: &dir,
@@ -74,18 +75,18 @@ pub(crate) fn take_over(
     let mut left = Vec::new();
     for number in names.finished {
         if let Err(error) = taking.take(number, &entity, wait) {
-            left.push(told(partition, &stage_path(&dir, number), &error.to_string()));
+            left.push(report_waiting(partition, &stage_path(&dir, number), &error.to_string()));
         }
     }
     if let Err(error) = taking.finish(wait) {
-        left.push(told(partition, &dir, &error.to_string()));
+        left.push(report_waiting(partition, &dir, &error.to_string()));
     }
-    // What cannot be tidied now is tidied by a later open.
-    let _ = tidy(&*disk, &dir, names.unfinished.iter().map(PathBuf::as_path), now);
+    // A file that cannot be removed now is removed by a later open.
+    let _ = remove_expired_files(&*disk, &dir, names.unfinished.iter().map(PathBuf::as_path), now);
     left
 }
 
-fn told(partition: PartitionId, path: &Path, why: &str) -> String {
+fn report_waiting(partition: PartitionId, path: &Path, why: &str) -> String {
     event!(
         LOAD_WAITING,
         partition = partition.0,
@@ -93,53 +94,53 @@ fn told(partition: PartitionId, path: &Path, why: &str) -> String {
         path = %path.display()
     );
     format!(
-        "rows that were loaded into partition {partition} could not be taken over ({why}); they are in `{}`",
+        "rows loaded into partition {partition} could not be taken over ({why}); they are still in `{}`",
         path.display()
     )
 }
 
-/// What is taken over from the files of one partition.
-struct Taking<'a> {
+/// The state of taking over the files of one partition.
+struct TakeOver<'a> {
     stores: &'a Stores,
     disk: &'a dyn Disk,
     dir: &'a Path,
     partition: PartitionId,
     now: Timestamp,
-    /// Files whose rows are in the journal now.
+    /// Files whose rows are in the journal.
     taken: Vec<PathBuf>,
-    /// Who stored the last of them.
+    /// The sender of the last rows.
     into: Option<Sender>,
 }
 
-impl Taking<'_> {
+impl TakeOver<'_> {
     fn take(
         &mut self,
         number: u64,
         entity: &impl Fn(u64) -> Option<Arc<Entity>>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<(), Left> {
+    ) -> std::result::Result<(), TakeOverError> {
         let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
-        // What was loaded into a queue that is deleted goes with it.
+        // Rows of a deleted queue are dropped with their file.
         if let Some(queue) = entity(file.head().entity) {
             let mut rows = Vec::new();
             file.read::<StageError>(self.disk, file.runs(), |run, payload| {
                 rows_of(run.rows, payload, &mut rows).ok_or(StageError::Damaged {
                     position: 0,
-                    detail: "its rows are no messages",
+                    detail: "its rows are not messages",
                 })
             })?;
             let sender = Sender::new(queue);
             sender.take_rows_over(self.partition, &file.head().id, rows, wait)?;
-            self.note_name(&sender, file.head())?;
+            self.record_name(&sender, file.head())?;
             self.into = Some(sender);
         }
         self.taken.push(file.path().to_owned());
         Ok(())
     }
 
-    /// Says anew that rows of that name were attached: the journal remembers it from now on, and as long as it does, rows of
-    /// that name must not be attached again.
-    fn note_name(&self, sender: &Sender, head: &StageHead) -> std::result::Result<(), Left> {
+    /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and rows of
+    /// that name must not be attached again as long as it does.
+    fn record_name(&self, sender: &Sender, head: &StageHead) -> std::result::Result<(), TakeOverError> {
         let identity = sender.queue().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));
         match self.disk.create(&name) {
@@ -148,8 +149,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Makes the rows durable, and only then removes their files.
-    fn finish(self, wait: &Wait<'_>) -> std::result::Result<(), Left> {
+    /// Syncs the rows, and only then removes their files.
+    fn finish(self, wait: &Wait<'_>) -> std::result::Result<(), TakeOverError> {
         if let Some(sender) = &self.into {
             sender.sync(self.partition, wait)?;
         }
@@ -163,8 +164,13 @@ impl Taking<'_> {
     }
 }
 
-/// Removes what tasks left that died, and the names that nobody asks for any more.
-fn tidy<'a>(disk: &dyn Disk, dir: &Path, unfinished: impl Iterator<Item = &'a Path>, now: Timestamp) -> io::Result<()> {
+/// Removes unfinished files of tasks that died, and name records past their retention.
+fn remove_expired_files<'a>(
+    disk: &dyn Disk,
+    dir: &Path,
+    unfinished: impl Iterator<Item = &'a Path>,
+    now: Timestamp,
+) -> io::Result<()> {
     let is_over = |at: Timestamp, ms: u64| now.0.saturating_sub(at.0) > ms;
     for path in unfinished {
         let number = path

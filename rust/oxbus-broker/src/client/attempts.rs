@@ -16,7 +16,7 @@ use oxbus_store::Wait;
 use super::named::with_messages;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::clock::within;
+use crate::clock::with_timeout;
 use crate::entity::Entity;
 use crate::entity::receive_cache::Cached;
 use crate::shard::Cell;
@@ -95,7 +95,7 @@ impl Receiver {
                 ReceiveMode::ReceiveAndDelete => cell.durability(None),
             };
             // Messages of other partitions are not to wait longer for one that does not answer.
-            match within(STORE_ANSWER_MS_MAX, wait, |wait| write.begin(cell, level, wait)) {
+            match with_timeout(STORE_ANSWER_MS_MAX, wait, |wait| write.begin(cell, level, wait)) {
                 Ok(ticket) => tickets.push((*index, ticket)),
                 Err(error) => failed.push((*index, error.into())),
             }
@@ -110,7 +110,7 @@ impl Receiver {
             self.take_back(deliveries, index, error, &mut refused, ticks, wait);
         }
         for (index, ticket) in tickets {
-            if let Err(error) = within(STORE_ANSWER_MS_MAX, wait, |wait| ticket.finish(wait)) {
+            if let Err(error) = with_timeout(STORE_ANSWER_MS_MAX, wait, |wait| ticket.finish(wait)) {
                 self.take_back(deliveries, index, error.into(), &mut refused, ticks, wait);
             }
         }

@@ -9,7 +9,7 @@ use oxbus_store::Wait;
 use super::batch::Batch;
 use super::sender::Sender;
 use crate::entity::Entity;
-use crate::routing::{Route, route};
+use crate::routing::{PartitionRoute, route};
 use crate::shard::Deed;
 use crate::write::{EncodedMessage, WriteError};
 
@@ -41,7 +41,7 @@ impl Sent {
 impl Sender {
     /// Places the messages of a batch: where they go, and what their copies have in common. In a partitioned entity all
     /// messages of a batch have one key (B-080).
-    pub(super) fn place(&self, batch: &mut Batch) -> Result<Route> {
+    pub(super) fn place(&self, batch: &mut Batch) -> Result<PartitionRoute> {
         let queue = &self.queue;
         let (has_sessions, has_copies) = (queue.requires_session(), queue.detects_duplicates());
         let mut all: Option<String> = None;
@@ -76,7 +76,7 @@ impl Sender {
     #[inline(never)]
     pub(super) fn store_new(
         &self,
-        route: Route,
+        route: PartitionRoute,
         bytes: usize,
         mut messages: Vec<EncodedMessage>,
         now: Timestamp,

@@ -15,10 +15,10 @@ use oxbus_model::{Counter, Effect, Error, ErrorKind, PartitionId, Result, Sequen
 use oxbus_store::Wait;
 
 use super::batch::Batch;
-use crate::clock::within;
+use crate::clock::with_timeout;
 use crate::entity::Entity;
 use crate::entity::kind::Outgoing;
-use crate::routing::{RoundRobin, Route};
+use crate::routing::{PartitionRoute, RoundRobin};
 use crate::shard::{Admission, Cell};
 use crate::write::{Cause, EncodedMessage, Leaving, Operation, ShardWrite, WriteError};
 
@@ -144,7 +144,14 @@ impl Sender {
         let bytes = messages.iter().map(EncodedMessage::bytes).sum();
         let now = self.queue.core().clock().now();
         // The messages stay whole until all are stored: they may go elsewhere when this fails. Their bytes are shared.
-        self.store_new(Route::Keyed(partition), bytes, messages.clone(), now, None, wait)?;
+        self.store_new(
+            PartitionRoute::Keyed(partition),
+            bytes,
+            messages.clone(),
+            now,
+            None,
+            wait,
+        )?;
         messages.clear();
         Ok(())
     }
@@ -197,7 +204,7 @@ impl Sender {
     /// and the first number.
     pub(super) fn store(
         &self,
-        route: Route,
+        route: PartitionRoute,
         bytes: usize,
         messages: Vec<EncodedMessage>,
         now: Timestamp,
@@ -205,8 +212,8 @@ impl Sender {
         wait: &Wait<'_>,
     ) -> std::result::Result<(usize, Counter), WriteError> {
         let (keyed, partitions) = match route {
-            Route::Keyed(partition) => (Some(partition), None),
-            Route::Keyless => (None, Some(self.turn())),
+            PartitionRoute::Keyed(partition) => (Some(partition), None),
+            PartitionRoute::Keyless => (None, Some(self.turn())),
         };
         let mut outgoing = self.queue.outgoing(messages, now);
         let mut refused = None;
@@ -218,7 +225,7 @@ impl Sender {
                 self.append((index, cell), &mut outgoing, durability, None, wait)
             };
             let tried = if keyed.is_none() && self.queue.may_wait() {
-                within(STORE_ANSWER_MS_MAX, wait, attempt)
+                with_timeout(STORE_ANSWER_MS_MAX, wait, attempt)
             } else {
                 attempt(wait)
             };
@@ -302,13 +309,13 @@ impl Sender {
     }
 
     /// The cell that takes the message: the key's or none; without a key the first in turn that can.
-    fn admit(&self, route: Route, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
+    fn admit(&self, route: PartitionRoute, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
         match route {
-            Route::Keyed(partition) => {
+            PartitionRoute::Keyed(partition) => {
                 let index = usize::from(partition.0);
                 Ok((index, self.admit_to(index, bytes, messages, wait)?))
             }
-            Route::Keyless => {
+            PartitionRoute::Keyless => {
                 let mut refusal = None;
                 for partition in self.turn() {
                     let index = usize::from(partition.0);

@@ -20,7 +20,7 @@ use super::sender::Sender;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Core;
 use crate::entity::Entity;
-use crate::routing::Route;
+use crate::routing::PartitionRoute;
 use crate::shard::{Accepted, State};
 use crate::write::{EncodedMessage, Settle};
 
@@ -180,12 +180,12 @@ impl Transaction {
         Self::check_sessions(queue, &batch)?;
         let route = sender.place(&mut batch)?;
         let (index, key) = match route {
-            Route::Keyed(partition) => (usize::from(partition.0), Self::key_of(queue, &batch)?),
-            Route::Keyless if queue.is_partitioned() => {
+            PartitionRoute::Keyed(partition) => (usize::from(partition.0), Self::key_of(queue, &batch)?),
+            PartitionRoute::Keyless if queue.is_partitioned() => {
                 let detail = "A transactional send to a partitioned entity needs a partition key. Set partition_key or session_id.";
                 return Err(Error::new(ErrorKind::InvalidOperation, detail));
             }
-            Route::Keyless => (0, None),
+            PartitionRoute::Keyless => (0, None),
         };
         let index = if queue.is_partitioned() { index } else { 0 };
         let numbers = Numbers::default();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a partition writes a snapshot: its journal has reached its bound, a minute is over, or the disk is full.
+//! Decides when a partition writes a snapshot: its journal reached its bound, a minute has passed, or the disk is full.
 //!
-//! The bound is what the messages take, so that each byte is written about twice; what they take is counted only when the
-//! last snapshot no longer tells. On a full disk a snapshot is worth its room as soon as it fits and frees more than it
-//! takes; a small one may borrow a file of the drain reserve.
+//! The bound is the size of the messages, so that each byte is written about twice. The messages are counted only when the size
+//! of the last snapshot no longer suffices as an estimate. On a full disk a snapshot is written as soon as it fits and frees
+//! more than it takes; a small one may borrow a file of the drain reserve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use oxbus_model::caps::SNAPSHOT_INTERVAL_MS;
 use oxbus_store::file::FileLog;
 use oxbus_store::shard_log::ShardLog;
 
-use super::upkeep::Kept;
+use super::upkeep::UpkeepTarget;
 use crate::clock::Deadline;
 use crate::shard::Shard;
 use crate::shard::journal::Journal;
 
-/// Bytes that a snapshot on a full disk has to free: enough for the next segment.
+/// Bytes that a snapshot on a full disk must free: enough for the next segment.
 const GAIN_BYTES_MIN: u64 = 256 << 10;
-/// Between two tries at a snapshot that cannot be written.
+/// Delay before a failed snapshot is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// When the next snapshot of a partition is due.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compaction {
-    /// However little there is to save.
+    /// A snapshot is due then, even for few new entries.
     due: Deadline,
-    /// Bytes of entries since the last snapshot when messages were counted last.
+    /// Bytes of unsaved entries at the last count of the messages.
     counted_at: u64,
-    /// No sooner than this: the last try failed.
+    /// The last snapshot failed; the next attempt is then.
     retry: Option<Deadline>,
 }
 
-/// A deadline after the longest time between snapshots.
-pub(super) fn next_save() -> Deadline {
+/// A deadline after the longest interval between two snapshots.
+pub(super) fn snapshot_deadline() -> Deadline {
     Deadline::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
 
@@ -45,21 +45,21 @@ fn is_over(deadline: Deadline) -> bool {
 impl Compaction {
     pub(super) fn new() -> Self {
         Self {
-            due: next_save(),
+            due: snapshot_deadline(),
             counted_at: 0,
             retry: None,
         }
     }
 
     /// Writes a snapshot of a healthy partition, if one is due.
-    pub(super) fn look(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, kept: &dyn Kept) {
+    pub(super) fn check(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, target: &dyn UpkeepTarget) {
         if self.retry.is_some_and(|retry| !is_over(retry)) {
             return;
         }
         let saved = if log.is_full() {
-            self.make_room(shard, journal, log, kept)
-        } else if self.is_due(shard, journal, kept) {
-            Some(kept.save(shard))
+            self.make_room(shard, journal, log, target)
+        } else if self.is_due(shard, journal, target) {
+            Some(target.save(shard))
         } else {
             None
         };
@@ -69,16 +69,16 @@ impl Compaction {
         }
     }
 
-    fn is_due(&mut self, shard: &Arc<Shard>, journal: &Journal, kept: &dyn Kept) -> bool {
+    fn is_due(&mut self, shard: &Arc<Shard>, journal: &Journal, target: &dyn UpkeepTarget) -> bool {
         let (unsaved, last) = (journal.unsaved_bytes(), journal.snapshot_bytes());
         if journal.is_due(last) || (is_over(self.due) && unsaved > last / 16) {
             return true;
         }
-        // The messages may have become fewer since the last snapshot.
-        journal.is_due(0) && self.has_grown(unsaved) && journal.is_due(kept.snapshot_bytes(shard))
+        // There may be fewer messages than at the last snapshot.
+        journal.is_due(0) && self.has_grown(unsaved) && journal.is_due(target.snapshot_bytes(shard))
     }
 
-    /// Counting takes time with many messages: only when an eighth more was written.
+    /// Counting many messages takes time, so a count is due only after an eighth more was written.
     fn has_grown(&mut self, unsaved: u64) -> bool {
         let has_grown = unsaved > self.counted_at + self.counted_at / 8;
         if has_grown {
@@ -87,36 +87,42 @@ impl Compaction {
         has_grown
     }
 
-    /// Writes a snapshot on a full disk if that makes room; `None` when it would not, or has none itself.
-    fn make_room(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, kept: &dyn Kept) -> Option<bool> {
+    /// Writes a snapshot on a full disk if that frees space. `None` when it would not, or does not fit.
+    fn make_room(
+        &mut self,
+        shard: &Arc<Shard>,
+        journal: &Journal,
+        log: &FileLog,
+        target: &dyn UpkeepTarget,
+    ) -> Option<bool> {
         let unsaved = journal.unsaved_bytes();
         if unsaved == self.counted_at {
             return None;
         }
-        let bytes = kept.snapshot_bytes(shard);
+        let bytes = target.snapshot_bytes(shard);
         if log.replaceable_bytes() < bytes + GAIN_BYTES_MIN {
             self.counted_at = unsaved;
             return None;
         }
         if bytes <= log.lends_bytes() {
-            return Some(log.with_lent_reserve(|| kept.save(shard)));
+            return Some(log.with_lent_reserve(|| target.save(shard)));
         }
-        // Others may make room: looked at again soon.
+        // Other partitions may free space, so the next check tries again.
         let fits = bytes <= log.free_bytes().unwrap_or(0);
         fits.then(|| {
-            let saved = kept.save(shard);
-            // Sends work again at once, not at the next look.
+            let saved = target.save(shard);
+            // Sends work again at once, not at the next check.
             let _ = log.prepare();
             saved
         })
     }
 }
 
-/// Writes a snapshot of a partition that was just opened when its files take much more than its messages: each open begins
-/// a segment, and none of them may ever reach the bound.
-pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, kept: &dyn Kept) {
-    if log.replaceable_bytes() > 2 * kept.snapshot_bytes(shard) + GAIN_BYTES_MIN {
-        // Without room for it the files stay: they hold everything.
-        kept.save(shard);
+/// Writes a snapshot of a partition after open if its files are much larger than its messages: each open begins a segment, and
+/// many short segments may never reach the bound.
+pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, target: &dyn UpkeepTarget) {
+    if log.replaceable_bytes() > 2 * target.snapshot_bytes(shard) + GAIN_BYTES_MIN {
+        // If it fails the files stay; they hold everything.
+        target.save(shard);
     }
 }

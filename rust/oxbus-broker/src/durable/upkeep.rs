@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes on beside the callers: snapshots now and then, and another try for shards that failed.
+//! Background work of a namespace: snapshots, and healing of failed shards.
 //!
-//! Two threads per namespace: one that does this and may be held up by a disk, and one that watches whether disks answer
-//! (`watch`) and never touches them. They hold the namespace weakly between two looks, and end with it.
+//! A namespace has two threads. One does this work and may block on a disk. The other watches whether disks answer
+//! (`stall_detector`) and never touches them. Between two checks they hold the namespace weakly, and they end with it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -11,124 +11,131 @@ use std::time::Duration;
 use oxbus_model::sync::whole;
 use oxbus_store::file::FileLog;
 
-use super::compaction::{Compaction, next_save};
-use super::watch::Silence;
+use super::compaction::{Compaction, snapshot_deadline};
+use super::stall_detector::StallDetector;
 use crate::clock::Deadline;
 use crate::shard::journal::Grown;
 use crate::shard::{Fault, Shard};
 
-/// Between two looks.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Interval between two checks.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const HEAL_AFTER_MIN: Duration = Duration::from_secs(1);
 const HEAL_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// What the thread asks of its namespace.
-pub trait Kept: Send + Sync {
+/// The namespace as the upkeep threads use it.
+pub trait UpkeepTarget: Send + Sync {
     /// Its shards.
     fn shards(&self) -> &[Arc<Shard>];
-    /// Writes a snapshot of a shard; false when that failed.
+    /// Writes a snapshot of a shard; false on failure.
     fn save(&self, shard: &Arc<Shard>) -> bool;
-    /// Bytes that a snapshot of a shard has, about.
+    /// Approximate size of a shard's snapshot, in bytes.
     fn snapshot_bytes(&self, shard: &Arc<Shard>) -> u64;
-    /// Writes down when the entities were used last that are deleted when nobody uses them.
-    fn note_uses(&self);
-    /// Goes on with staged sends.
-    fn tend_stages(&self);
-    /// Tries to heal a shard; true when it works again.
+    /// Saves the last use of entities that are deleted when idle.
+    fn record_uses(&self);
+    /// Publishes decided batches of stages and removes expired stages.
+    fn resume_stages(&self);
+    /// Tries to heal a shard; true on success.
     fn try_heal(&self, shard: &Arc<Shard>) -> bool;
-    /// The log of a shard that is in use.
+    /// The current log of a shard.
     fn log(&self, shard: &Shard) -> Option<Arc<FileLog>>;
 }
 
-/// The threads, until it is dropped.
+/// The threads of a namespace. Dropping it stops them.
 #[derive(Debug)]
 pub struct Upkeep {
-    stop: Arc<Stop>,
+    stop: Arc<UpkeepSignal>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The namespace, while somebody uses it.
-type Find = Arc<dyn Fn() -> Option<Arc<dyn Kept>> + Send + Sync>;
+/// Returns the namespace while a handle of it exists.
+type Find = Arc<dyn Fn() -> Option<Arc<dyn UpkeepTarget>> + Send + Sync>;
 
 #[derive(Debug, Default)]
-struct Stop {
-    /// Whole after a panic: each field is a wish, set in one step.
-    state: Mutex<Asked>,
+struct UpkeepSignal {
+    /// Valid after a panic: each flag is set in one step.
+    state: Mutex<UpkeepRequests>,
     changed: Condvar,
 }
 
-/// What the threads are asked for.
+/// Requests to the threads.
 #[derive(Debug, Default)]
-struct Asked {
-    /// To end.
+struct UpkeepRequests {
+    /// Stop.
     stop: bool,
-    /// The one that saves: to look now.
-    look: bool,
+    /// The thread that writes snapshots checks now.
+    check: bool,
 }
 
-/// What the thread remembers of a shard.
+/// State of the upkeep of one shard.
 #[derive(Debug, Clone, Copy)]
-struct Watch {
-    /// When it writes a snapshot.
+struct ShardUpkeep {
+    /// When the next snapshot is due.
     compaction: Compaction,
-    /// When to try to heal it, and how long that wait is.
+    /// The next attempt to heal it, and the delay before that attempt.
     heal: Option<(Deadline, Duration)>,
 }
 
-/// Goes on with staged sends, and writes down the uses of entities as often as a snapshot is due.
-fn look_at_all(due: &mut Deadline, kept: &dyn Kept) {
-    kept.tend_stages();
+/// Publishes stages, and saves the uses of entities at the longest interval of snapshots.
+fn check_namespace(due: &mut Deadline, target: &dyn UpkeepTarget) {
+    target.resume_stages();
     if due.remaining() == Some(Duration::ZERO) {
-        kept.note_uses();
-        *due = next_save();
+        target.record_uses();
+        *due = snapshot_deadline();
     }
 }
 
 impl Upkeep {
-    /// Starts the threads. `find` gives the namespace while somebody uses it.
-    pub fn start(find: impl Fn() -> Option<Arc<dyn Kept>> + Send + Sync + 'static) -> std::io::Result<Self> {
+    /// Starts the threads. `find` returns the namespace while a handle of it exists.
+    pub fn start(find: impl Fn() -> Option<Arc<dyn UpkeepTarget>> + Send + Sync + 'static) -> std::io::Result<Self> {
         let find: Find = Arc::new(find);
         let mut upkeep = Self {
-            stop: Arc::new(Stop::default()),
+            stop: Arc::new(UpkeepSignal::default()),
             threads: Vec::new(),
         };
-        upkeep.spawn("oxbus-upkeep", true, &find, Watch::new(), Watch::look, look_at_all)?;
-        // Its looks are its clock: nobody makes it look sooner.
+        upkeep.spawn(
+            "oxbus-upkeep",
+            true,
+            &find,
+            ShardUpkeep::new(),
+            ShardUpkeep::check,
+            check_namespace,
+        )?;
+        // It counts its checks as time, so no notification may wake it early.
         upkeep.spawn(
             "oxbus-watch",
             false,
             &find,
-            Silence::default(),
-            Silence::look,
+            StallDetector::default(),
+            StallDetector::check,
             |_, _| {},
         )?;
         Ok(upkeep)
     }
 
-    /// Has the thread that writes snapshots look now.
-    pub fn bell(&self) -> Grown {
+    /// A callback that makes the thread that writes snapshots check at once.
+    pub fn snapshot_notifier(&self) -> Grown {
         let stop = Arc::clone(&self.stop);
         Arc::new(move || {
-            if !std::mem::replace(&mut stop.state().look, true) {
+            if !std::mem::replace(&mut stop.state().check, true) {
                 stop.changed.notify_all();
             }
         })
     }
 
-    /// Starts a thread that looks at each shard with something to remember of it, and then at the namespace.
+    /// Starts a thread that calls `check` for each shard, with a state per shard, and then `after` for the namespace.
     fn spawn<W: Copy + Send + 'static>(
         &mut self,
         name: &str,
-        is_called: bool,
+        is_notified: bool,
         find: &Find,
-        fresh: W,
-        look: fn(&mut W, &Arc<Shard>, &dyn Kept),
-        after: fn(&mut Deadline, &dyn Kept),
+        initial: W,
+        check: fn(&mut W, &Arc<Shard>, &dyn UpkeepTarget),
+        after: fn(&mut Deadline, &dyn UpkeepTarget),
     ) -> std::io::Result<()> {
         let (stop, find) = (Arc::clone(&self.stop), Arc::clone(find));
         let named = std::thread::Builder::new().name(name.to_owned());
         self.threads
-            .push(named.spawn(move || stop.run(is_called, &*find, fresh, look, after))?);
+            .push(named.spawn(move || stop.run(is_notified, &*find, initial, check, after))?);
         Ok(())
     }
 }
@@ -138,53 +145,53 @@ impl Drop for Upkeep {
         self.stop.state().stop = true;
         self.stop.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // The thread itself may hold the last handle of its namespace for a moment.
+            // The thread may drop the last handle of its namespace, and then runs this itself.
             if thread.thread().id() != std::thread::current().id() {
-                // A panic there was reported by the thread itself.
+                // The panic hook has already reported a panic.
                 let _ = thread.join();
             }
         }
     }
 }
 
-impl Stop {
-    fn state(&self) -> MutexGuard<'_, Asked> {
+impl UpkeepSignal {
+    fn state(&self) -> MutexGuard<'_, UpkeepRequests> {
         whole(self.state.lock())
     }
 
     fn run<W: Copy>(
         &self,
-        is_called: bool,
-        find: &dyn Fn() -> Option<Arc<dyn Kept>>,
-        fresh: W,
-        look: fn(&mut W, &Arc<Shard>, &dyn Kept),
-        after: fn(&mut Deadline, &dyn Kept),
+        is_notified: bool,
+        find: &dyn Fn() -> Option<Arc<dyn UpkeepTarget>>,
+        initial: W,
+        check: fn(&mut W, &Arc<Shard>, &dyn UpkeepTarget),
+        after: fn(&mut Deadline, &dyn UpkeepTarget),
     ) {
-        let mut remembered: Vec<W> = Vec::new();
-        let mut due = next_save();
-        while self.pause(is_called) {
-            let Some(kept) = find() else { return };
-            remembered.resize(kept.shards().len(), fresh);
-            for (shard, of_shard) in kept.shards().iter().zip(&mut remembered) {
-                look(of_shard, shard, &*kept);
+        let mut states: Vec<W> = Vec::new();
+        let mut due = snapshot_deadline();
+        while self.pause(is_notified) {
+            let Some(target) = find() else { return };
+            states.resize(target.shards().len(), initial);
+            for (shard, of_shard) in target.shards().iter().zip(&mut states) {
+                check(of_shard, shard, &*target);
             }
-            after(&mut due, &*kept);
+            after(&mut due, &*target);
         }
     }
 
-    /// Waits for the next look, or for a call; false when there is none.
-    fn pause(&self, is_called: bool) -> bool {
-        let goes_on = |asked: &mut Asked| !(asked.stop || (is_called && asked.look));
-        let waited = self.changed.wait_timeout_while(self.state(), LOOK_EVERY, goes_on);
-        let (mut asked, _) = whole(waited);
-        if is_called {
-            asked.look = false;
+    /// Waits for the interval or a notification; false when the thread must stop.
+    fn pause(&self, is_notified: bool) -> bool {
+        let goes_on = |requests: &mut UpkeepRequests| !(requests.stop || (is_notified && requests.check));
+        let waited = self.changed.wait_timeout_while(self.state(), CHECK_INTERVAL, goes_on);
+        let (mut requests, _) = whole(waited);
+        if is_notified {
+            requests.check = false;
         }
-        !asked.stop
+        !requests.stop
     }
 }
 
-impl Watch {
+impl ShardUpkeep {
     fn new() -> Self {
         Self {
             compaction: Compaction::new(),
@@ -192,32 +199,32 @@ impl Watch {
         }
     }
 
-    fn look(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
+    fn check(&mut self, shard: &Arc<Shard>, target: &dyn UpkeepTarget) {
         let Some(journal) = shard.journal() else { return };
-        // A disk that hangs would hold up the other shards.
+        // A stalled disk would delay the other shards.
         let hangs = |log: Arc<FileLog>| log.is_suspect() || (log.has_ended() && log.is_at_disk());
-        let hangs = kept.log(shard).is_some_and(hangs);
+        let hangs = target.log(shard).is_some_and(hangs);
         match shard.health().fault() {
-            Some(Fault::Failed) if !hangs => self.heal(shard, kept),
+            Some(Fault::Failed) if !hangs => self.heal(shard, target),
             Some(_) => {}
             None if hangs => {}
             None => {
                 self.heal = None;
                 shard.leave_buried();
-                if let Some(log) = kept.log(shard) {
-                    self.compaction.look(shard, journal, &log, kept);
+                if let Some(log) = target.log(shard) {
+                    self.compaction.check(shard, journal, &log, target);
                 }
             }
         }
     }
 
-    fn heal(&mut self, shard: &Arc<Shard>, kept: &dyn Kept) {
+    fn heal(&mut self, shard: &Arc<Shard>, target: &dyn UpkeepTarget) {
         let first = || (Deadline::after(Some(HEAL_AFTER_MIN)), HEAL_AFTER_MIN);
         let (deadline, pause) = *self.heal.get_or_insert_with(first);
         if deadline.remaining() != Some(Duration::ZERO) {
             return;
         }
-        self.heal = if kept.try_heal(shard) {
+        self.heal = if target.try_heal(shard) {
             None
         } else {
             let pause = (pause * 2).min(HEAL_AFTER_MAX);

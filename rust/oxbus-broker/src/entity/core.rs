@@ -14,7 +14,7 @@ use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Tim
 
 use super::Entity;
 use crate::clock::Randomness;
-use crate::memory::{Memory, Quota};
+use crate::memory::{MemoryBudget, MemoryQuota};
 use crate::shard::Cell;
 use crate::shard::journal::EntityId;
 use crate::write::UnconfirmedEntry;
@@ -33,9 +33,9 @@ pub struct Core {
     peek_policy: PeekPolicy,
     plan: Plan,
     /// The memory limit in memory, if there is one.
-    quota: Option<Quota>,
+    quota: Option<MemoryQuota>,
     /// The memory limit in a directory.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<MemoryBudget>,
     turns: AtomicU64,
     /// Bytes of all stages.
     staged_bytes: AtomicU64,
@@ -58,7 +58,7 @@ impl Core {
         (clock, randomness): (Arc<dyn Clock>, Randomness),
         (lock_policy, peek_policy): (LockPolicy, PeekPolicy),
         plan: Plan,
-        (memory_limit_bytes, leaves_bodies): (Option<u64>, bool),
+        (memory_limit_bytes, keep_bodies_on_disk): (Option<u64>, bool),
         durable: bool,
     ) -> Result<Self> {
         Ok(Self {
@@ -69,8 +69,8 @@ impl Core {
             lock_policy,
             peek_policy,
             plan,
-            quota: memory_limit_bytes.map(Quota::new),
-            memory: Arc::new(Memory::new(memory_limit_bytes).leaving_bodies(leaves_bodies)),
+            quota: memory_limit_bytes.map(MemoryQuota::new),
+            memory: Arc::new(MemoryBudget::new(memory_limit_bytes).with_bodies_on_disk(keep_bodies_on_disk)),
             turns: AtomicU64::new(0),
             staged_bytes: AtomicU64::new(0),
             undone_since: AtomicU64::new(u64::MAX),

@@ -5,7 +5,7 @@ use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, Result};
 
 use super::Entity;
-use crate::routing::{Route, route};
+use crate::routing::{PartitionRoute, route};
 use crate::write::{EncodedMessage, check_size};
 
 impl Entity {
@@ -57,7 +57,7 @@ impl Entity {
 
     /// Where a message may go (B-061 … B-073).
     #[inline]
-    pub fn route_of(&self, fields: &Fields<'_>) -> Result<Route> {
+    pub fn route_of(&self, fields: &Fields<'_>) -> Result<PartitionRoute> {
         Ok(route(self.key_of(fields)?, self.partitions()))
     }
 

@@ -14,7 +14,7 @@ use oxbus_store::{Claimed, Hold, LockKey, NumberedStore, Outcome, Peeked, Phase,
 
 use super::Entity;
 use super::write_batch::WriteBatch;
-use crate::filter::{SqlFilter, Subject};
+use crate::filter::{RuleInput, SqlFilter};
 use crate::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, encode};
 use crate::shard::{Cell, Ended};
 use crate::write::{Leaving, Operation, Settle, ShardWrite};
@@ -45,7 +45,7 @@ impl Choice {
             return Ok(false);
         }
         let Some(filter) = &self.filter else { return Ok(true) };
-        let subject = Subject {
+        let subject = RuleInput {
             fields: &fields,
             enqueued_at: message.enqueued_at,
             enqueued_number: Some(Entity::sequence_number(index, message.counter)),

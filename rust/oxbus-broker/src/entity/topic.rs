@@ -11,7 +11,7 @@ use oxbus_store::{MessageStore, NewMessage, Wait};
 use super::Entity;
 use super::kind::Subscribers;
 use super::write_batch::{Notices, WriteBatch};
-use crate::filter::{Copied, Selected, Subject};
+use crate::filter::{MessageCopy, RuleInput, Selection};
 use crate::record::encode;
 use crate::shard::{Admission, Cell};
 use crate::write::{EncodedMessage, Operation, WriteError};
@@ -82,7 +82,7 @@ impl Entity {
     ) -> Result<()> {
         let expires_at = self.expires_at(fields.time_to_live_ms, now);
         let record = encode(fields);
-        let subject = Subject {
+        let subject = RuleInput {
             fields,
             enqueued_at: now,
             enqueued_number: fields.enqueued_number,
@@ -93,7 +93,7 @@ impl Entity {
         let subscribers = self.subscribers();
         let mut selected = Vec::new();
         subscribers.rules().select(&subject, &mut selected);
-        if !selected.iter().all(|it| matches!(it.copied, Copied::AsSent)) {
+        if !selected.iter().all(|it| matches!(it.copy, MessageCopy::AsSent)) {
             let mut batch = WriteBatch::new(at(now));
             let number = fields.enqueued_number.expect("set above");
             batch.add_to_all(&subscribers, index, &record, expires_at, number)?;
@@ -102,7 +102,7 @@ impl Entity {
             notices.announce(wait);
             return Ok(());
         }
-        for Selected { subscription, .. } in selected {
+        for Selection { subscription, .. } in selected {
             let entity = &subscribers.entities[subscription];
             let message = NewMessage {
                 record: record.clone().into(),

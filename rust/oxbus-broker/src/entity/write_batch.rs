@@ -13,7 +13,7 @@ use smallvec::smallvec;
 
 use super::Entity;
 use super::kind::Subscribers;
-use crate::filter::{Copied, Failure, Selected, Subject};
+use crate::filter::{MessageCopy, RuleFailure, RuleInput, Selection};
 use crate::record::{encode, with_dead_letter};
 use crate::shard::Cell;
 use crate::shard::journal::EntityId;
@@ -40,7 +40,7 @@ pub(crate) struct WriteBatch<'a> {
     positions: HashMap<EntityId, usize>,
     /// The last one that was asked for.
     last: Option<(EntityId, usize)>,
-    selected: Vec<Selected>,
+    selected: Vec<Selection>,
 }
 
 /// Who is told of what came.
@@ -57,10 +57,10 @@ const HEADER_TOO_LARGE: &str = "HeaderSizeExceeded";
 const TOO_LARGE: &str = "The size quota for this stream has been exceeded.";
 
 /// Why a copy goes to the dead-letter queue, and more of it (B-358, B-381).
-fn words(failure: &Failure) -> (&'static str, &str) {
+fn words(failure: &RuleFailure) -> (&'static str, &str) {
     match failure {
-        Failure::Filter(description) => ("FilterException", description),
-        Failure::Action(description) => ("RuleActionException", description),
+        RuleFailure::Filter(description) => ("FilterException", description),
+        RuleFailure::Action(description) => ("RuleActionException", description),
     }
 }
 
@@ -134,7 +134,7 @@ impl<'a> WriteBatch<'a> {
     ) -> Result<()> {
         let mut fields = Fields::decode(record)?;
         fields.enqueued_number = Some(number);
-        let subject = Subject {
+        let subject = RuleInput {
             fields: &fields,
             enqueued_at: self.moment.now,
             enqueued_number: Some(number),
@@ -146,19 +146,19 @@ impl<'a> WriteBatch<'a> {
         selected.clear();
         subscribers.rules().select(&subject, &mut selected);
         let mut same = smallvec![];
-        for Selected { subscription, copied } in selected.drain(..) {
+        for Selection { subscription, copy } in selected.drain(..) {
             let entity = &*subscribers.entities[subscription];
             let expires_at = expires_at.min(entity.expires_at(None, self.moment.now));
-            match copied {
-                Copied::AsSent => same.push((self.position(entity, index), expires_at)),
-                Copied::Changed(record) if record.len() > entity.copy_bytes_max() => {
+            match copy {
+                MessageCopy::AsSent => same.push((self.position(entity, index), expires_at)),
+                MessageCopy::Changed(record) if record.len() > entity.copy_bytes_max() => {
                     self.bury((entity, index), &fields, expires_at, (HEADER_TOO_LARGE, TOO_LARGE))?;
                 }
-                Copied::Changed(record) => self.add(entity, index, record, expires_at),
-                Copied::Failed(failure) if entity.buries_failed() => {
+                MessageCopy::Changed(record) => self.add(entity, index, record, expires_at),
+                MessageCopy::Failed(failure) if entity.buries_failed() => {
                     self.bury((entity, index), &fields, expires_at, words(&failure))?;
                 }
-                Copied::Failed(_) => {}
+                MessageCopy::Failed(_) => {}
             }
         }
         self.selected = selected;

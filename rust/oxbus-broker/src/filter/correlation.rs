@@ -8,19 +8,19 @@ use oxbus_model::rules::{CorrelationSettings, OwnedValue};
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::property_name;
-use super::view::View;
+use super::view::MessageView;
 
 /// Fields that a correlation filter can name.
 pub(super) const FIELDS: usize = 8;
 
 /// Conditions that must all hold. Fields are in the order of [`fields_of`].
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Correlation {
+pub(super) struct CorrelationFilter {
     pub(super) fields: [Option<Box<str>>; FIELDS],
     pub(super) properties: Box<[(String, OwnedValue)]>,
 }
 
-impl Correlation {
+impl CorrelationFilter {
     /// Refuses a filter that compares nothing, and one that compares a property twice.
     pub(super) fn compile(settings: &CorrelationSettings) -> Result<Self> {
         let field = |text: &Option<String>| text.as_deref().map(Box::from);
@@ -53,22 +53,22 @@ impl Correlation {
 
     /// Looks at each condition in turn. What a topic does by its index is the same.
     #[cfg(test)]
-    pub(super) fn selects(&self, view: &View<'_>) -> bool {
+    pub(super) fn selects(&self, view: &MessageView<'_>) -> bool {
         let fields = fields_of(view);
         let fields_hold = self.fields.iter().zip(fields).all(|(expected, found)| match expected {
             Some(expected) => found == Some(expected),
             None => true,
         });
         let holds = |name: &str, value: &OwnedValue| {
-            let expected = Comparable::of(value.as_value());
-            expected.is_some() && view.user(name).and_then(Comparable::of) == expected
+            let expected = ComparableValue::of(value.as_value());
+            expected.is_some() && view.user(name).and_then(ComparableValue::of) == expected
         };
         fields_hold && self.properties.iter().all(|(name, value)| holds(name, value))
     }
 }
 
 /// Those fields of a message.
-pub(super) fn fields_of<'v>(view: &'v View<'_>) -> [Option<&'v str>; FIELDS] {
+pub(super) fn fields_of<'v>(view: &'v MessageView<'_>) -> [Option<&'v str>; FIELDS] {
     let fields = view.fields();
     [
         fields.correlation_id,
@@ -85,7 +85,7 @@ pub(super) fn fields_of<'v>(view: &'v View<'_>) -> [Option<&'v str>; FIELDS] {
 /// A value in a form whose equality is that of B-357: types must match, but an integer is equal to the double of exactly the
 /// same number. A null is equal to a null that the message carries, and not to a property that it lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Comparable<'a> {
+pub(super) enum ComparableValue<'a> {
     Null,
     Bool(bool),
     Int(i64),
@@ -98,7 +98,7 @@ pub(super) enum Comparable<'a> {
     Timespan(i64),
 }
 
-impl<'a> Comparable<'a> {
+impl<'a> ComparableValue<'a> {
     /// `None` for "not a number", which is equal to nothing.
     #[inline]
     pub(super) fn of(value: Value<'a>) -> Option<Self> {
@@ -117,12 +117,12 @@ impl<'a> Comparable<'a> {
     }
 }
 
-fn of_double(value: f64) -> Comparable<'static> {
+fn of_double(value: f64) -> ComparableValue<'static> {
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
     if value.fract() == 0.0 && (-TWO_TO_63..TWO_TO_63).contains(&value) {
-        Comparable::Int(value as i64)
+        ComparableValue::Int(value as i64)
     } else {
-        Comparable::Double(value.to_bits())
+        ComparableValue::Double(value.to_bits())
     }
 }
 
@@ -136,7 +136,7 @@ impl ValuesHash {
         text.hash(&mut self.0);
     }
 
-    pub(super) fn property(&mut self, value: Comparable<'_>) {
+    pub(super) fn property(&mut self, value: ComparableValue<'_>) {
         value.hash(&mut self.0);
     }
 

@@ -12,10 +12,10 @@ use oxbus_model::message::Value;
 use oxbus_model::rules::OwnedValue;
 use smallvec::SmallVec;
 
-use super::correlation::{Comparable, Correlation, FIELDS, ValuesHash, fields_of};
+use super::correlation::{ComparableValue, CorrelationFilter, FIELDS, ValuesHash, fields_of};
 use super::property_name;
-use super::topic_rules::Target;
-use super::view::View;
+use super::topic_rules::RuleTarget;
+use super::view::MessageView;
 
 /// Properties of one message that some filter compares, kept without an allocation.
 const COMPARED_INLINE: usize = 8;
@@ -26,42 +26,42 @@ type NameId = u32;
 /// Fields and properties that the filters of a group compare.
 type Compared = ([bool; FIELDS], Box<[NameId]>);
 
-type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AlreadyHash>>;
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 
 /// The filters, by what they compare.
 #[derive(Debug, Default)]
 pub(super) struct CorrelationIndex {
-    groups: Vec<Group>,
+    groups: Vec<FilterGroup>,
     /// Groups that compare fields alone.
-    of_fields: Vec<u32>,
+    by_fields: Vec<u32>,
     /// Groups by the rarest property they compare.
-    of_property: Vec<Vec<u32>>,
+    by_property: Vec<Vec<u32>>,
     names: Vec<String>,
     names_by_hash: ByHash<SmallVec<[NameId; 1]>>,
 }
 
 /// Filters that compare the same.
 #[derive(Debug)]
-struct Group {
+struct FilterGroup {
     fields: [bool; FIELDS],
     /// Rising.
     properties: Box<[NameId]>,
-    filters: ByHash<SmallVec<[Filter; 1]>>,
+    filters: ByHash<SmallVec<[IndexedFilter; 1]>>,
 }
 
 /// A filter, and the rules that have it.
 #[derive(Debug)]
-struct Filter {
+struct IndexedFilter {
     /// Of the fields that its group compares, in their order.
     fields: Box<[Box<str>]>,
     /// Of the properties that its group compares, in their order.
     properties: Box<[OwnedValue]>,
-    targets: SmallVec<[Target; 1]>,
+    targets: SmallVec<[RuleTarget; 1]>,
 }
 
 impl CorrelationIndex {
     /// The index over filters and who has them.
-    pub(super) fn of<'r>(filters: impl Iterator<Item = (&'r Correlation, Target)>) -> Self {
+    pub(super) fn of<'r>(filters: impl Iterator<Item = (&'r CorrelationFilter, RuleTarget)>) -> Self {
         let mut index = Self::default();
         let mut groups: HashMap<Compared, u32, BuildHasherDefault<DefaultHasher>> = HashMap::default();
         for (filter, target) in filters {
@@ -76,7 +76,7 @@ impl CorrelationIndex {
                 properties.iter().map(|(name, _)| *name).collect(),
             );
             let group = *groups.entry(compared).or_insert_with_key(|(fields, properties)| {
-                index.groups.push(Group {
+                index.groups.push(FilterGroup {
                     fields: *fields,
                     properties: properties.clone(),
                     filters: ByHash::default(),
@@ -85,7 +85,7 @@ impl CorrelationIndex {
             });
             index.groups[group as usize].insert(filter, &properties, target);
         }
-        index.file_groups();
+        index.index_groups();
         index
     }
 
@@ -96,9 +96,9 @@ impl CorrelationIndex {
 
     /// Shows the rules whose filter selects the message.
     #[inline]
-    pub(super) fn find(&self, view: &View<'_>, mut found: impl FnMut(&[Target])) {
+    pub(super) fn find(&self, view: &MessageView<'_>, mut found: impl FnMut(&[RuleTarget])) {
         let fields = fields_of(view);
-        for &group in &self.of_fields {
+        for &group in &self.by_fields {
             self.groups[group as usize].find(&fields, &[], &mut found);
         }
         if self.names.is_empty() {
@@ -113,7 +113,7 @@ impl CorrelationIndex {
             }
         }
         for &(name, _) in &compared {
-            for &group in &self.of_property[name as usize] {
+            for &group in &self.by_property[name as usize] {
                 self.groups[group as usize].find(&fields, &compared, &mut found);
             }
         }
@@ -142,46 +142,48 @@ impl CorrelationIndex {
     }
 
     /// Files each group under the property that the fewest groups compare.
-    fn file_groups(&mut self) {
+    fn index_groups(&mut self) {
         let mut uses = vec![0u32; self.names.len()];
         for name in self.groups.iter().flat_map(|group| &group.properties) {
             uses[*name as usize] += 1;
         }
-        self.of_property = vec![Vec::new(); self.names.len()];
+        self.by_property = vec![Vec::new(); self.names.len()];
         for (id, group) in self.groups.iter().enumerate() {
             match group.properties.iter().min_by_key(|name| uses[**name as usize]) {
-                Some(rarest) => self.of_property[*rarest as usize].push(id as u32),
-                None => self.of_fields.push(id as u32),
+                Some(rarest) => self.by_property[*rarest as usize].push(id as u32),
+                None => self.by_fields.push(id as u32),
             }
         }
     }
 }
 
-impl Group {
-    fn insert(&mut self, filter: &Correlation, properties: &[(NameId, &OwnedValue)], target: Target) {
+impl FilterGroup {
+    fn insert(&mut self, filter: &CorrelationFilter, properties: &[(NameId, &OwnedValue)], target: RuleTarget) {
         let fields: Box<[Box<str>]> = filter.fields.iter().flatten().cloned().collect();
         let mut hash = ValuesHash::default();
         fields.iter().for_each(|text| hash.field(text));
         for (_, value) in properties {
             // What is equal to nothing selects nothing.
-            let Some(value) = Comparable::of(value.as_value()) else {
+            let Some(value) = ComparableValue::of(value.as_value()) else {
                 return;
             };
             hash.property(value);
         }
         let same_hash = self.filters.entry(hash.finish()).or_default();
-        let is_same = |known: &Filter| {
-            let values = properties.iter().map(|(_, value)| Comparable::of(value.as_value()));
+        let is_same = |known: &IndexedFilter| {
+            let values = properties
+                .iter()
+                .map(|(_, value)| ComparableValue::of(value.as_value()));
             known.fields == fields
                 && known
                     .properties
                     .iter()
-                    .map(|it| Comparable::of(it.as_value()))
+                    .map(|it| ComparableValue::of(it.as_value()))
                     .eq(values)
         };
         match same_hash.iter_mut().find(|known| is_same(known)) {
             Some(known) => known.targets.push(target),
-            None => same_hash.push(Filter {
+            None => same_hash.push(IndexedFilter {
                 fields,
                 properties: properties.iter().map(|(_, value)| (*value).clone()).collect(),
                 targets: SmallVec::from_slice(&[target]),
@@ -194,7 +196,7 @@ impl Group {
         &self,
         fields: &[Option<&str>; FIELDS],
         properties: &[(NameId, Value<'_>)],
-        found: &mut impl FnMut(&[Target]),
+        found: &mut impl FnMut(&[RuleTarget]),
     ) {
         let mut hash = ValuesHash::default();
         for (_, text) in self.fields.iter().zip(fields).filter(|(compared, _)| **compared) {
@@ -203,7 +205,7 @@ impl Group {
         }
         let value_of = |name: &NameId| {
             let (_, value) = properties.iter().find(|(known, _)| known == name)?;
-            Comparable::of(*value)
+            ComparableValue::of(*value)
         };
         for name in &self.properties {
             let Some(value) = value_of(name) else { return };
@@ -217,7 +219,10 @@ impl Group {
             let fields_hold = texts
                 .map(|(_, text)| *text)
                 .eq(filter.fields.iter().map(|text| Some(&**text)));
-            let expected = filter.properties.iter().map(|value| Comparable::of(value.as_value()));
+            let expected = filter
+                .properties
+                .iter()
+                .map(|value| ComparableValue::of(value.as_value()));
             if fields_hold && self.properties.iter().map(value_of).eq(expected) {
                 found(&filter.targets);
             }
@@ -227,9 +232,9 @@ impl Group {
 
 /// For keys that are hashes themselves.
 #[derive(Debug, Default)]
-struct AlreadyHash(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AlreadyHash {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -8,10 +8,10 @@ use oxbus_model::caps::LIKE_PATTERN_CHARS_MAX;
 
 /// A pattern, read once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Token>);
+pub(super) struct Pattern(Vec<PatternToken>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token {
+enum PatternToken {
     Character(char),
     One,
     Run,
@@ -25,15 +25,15 @@ impl Pattern {
         while let Some(character) = characters.next() {
             let token = if Some(character) == escape {
                 let next = characters.next();
-                Token::Character(
+                PatternToken::Character(
                     next.ok_or("the LIKE pattern ends with its escape character; add the one it stands for")?,
                 )
             } else {
                 match character {
-                    '%' if tokens.last() == Some(&Token::Run) => continue,
-                    '%' => Token::Run,
-                    '_' => Token::One,
-                    _ => Token::Character(character),
+                    '%' if tokens.last() == Some(&PatternToken::Run) => continue,
+                    '%' => PatternToken::Run,
+                    '_' => PatternToken::One,
+                    _ => PatternToken::Character(character),
                 }
             };
             tokens.push(token);
@@ -68,7 +68,7 @@ impl Pattern {
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
             let token = self.0.get(at);
-            if token == Some(&Token::Run) {
+            if token == Some(&PatternToken::Run) {
                 at += 1;
                 if at == self.0.len() {
                     return true;
@@ -82,8 +82,8 @@ impl Pattern {
                 (None, None) => return true,
                 // The text is used up and the pattern is not: a later start leaves even less text.
                 (Some(_), None) => return false,
-                (Some(Token::One), Some(_)) => {}
-                (Some(Token::Character(expected)), Some(found)) if *expected == found => {}
+                (Some(PatternToken::One), Some(_)) => {}
+                (Some(PatternToken::Character(expected)), Some(found)) if *expected == found => {}
                 _ => {
                     let Some((after_run, start)) = &mut retry else {
                         return false;
@@ -110,12 +110,12 @@ mod tests {
     }
 
     /// Tries everything.
-    fn naive(text: &[char], tokens: &[Token]) -> bool {
+    fn naive(text: &[char], tokens: &[PatternToken]) -> bool {
         match tokens.split_first() {
             None => text.is_empty(),
-            Some((Token::Run, tokens)) => (0..=text.len()).any(|skipped| naive(&text[skipped..], tokens)),
-            Some((Token::One, tokens)) => !text.is_empty() && naive(&text[1..], tokens),
-            Some((Token::Character(it), tokens)) => text.first() == Some(it) && naive(&text[1..], tokens),
+            Some((PatternToken::Run, tokens)) => (0..=text.len()).any(|skipped| naive(&text[skipped..], tokens)),
+            Some((PatternToken::One, tokens)) => !text.is_empty() && naive(&text[1..], tokens),
+            Some((PatternToken::Character(it), tokens)) => text.first() == Some(it) && naive(&text[1..], tokens),
         }
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_answer_is_that_of_trying_everything(text in "[ab%]{0,9}", pattern in "[ab%_]{0,9}") {
+        fn matches_agree_with_a_naive_search(text in "[ab%]{0,9}", pattern in "[ab%_]{0,9}") {
             let pattern = Pattern::read(&pattern, None).expect("a pattern");
             let characters: Vec<char> = text.chars().collect();
             prop_assert_eq!(pattern.matches(&text), naive(&characters, &pattern.0));

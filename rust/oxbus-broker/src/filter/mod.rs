@@ -7,20 +7,20 @@
 //! Read in this order: `rule`, `sql_lexer`, `sql_parser`, `sql_tree`, `sql_eval` with `operand` and `like`, `sql_action` with
 //! `draft`, `correlation`, `correlation_index`, `topic_rules`. `docs/guide/rules-language.md` is the language for its users.
 
+mod copy_draft;
 mod correlation;
 mod correlation_index;
-mod draft;
 mod like;
 mod operand;
 mod property_name;
 mod rule;
+mod rule_io;
 mod sql_action;
 mod sql_eval;
 mod sql_filter;
 mod sql_lexer;
 mod sql_parser;
 mod sql_tree;
-mod subject;
 mod system_property;
 mod topic_rules;
 mod view;
@@ -29,6 +29,6 @@ mod view;
 mod tests;
 
 pub use rule::Rule;
+pub use rule_io::{MessageCopy, RuleFailure, RuleInput, Selection};
 pub use sql_filter::SqlFilter;
-pub use subject::{Copied, Failure, Selected, Subject};
 pub use topic_rules::TopicRules;

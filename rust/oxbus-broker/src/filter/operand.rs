@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_those_of_the_framework() {
+    fn texts_match_dot_net() {
         for (operand, expected) in [
             (Operand::Bool(true), "True"),
             (Operand::Int(-7), "-7"),

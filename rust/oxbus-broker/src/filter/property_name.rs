@@ -39,7 +39,7 @@ mod tests {
     use super::{hash, same};
 
     #[test]
-    fn names_differ_by_more_than_case_or_not_at_all() {
+    fn names_are_equal_when_they_differ_in_case_only() {
         for (a, b, expected) in [
             ("Color", "cOLOR", true),
             ("color", "colour", false),

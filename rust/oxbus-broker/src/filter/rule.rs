@@ -5,25 +5,25 @@ use oxbus_model::caps::RULE_NAME_CHARS_MAX;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
 use oxbus_model::{Error, ErrorKind, Result};
 
-use super::correlation::Correlation;
-use super::sql_action::Action;
+use super::correlation::CorrelationFilter;
+use super::sql_action::SqlAction;
 use super::sql_filter::SqlFilter;
 
 /// A compiled rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     name: String,
-    pub(super) filter: Filter,
-    pub(super) action: Option<Action>,
+    pub(super) filter: RuleFilter,
+    pub(super) action: Option<SqlAction>,
 }
 
 /// What a rule selects.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Filter {
+pub(super) enum RuleFilter {
     All,
     Nothing,
     Sql(SqlFilter),
-    Correlation(Correlation),
+    Correlation(CorrelationFilter),
 }
 
 impl Rule {
@@ -44,22 +44,25 @@ impl Rule {
             let detail = format!("a rule's name has no slash or backslash; choose another: rule=`{name}`");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        let of_rule =
-            |part: &str, error: &Error| Error::new(error.kind(), format!("{part} refused: {error}; rule=`{name}`"));
+        let of_rule = |part: &str, error: &Error| {
+            Error::new(error.kind(), format!("{part} syntax_error: {error}; rule=`{name}`"))
+        };
         let filter = match &settings.filter {
-            FilterSettings::True => Ok(Filter::All),
-            FilterSettings::False => Ok(Filter::Nothing),
+            FilterSettings::True => Ok(RuleFilter::All),
+            FilterSettings::False => Ok(RuleFilter::Nothing),
             FilterSettings::Sql { expression, parameters } => {
                 // `1=1` and its like are how a true filter comes over the wire (B-355).
                 SqlFilter::parse(expression, parameters).map(|sql| match sql.constant() {
-                    Some(true) => Filter::All,
-                    Some(false) => Filter::Nothing,
-                    None => Filter::Sql(sql),
+                    Some(true) => RuleFilter::All,
+                    Some(false) => RuleFilter::Nothing,
+                    None => RuleFilter::Sql(sql),
                 })
             }
-            FilterSettings::Correlation(correlation) => Correlation::compile(correlation).map(Filter::Correlation),
+            FilterSettings::Correlation(correlation) => {
+                CorrelationFilter::compile(correlation).map(RuleFilter::Correlation)
+            }
         };
-        let action = settings.action.as_ref().map(Action::parse).transpose();
+        let action = settings.action.as_ref().map(SqlAction::parse).transpose();
         Ok(Self {
             name: name.clone(),
             filter: filter.map_err(|error| of_rule("filter", &error))?,

@@ -9,20 +9,20 @@ use oxbus_model::message::Value;
 use oxbus_model::rules::{ActionSettings, OwnedValue};
 use oxbus_store::Record;
 
-use super::draft::Draft;
-use super::sql_eval::unknown;
+use super::copy_draft::CopyDraft;
+use super::sql_eval::unknown_property;
 use super::sql_filter::check_length;
-use super::sql_lexer::refused;
+use super::sql_lexer::syntax_error;
 use super::sql_parser::Parser;
 use super::sql_tree::{Expression, Property};
-use super::view::View;
+use super::view::MessageView;
 
 /// Application property of a changed copy: the rule that changed it (B-348).
 pub(super) const RULE_NAME: &str = "RuleName";
 
 /// What is done to a copy.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Action(Vec<Statement>);
+pub(super) struct SqlAction(Vec<Statement>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Statement {
@@ -30,7 +30,7 @@ enum Statement {
     Remove(Property),
 }
 
-impl Action {
+impl SqlAction {
     /// Reads an action. Statements are separated by `;` or `,`, or by nothing.
     pub(super) fn parse(settings: &ActionSettings) -> Result<Self> {
         check_length("action", &settings.expression, ACTION_TEXT_CHARS_MAX)?;
@@ -41,8 +41,8 @@ impl Action {
                 return Err(parser.expected(format_args!("at most {ACTION_EXPRESSIONS_MAX} expressions")));
             }
             statements.push(statement(&mut parser)?);
-            let continues = parser.took_sign(",")?;
-            let ends = !continues && parser.took_sign(";")?;
+            let continues = parser.accept_sign(",")?;
+            let ends = !continues && parser.accept_sign(";")?;
             if parser.is_at_end() && (ends || !continues) {
                 return Ok(Self(statements));
             }
@@ -50,21 +50,21 @@ impl Action {
     }
 
     /// The copy that it makes for the rule of that name.
-    pub(super) fn run(&self, view: &View<'_>, rule_name: &str) -> std::result::Result<Record, String> {
-        let mut draft = Draft::of(view);
+    pub(super) fn apply(&self, view: &MessageView<'_>, rule_name: &str) -> std::result::Result<Record, String> {
+        let mut draft = CopyDraft::of(view);
         for statement in &self.0 {
             match statement {
                 Statement::Set(property, expression) => {
-                    let value = draft.look(|view| expression.evaluate(view).map(OwnedValue::from))?;
+                    let value = draft.with_view(|view| expression.evaluate(view).map(OwnedValue::from))?;
                     match property {
                         Property::System(property) => draft.set_system(*property, &value)?,
                         Property::User(name) => draft.set_user(name, value),
-                        other => return Err(no_target(other)),
+                        other => return Err(not_writable(other)),
                     }
                 }
                 Statement::Remove(Property::System(property)) => draft.set_system(*property, &OwnedValue::Null)?,
                 Statement::Remove(Property::User(name)) => draft.remove_user(name),
-                Statement::Remove(other) => return Err(no_target(other)),
+                Statement::Remove(other) => return Err(not_writable(other)),
             }
         }
         Ok(draft.record((RULE_NAME, Value::Text(rule_name))))
@@ -72,14 +72,14 @@ impl Action {
 }
 
 fn statement(parser: &mut Parser<'_>) -> Result<Statement> {
-    if parser.took_word("REMOVE")? {
+    if parser.accept_word("REMOVE")? {
         return target(parser).map(Statement::Remove);
     }
-    if !parser.took_word("SET")? {
+    if !parser.accept_word("SET")? {
         return Err(parser.expected("SET or REMOVE"));
     }
     let property = target(parser)?;
-    if !parser.took_sign("=")? {
+    if !parser.accept_sign("=")? {
         return Err(parser.expected("`=`"));
     }
     Ok(Statement::Set(property, parser.expression()?))
@@ -90,7 +90,7 @@ fn target(parser: &mut Parser<'_>) -> Result<Property> {
     match parser.target()? {
         (column, Property::System(property)) if !property.is_writable() => {
             let name = property.name();
-            Err(refused(
+            Err(syntax_error(
                 column,
                 format_args!("expected a property that an action may write, found `sys.{name}`"),
             ))
@@ -99,9 +99,9 @@ fn target(parser: &mut Parser<'_>) -> Result<Property> {
     }
 }
 
-fn no_target(property: &Property) -> String {
+fn not_writable(property: &Property) -> String {
     match property {
-        Property::UnknownSystem(name) => unknown(name),
+        Property::UnknownSystem(name) => unknown_property(name),
         other => format!("an action cannot write {other}"),
     }
 }

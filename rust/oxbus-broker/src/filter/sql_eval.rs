@@ -9,12 +9,12 @@ use std::borrow::Cow;
 use super::like::Pattern;
 use super::operand::{Comparison, Operand};
 use super::sql_tree::{Expression, LikePattern, Negation, Predicate, Property};
-use super::view::View;
+use super::view::MessageView;
 use crate::clock::random_bytes;
 
 impl Predicate {
     /// Evaluates it; an error is one of B-358.
-    pub(super) fn evaluate(&self, view: &View<'_>) -> Result<Option<bool>, String> {
+    pub(super) fn evaluate(&self, view: &MessageView<'_>) -> Result<Option<bool>, String> {
         match self {
             Self::All(parts) => decide(parts, view, false),
             Self::Any(parts) => decide(parts, view, true),
@@ -27,7 +27,7 @@ impl Predicate {
                 let is_null = property.evaluate(view)? == Operand::Null;
                 Ok(Some(negation.apply(is_null)))
             }
-            Self::In(left, choices, negation) => is_among(left, choices, *negation, view),
+            Self::In(left, choices, negation) => evaluate_in(left, choices, *negation, view),
             Self::Like(left, pattern, negation) => {
                 let left = left.evaluate(view)?;
                 Ok(pattern.matches(&left, view)?.map(|matches| negation.apply(matches)))
@@ -56,7 +56,7 @@ impl Negation {
 }
 
 /// `decisive` when one part is, the other when all are, else unknown.
-fn decide(parts: &[Predicate], view: &View<'_>, decisive: bool) -> Result<Option<bool>, String> {
+fn decide(parts: &[Predicate], view: &MessageView<'_>, decisive: bool) -> Result<Option<bool>, String> {
     let mut all_known = true;
     for part in parts {
         match part.evaluate(view)? {
@@ -69,11 +69,11 @@ fn decide(parts: &[Predicate], view: &View<'_>, decisive: bool) -> Result<Option
 }
 
 /// Unknown only when the left side is (B-370): a choice that is null or of another type is one that is not equal.
-fn is_among(
+fn evaluate_in(
     left: &Expression,
     choices: &[Expression],
     negation: Negation,
-    view: &View<'_>,
+    view: &MessageView<'_>,
 ) -> Result<Option<bool>, String> {
     let left = left.evaluate(view)?;
     if left == Operand::Null {
@@ -88,7 +88,7 @@ fn is_among(
 }
 
 impl LikePattern {
-    fn matches(&self, left: &Operand<'_>, view: &View<'_>) -> Result<Option<bool>, String> {
+    fn matches(&self, left: &Operand<'_>, view: &MessageView<'_>) -> Result<Option<bool>, String> {
         let Operand::Text(text) = left else { return Ok(None) };
         match self {
             Self::Fixed(pattern, ..) => Ok(Some(pattern.matches(text))),
@@ -111,7 +111,7 @@ impl LikePattern {
 impl Expression {
     /// Its value for a message.
     #[inline]
-    pub(super) fn evaluate<'v>(&'v self, view: &'v View<'_>) -> Result<Operand<'v>, String> {
+    pub(super) fn evaluate<'v>(&'v self, view: &'v MessageView<'_>) -> Result<Operand<'v>, String> {
         match self {
             Self::Constant(value) => Ok(value.as_value().into()),
             Self::Property(property) => property.evaluate(view),
@@ -140,11 +140,11 @@ impl Expression {
 
 impl Property {
     #[inline]
-    fn evaluate<'v>(&'v self, view: &'v View<'_>) -> Result<Operand<'v>, String> {
+    fn evaluate<'v>(&'v self, view: &'v MessageView<'_>) -> Result<Operand<'v>, String> {
         match self {
             Self::User(name) => Ok(view.user(name).map_or(Operand::Null, Operand::from)),
             Self::System(property) => Ok(view.system(*property)),
-            Self::UnknownSystem(name) => Err(unknown(name)),
+            Self::UnknownSystem(name) => Err(unknown_property(name)),
             Self::Computed(name) => {
                 let name = computed_name(name, view)?;
                 Ok(name
@@ -155,18 +155,18 @@ impl Property {
     }
 
     /// Presence: with a null value too, when it is one of the application; set, when it is one of the broker (B-371).
-    fn exists(&self, view: &View<'_>) -> Result<bool, String> {
+    fn exists(&self, view: &MessageView<'_>) -> Result<bool, String> {
         match self {
             Self::User(name) => Ok(view.user(name).is_some()),
             Self::System(property) => Ok(view.system(*property) != Operand::Null),
-            Self::UnknownSystem(name) => Err(unknown(name)),
+            Self::UnknownSystem(name) => Err(unknown_property(name)),
             Self::Computed(name) => Ok(computed_name(name, view)?.is_some_and(|name| view.user(&name).is_some())),
         }
     }
 }
 
 /// The name that `property(…)` looks for; `None` when it is unknown or no text.
-fn computed_name<'v>(name: &'v Expression, view: &'v View<'_>) -> Result<Option<Cow<'v, str>>, String> {
+fn computed_name<'v>(name: &'v Expression, view: &'v MessageView<'_>) -> Result<Option<Cow<'v, str>>, String> {
     match name.evaluate(view)? {
         Operand::Text(name) => Ok(Some(name)),
         _ => Ok(None),
@@ -174,7 +174,7 @@ fn computed_name<'v>(name: &'v Expression, view: &'v View<'_>) -> Result<Option<
 }
 
 /// The error of B-372.
-pub(super) fn unknown(name: &str) -> String {
+pub(super) fn unknown_property(name: &str) -> String {
     format!("the broker has no property `sys.{name}`")
 }
 

@@ -8,10 +8,10 @@ use oxbus_model::message::Fields;
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
-use super::Subject;
+use super::RuleInput;
 use super::sql_parser::Parser;
 use super::sql_tree::Predicate;
-use super::view::View;
+use super::view::MessageView;
 
 /// A predicate over the properties of a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,13 +35,13 @@ impl SqlFilter {
     ///
     /// # Errors
     /// Says why the filter has no answer for this message (B-358).
-    pub fn selects(&self, subject: &Subject<'_>) -> std::result::Result<bool, String> {
-        self.selects_view(&View::of(subject))
+    pub fn selects(&self, input: &RuleInput<'_>) -> std::result::Result<bool, String> {
+        self.selects_view(&MessageView::of(input))
     }
 
     /// The same for a message that was taken apart.
     #[inline]
-    pub(super) fn selects_view(&self, view: &View<'_>) -> std::result::Result<bool, String> {
+    pub(super) fn selects_view(&self, view: &MessageView<'_>) -> std::result::Result<bool, String> {
         Ok(self.predicate.evaluate(view)? == Some(true))
     }
 
@@ -51,7 +51,7 @@ impl SqlFilter {
             return None;
         }
         let fields = Fields::default();
-        let nothing = Subject {
+        let nothing = RuleInput {
             fields: &fields,
             enqueued_at: Timestamp(0),
             enqueued_number: None,

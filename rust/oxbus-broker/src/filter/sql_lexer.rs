@@ -8,7 +8,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 
 /// A word, a name, a constant or a sign.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
+pub(super) enum SqlToken {
     Keyword(Keyword),
     /// A name as it stands, which may also be that of a scope or a function.
     Name(String),
@@ -56,14 +56,14 @@ impl Keyword {
         ("FALSE", Self::False),
     ];
 
-    fn named(word: &str) -> Option<Self> {
+    fn from_name(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find_map(|(name, keyword)| name.eq_ignore_ascii_case(word).then_some(keyword))
     }
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for SqlToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keyword(keyword) => f.write_str(Keyword::ALL[*keyword as usize].0),
@@ -80,7 +80,7 @@ impl fmt::Display for Token {
 }
 
 /// The refusal of a text at a column, counted in characters from 1.
-pub(super) fn refused(column: usize, detail: impl fmt::Display) -> Error {
+pub(super) fn syntax_error(column: usize, detail: impl fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("column {column}: {detail}"))
 }
 
@@ -101,28 +101,28 @@ impl<'t> Lexer<'t> {
     }
 
     /// The next token and its column.
-    pub(super) fn next(&mut self) -> Result<(usize, Token)> {
+    pub(super) fn next(&mut self) -> Result<(usize, SqlToken)> {
         self.take_while(char::is_whitespace);
         let column = self.column;
         let Some(first) = self.peek() else {
-            return Ok((column, Token::End));
+            return Ok((column, SqlToken::End));
         };
         let token = match first {
-            '\'' => Token::Text(self.enclosed('\'', "text")?),
-            '"' => Token::Delimited(self.name_within('"')?),
-            '[' => Token::Delimited(self.name_within(']')?),
+            '\'' => SqlToken::Text(self.enclosed('\'', "text")?),
+            '"' => SqlToken::Delimited(self.name_within('"')?),
+            '[' => SqlToken::Delimited(self.name_within(']')?),
             '@' => {
                 self.bump();
                 let name = self.take_while(is_name_part);
                 if name.is_empty() {
-                    return Err(refused(self.column, "expected the name of a parameter after `@`"));
+                    return Err(syntax_error(self.column, "expected the name of a parameter after `@`"));
                 }
-                Token::Parameter(name.to_owned())
+                SqlToken::Parameter(name.to_owned())
             }
             _ if first.is_ascii_digit() => self.number()?,
             _ if first.is_alphabetic() => {
                 let word = self.take_while(is_name_part);
-                Keyword::named(word).map_or_else(|| Token::Name(word.to_owned()), Token::Keyword)
+                Keyword::from_name(word).map_or_else(|| SqlToken::Name(word.to_owned()), SqlToken::Keyword)
             }
             _ => self.sign()?,
         };
@@ -140,7 +140,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Takes `expected` if it comes next.
-    fn took(&mut self, expected: char) -> bool {
+    fn accept(&mut self, expected: char) -> bool {
         let comes = self.peek() == Some(expected);
         if comes {
             self.bump();
@@ -164,10 +164,10 @@ impl<'t> Lexer<'t> {
         loop {
             match self.bump() {
                 Some(character) if character != end => text.push(character),
-                Some(_) if self.took(end) => text.push(end),
+                Some(_) if self.accept(end) => text.push(end),
                 Some(_) => return Ok(text),
                 None => {
-                    return Err(refused(
+                    return Err(syntax_error(
                         column,
                         format_args!("expected `{end}` at the end of the {what}"),
                     ));
@@ -180,27 +180,27 @@ impl<'t> Lexer<'t> {
         let column = self.column;
         let name = self.enclosed(end, "name")?;
         if name.is_empty() {
-            return Err(refused(column, "expected a name between the delimiters"));
+            return Err(syntax_error(column, "expected a name between the delimiters"));
         }
         Ok(name)
     }
 
     /// Digits; a double with a fraction, an exponent or both.
-    fn number(&mut self) -> Result<Token> {
+    fn number(&mut self) -> Result<SqlToken> {
         let column = self.column;
         let text = self.rest.as_str();
         self.digits()?;
-        let mut is_double = self.took('.');
+        let mut is_double = self.accept('.');
         if is_double {
             self.digits()?;
         }
-        if self.took('e') || self.took('E') {
+        if self.accept('e') || self.accept('E') {
             is_double = true;
-            let _ = self.took('+') || self.took('-');
+            let _ = self.accept('+') || self.accept('-');
             self.digits()?;
         }
         if self.peek().is_some_and(is_name_part) {
-            return Err(refused(
+            return Err(syntax_error(
                 self.column,
                 "expected the end of the number; a name that begins with a digit goes in brackets, `[1st]`",
             ));
@@ -208,27 +208,27 @@ impl<'t> Lexer<'t> {
         let text = &text[..text.len() - self.rest.as_str().len()];
         if is_double {
             match text.parse() {
-                Ok(number) if f64::is_finite(number) => Ok(Token::Double(number)),
-                _ => Err(refused(
+                Ok(number) if f64::is_finite(number) => Ok(SqlToken::Double(number)),
+                _ => Err(syntax_error(
                     column,
                     format_args!("expected a number within the range of a double: {text}"),
                 )),
             }
         } else {
             text.parse()
-                .map(Token::Integer)
-                .map_err(|_| refused(column, too_large(text)))
+                .map(SqlToken::Integer)
+                .map_err(|_| syntax_error(column, too_large(text)))
         }
     }
 
     fn digits(&mut self) -> Result<()> {
         if self.take_while(|character| character.is_ascii_digit()).is_empty() {
-            return Err(refused(self.column, "expected a digit"));
+            return Err(syntax_error(self.column, "expected a digit"));
         }
         Ok(())
     }
 
-    fn sign(&mut self) -> Result<Token> {
+    fn sign(&mut self) -> Result<SqlToken> {
         const SIGNS: [&str; 16] = [
             "<>", "<=", ">=", "<", ">", "=", "+", "-", "*", "/", "%", "(", ")", ",", ";", ".",
         ];
@@ -240,7 +240,7 @@ impl<'t> Lexer<'t> {
         };
         let Some(sign) = found else {
             let character = self.peek().unwrap_or_default();
-            return Err(refused(
+            return Err(syntax_error(
                 self.column,
                 format_args!("expected a name, a constant or an operator, found `{character}`"),
             ));
@@ -248,7 +248,7 @@ impl<'t> Lexer<'t> {
         for _ in 0..sign.len() {
             self.bump();
         }
-        Ok(Token::Sign(sign))
+        Ok(SqlToken::Sign(sign))
     }
 }
 

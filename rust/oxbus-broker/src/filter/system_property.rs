@@ -58,7 +58,7 @@ impl SystemProperty {
     ];
 
     /// The property of that name, in any case (B-365).
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find_map(|(known, property)| known.eq_ignore_ascii_case(name).then_some(property))
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn every_name_leads_to_its_property_and_back() {
         for (name, property) in SystemProperty::ALL {
-            assert_eq!(SystemProperty::named(&name.to_uppercase()), Some(property));
+            assert_eq!(SystemProperty::from_name(&name.to_uppercase()), Some(property));
             assert_eq!(property.name(), name);
         }
-        assert_eq!(SystemProperty::named("Color"), None);
+        assert_eq!(SystemProperty::from_name("Color"), None);
     }
 }

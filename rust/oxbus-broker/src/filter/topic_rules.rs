@@ -15,10 +15,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::correlation_index::CorrelationIndex;
-use super::rule::{Filter, Rule};
+use super::rule::{Rule, RuleFilter};
 use super::sql_filter::SqlFilter;
-use super::view::View;
-use super::{Copied, Failure, Selected, Subject};
+use super::view::MessageView;
+use super::{MessageCopy, RuleFailure, RuleInput, Selection};
 
 /// Copies of one message that are counted without an allocation.
 const HITS_INLINE: usize = 16;
@@ -28,27 +28,27 @@ const HITS_INLINE: usize = 16;
 pub struct TopicRules {
     /// By subscription.
     rules: Vec<Box<[Arc<Rule>]>>,
-    /// Rules that select every message, in the order of [`Hit`].
-    always: Vec<Target>,
+    /// Rules that select every message, in the order of [`RuleHit`].
+    always: Vec<RuleTarget>,
     /// True when those are all the rules there are, and none has an action.
     is_plain: bool,
     correlations: CorrelationIndex,
     /// Filters, and the rules that have them.
-    sql: Vec<(SqlFilter, SmallVec<[Target; 1]>)>,
+    sql: Vec<(SqlFilter, SmallVec<[RuleTarget; 1]>)>,
 }
 
 /// Which copy a rule asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Target {
+pub(super) struct RuleTarget {
     subscription: u32,
-    copy: Copy,
+    copy: CopyKey,
     /// Position among the rules of the subscription.
     rule: u32,
 }
 
 /// A copy among those of its subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Copy {
+enum CopyKey {
     /// The one that rules without action share.
     Shared,
     /// That of the rule with an action at this position.
@@ -57,9 +57,9 @@ enum Copy {
 
 /// A target that a filter led to. The order is that of copies; of one copy, what selected it comes before what failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Hit {
+struct RuleHit {
     subscription: u32,
-    copy: Copy,
+    copy: CopyKey,
     /// Position of the failure's text.
     failed: Option<u32>,
     rule: u32,
@@ -71,10 +71,10 @@ impl TopicRules {
         let rules: Vec<Box<[Arc<Rule>]>> = subscriptions.map(Box::from).collect();
         let mut always = Vec::new();
         let mut correlations = Vec::new();
-        let mut sql: Vec<(SqlFilter, SmallVec<[Target; 1]>)> = Vec::new();
+        let mut sql: Vec<(SqlFilter, SmallVec<[RuleTarget; 1]>)> = Vec::new();
         let mut sql_by_text: HashMap<String, usize, BuildHasherDefault<DefaultHasher>> = HashMap::default();
         for (subscription, rules) in rules.iter().enumerate() {
-            let is_all = |rule: &Arc<Rule>| rule.filter == Filter::All && rule.action.is_none();
+            let is_all = |rule: &Arc<Rule>| rule.filter == RuleFilter::All && rule.action.is_none();
             let first_all = rules.iter().position(is_all);
             for (position, rule) in rules.iter().enumerate() {
                 // What shares a copy with a rule that is always true need not be asked.
@@ -82,20 +82,20 @@ impl TopicRules {
                     continue;
                 }
                 let copy = if rule.action.is_none() {
-                    Copy::Shared
+                    CopyKey::Shared
                 } else {
-                    Copy::Own(position as u32)
+                    CopyKey::Own(position as u32)
                 };
-                let target = Target {
+                let target = RuleTarget {
                     subscription: subscription as u32,
                     copy,
                     rule: position as u32,
                 };
                 match &rule.filter {
-                    Filter::All => always.push(target),
-                    Filter::Nothing => {}
-                    Filter::Correlation(correlation) => correlations.push((correlation, target)),
-                    Filter::Sql(filter) => {
+                    RuleFilter::All => always.push(target),
+                    RuleFilter::Nothing => {}
+                    RuleFilter::Correlation(correlation) => correlations.push((correlation, target)),
+                    RuleFilter::Sql(filter) => {
                         let place = *sql_by_text.entry(filter.to_string()).or_insert_with(|| {
                             sql.push((filter.clone(), SmallVec::new()));
                             sql.len() - 1
@@ -107,7 +107,7 @@ impl TopicRules {
         }
         always.sort_unstable();
         let correlations = CorrelationIndex::of(correlations.into_iter());
-        let has_own = always.iter().any(|target| target.copy != Copy::Shared);
+        let has_own = always.iter().any(|target| target.copy != CopyKey::Shared);
         Self {
             is_plain: correlations.is_empty() && sql.is_empty() && !has_own,
             rules,
@@ -119,23 +119,23 @@ impl TopicRules {
 
     /// Adds to `out` the copies that subscriptions get of a message, by rising subscription.
     #[inline]
-    pub fn select(&self, subject: &Subject<'_>, out: &mut Vec<Selected>) {
+    pub fn select(&self, input: &RuleInput<'_>, out: &mut Vec<Selection>) {
         if self.is_plain {
-            out.extend(self.always.iter().map(|target| Selected {
+            out.extend(self.always.iter().map(|target| Selection {
                 subscription: target.subscription as usize,
-                copied: Copied::AsSent,
+                copy: MessageCopy::AsSent,
             }));
         } else {
-            self.select_by_filters(subject, out);
+            self.select_by_filters(input, out);
         }
     }
 
-    fn select_by_filters(&self, subject: &Subject<'_>, out: &mut Vec<Selected>) {
-        let view = View::of(subject);
+    fn select_by_filters(&self, input: &RuleInput<'_>, out: &mut Vec<Selection>) {
+        let view = MessageView::of(input);
         let mut failures: Vec<String> = Vec::new();
-        let mut hits: SmallVec<[Hit; HITS_INLINE]> = SmallVec::new();
-        let mut hit = |targets: &[Target], failed: Option<u32>| {
-            hits.extend(targets.iter().map(|target| Hit {
+        let mut hits: SmallVec<[RuleHit; HITS_INLINE]> = SmallVec::new();
+        let mut hit = |targets: &[RuleTarget], failed: Option<u32>| {
+            hits.extend(targets.iter().map(|target| RuleHit {
                 subscription: target.subscription,
                 copy: target.copy,
                 failed,
@@ -156,28 +156,28 @@ impl TopicRules {
         }
         hits.sort_unstable_by_key(|hit| (hit.subscription, hit.copy, hit.failed.is_some(), hit.rule));
         hits.dedup_by_key(|hit| (hit.subscription, hit.copy));
-        out.extend(hits.iter().map(|hit| Selected {
+        out.extend(hits.iter().map(|hit| Selection {
             subscription: hit.subscription as usize,
-            copied: self.copied(hit, &view, &failures),
+            copy: self.copy_of(hit, &view, &failures),
         }));
     }
 
     #[inline]
-    fn copied(&self, hit: &Hit, view: &View<'_>, failures: &[String]) -> Copied {
+    fn copy_of(&self, hit: &RuleHit, view: &MessageView<'_>, failures: &[String]) -> MessageCopy {
         let rule = || &self.rules[hit.subscription as usize][hit.rule as usize];
         if let Some(failure) = hit.failed {
             let detail = format!("{}: rule=`{}`", failures[failure as usize], rule().name());
-            return Copied::Failed(Failure::Filter(detail));
+            return MessageCopy::Failed(RuleFailure::Filter(detail));
         }
-        if hit.copy == Copy::Shared {
-            return Copied::AsSent;
+        if hit.copy == CopyKey::Shared {
+            return MessageCopy::AsSent;
         }
         let Some(action) = &rule().action else {
             unreachable!("only a rule with an action has a copy of its own");
         };
-        match action.run(view, rule().name()) {
-            Ok(record) => Copied::Changed(record),
-            Err(failure) => Copied::Failed(Failure::Action(format!("{failure}: rule=`{}`", rule().name()))),
+        match action.apply(view, rule().name()) {
+            Ok(record) => MessageCopy::Changed(record),
+            Err(failure) => MessageCopy::Failed(RuleFailure::Action(format!("{failure}: rule=`{}`", rule().name()))),
         }
     }
 }

@@ -9,17 +9,17 @@ use smallvec::SmallVec;
 
 use super::operand::Operand;
 use super::system_property::SystemProperty;
-use super::{Subject, property_name};
+use super::{RuleInput, property_name};
 
 /// Application properties that fit without an allocation.
 const PROPERTIES_INLINE: usize = 8;
 
 /// Names and values.
-pub(super) type Entries<'a> = SmallVec<[(&'a str, Value<'a>); PROPERTIES_INLINE]>;
+pub(super) type PropertyEntries<'a> = SmallVec<[(&'a str, Value<'a>); PROPERTIES_INLINE]>;
 
 /// The properties of one message.
 #[derive(Debug)]
-pub(super) struct View<'a> {
+pub(super) struct MessageView<'a> {
     fields: &'a Fields<'a>,
     /// The text of an id that the sender assigned.
     assigned_id: Option<[u8; AssignedId::LEN * 2]>,
@@ -29,27 +29,27 @@ pub(super) struct View<'a> {
     size_bytes: usize,
     delivery_count: u32,
     /// Application properties, in the order of the message; taken apart when the first rule asks for one.
-    properties: OnceCell<Entries<'a>>,
+    properties: OnceCell<PropertyEntries<'a>>,
 }
 
-impl<'a> View<'a> {
+impl<'a> MessageView<'a> {
     /// Takes a message apart.
-    pub(super) fn of(subject: &Subject<'a>) -> Self {
+    pub(super) fn of(input: &RuleInput<'a>) -> Self {
         Self {
-            fields: subject.fields,
-            assigned_id: assigned_id(subject.fields),
-            enqueued_at: subject.enqueued_at,
-            enqueued_number: subject.enqueued_number,
-            expires_at: subject.expires_at,
-            size_bytes: subject.size_bytes,
-            delivery_count: subject.delivery_count,
+            fields: input.fields,
+            assigned_id: assigned_id(input.fields),
+            enqueued_at: input.enqueued_at,
+            enqueued_number: input.enqueued_number,
+            expires_at: input.expires_at,
+            size_bytes: input.size_bytes,
+            delivery_count: input.delivery_count,
             properties: OnceCell::new(),
         }
     }
 
     /// The same message with other fields and application properties.
-    pub(super) fn changed<'b>(&self, fields: &'b Fields<'b>, properties: Entries<'b>) -> View<'b> {
-        View {
+    pub(super) fn changed<'b>(&self, fields: &'b Fields<'b>, properties: PropertyEntries<'b>) -> MessageView<'b> {
+        MessageView {
             fields,
             assigned_id: assigned_id(fields),
             properties: OnceCell::from(properties),

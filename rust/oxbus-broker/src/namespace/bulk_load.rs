@@ -19,8 +19,8 @@ use super::Namespace;
 use crate::bulk_load::{attached_dir, name_file, name_prefix, new_number};
 use crate::client::Sender;
 use crate::clock::Deadline;
-use crate::durable::{Stores, storage};
-use crate::routing::Route;
+use crate::durable::{Stores, storage_error};
+use crate::routing::PartitionRoute;
 use crate::shard::Injected;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -42,7 +42,7 @@ pub struct BulkLoad {
 
 /// What became of the rows for one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Loaded {
+pub struct PartitionLoad {
     /// The partition.
     pub partition: PartitionId,
     /// Rows that the task had for it.
@@ -99,8 +99,8 @@ impl BulkLoad {
     pub fn push(&mut self, fields: &Fields<'_>, keyless: PartitionId) -> Result<()> {
         fields.check()?;
         let partition = match self.sender.queue().route_of(fields)? {
-            Route::Keyed(partition) => partition,
-            Route::Keyless => keyless,
+            PartitionRoute::Keyed(partition) => partition,
+            PartitionRoute::Keyless => keyless,
         };
         let (len, max) = (
             fields.encoded_len(),
@@ -147,7 +147,7 @@ impl BulkLoad {
 
     /// Attaches the rows, partition by partition. Waits up to `time` for each that somebody has; an error leaves what was
     /// attached until then, and the same name goes on from there.
-    pub fn finish(mut self, time: Duration, wait: &Wait<'_>) -> Result<Vec<Loaded>> {
+    pub fn finish(mut self, time: Duration, wait: &Wait<'_>) -> Result<Vec<PartitionLoad>> {
         let parts = std::mem::take(&mut self.parts);
         for (partition, part) in &parts {
             let bytes = part.bytes();
@@ -162,7 +162,7 @@ impl BulkLoad {
         parts.into_iter().map(attach).collect()
     }
 
-    fn attach(&self, partition: u16, part: StageWriter, time: Duration, wait: &Wait<'_>) -> Result<Loaded> {
+    fn attach(&self, partition: u16, part: StageWriter, time: Duration, wait: &Wait<'_>) -> Result<PartitionLoad> {
         let failed = |error: io::Error| self.failed(partition, error);
         let rows = part.rows();
         let sealed = part.seal(self.is_synced).map_err(failed)?;
@@ -180,7 +180,7 @@ impl BulkLoad {
             self.disk.create(&name).map_err(failed)?;
         }
         drop(owner);
-        Ok(Loaded {
+        Ok(PartitionLoad {
             partition: PartitionId(partition),
             rows,
             is_attached,
@@ -194,7 +194,7 @@ impl BulkLoad {
     }
 
     fn failed(&self, partition: u16, error: io::Error) -> Error {
-        storage(&attached_dir(&self.dir, partition), "loaded", error)
+        storage_error(&attached_dir(&self.dir, partition), "loaded", error)
     }
 }
 

@@ -11,12 +11,12 @@ use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 use super::inner::Inner;
-use crate::abreast;
 use crate::bulk_load;
-use crate::catalog::{Contents, EntityEntry};
+use crate::catalog::{CatalogContents, EntityEntry};
 use crate::entity::Entity;
 use crate::entity::forward::forget;
 use crate::entity::kind::Kind;
+use crate::parallel;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Image, Origin};
 
@@ -62,12 +62,12 @@ impl Inner {
     }
 
     /// Makes the queues of the catalog with the messages of the journals.
-    pub(super) fn restore(&self, contents: &Contents, mut images: Vec<Image>) -> Result<()> {
+    pub(super) fn restore(&self, contents: &CatalogContents, mut images: Vec<Image>) -> Result<()> {
         for (shard, image) in self.shards.iter().zip(&mut images) {
             shard.restore_intents(std::mem::take(image.sinks_mut()));
         }
         // Before any cell forgets what was attached to it.
-        self.shelf.note_undone();
+        self.registry.note_unpublished();
         let mut queues = self.core.queues_for_change();
         for entry in &contents.queues {
             let queue = self.entity_of(entry, &queues)?;
@@ -88,12 +88,12 @@ impl Inner {
             entity.forward_anew(&Wait::FOREVER);
             entity.announce_ready(&Wait::FOREVER);
         }
-        forget_arrivals(&entities);
-        self.shelf.restore()
+        forget_stale_origins(&entities);
+        self.registry.restore()
     }
 
     /// Stores what bulk loads attached to the partitions that are open here.
-    pub(super) fn take_loads_over(&self) {
+    pub(super) fn take_over_loads(&self) {
         let Some(stores) = &self.stores else { return };
         let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
         let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
@@ -106,9 +106,9 @@ impl Inner {
             Ok(())
         };
         // What cannot be taken over now waits for another open, and keeps this one from nothing.
-        let _ = abreast::for_each(&serving, TAKING_OVER_THREADS, &Wait::FOREVER, take);
+        let _ = parallel::for_each(&serving, TAKING_OVER_THREADS, &Wait::FOREVER, take);
         let left = whole(left.into_inner());
-        stores.note_waiting(left.into_values().flatten().collect());
+        stores.set_waiting_loads(left.into_values().flatten().collect());
     }
 
     /// Takes over what another process changed in the catalog, when this one does not own it.
@@ -170,7 +170,7 @@ pub(super) fn link_all(entities: &BTreeMap<String, Arc<Entity>>) {
 }
 
 /// Forgets where messages came from that are not there any more.
-fn forget_arrivals(entities: &[Arc<Entity>]) {
+fn forget_stale_origins(entities: &[Arc<Entity>]) {
     let is_there = |origin: &Origin| {
         let Some(source) = entities.iter().find(|entity| entity.id() == origin.entity) else {
             return false;

@@ -89,8 +89,8 @@ impl Namespace {
         self.inner.core.check_open()?;
         if let Some(stores) = self.stores() {
             stores.injection().end();
-            self.inner.shelf.tend();
-            self.inner.shelf.go_on(wait);
+            self.inner.registry.resume();
+            self.inner.registry.resume_waiting(wait);
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Namespace {
             }
         }
         self.inner.heal(shard, wait)?;
-        self.inner.shelf.go_on(wait);
+        self.inner.registry.resume_waiting(wait);
         Ok(())
     }
 

@@ -20,8 +20,8 @@ use crate::entity::Core;
 use crate::entity::Entity;
 use crate::shard::journal::Journal;
 use crate::shard::{Cell, CellHandle, Fault, Shard, snapshot_bytes};
-use crate::stage::Files;
-use crate::stage::Shelf;
+use crate::stage::StageFiles;
+use crate::stage::StageRegistry;
 
 /// Closes a namespace, without keeping it alive.
 pub struct CloseHandle(Weak<Inner>);
@@ -54,7 +54,7 @@ pub(super) struct Inner {
     pub(super) next_entity: AtomicU64,
     pub(super) stores: Option<Stores>,
     /// Where stages wait.
-    pub(super) shelf: Arc<Shelf>,
+    pub(super) registry: Arc<StageRegistry>,
     pub(super) opened_at: Timestamp,
     /// Kept alive for the clock, which knows it weakly.
     _on_advance: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -82,7 +82,7 @@ impl Inner {
             peek_policy,
             plan,
             memory_limit_bytes,
-            leaves_bodies,
+            keep_bodies_on_disk,
             clock: manual,
             slow_call_ms,
             randomness,
@@ -95,7 +95,7 @@ impl Inner {
             (clock, randomness),
             (lock_policy, peek_policy),
             plan,
-            (memory_limit_bytes, leaves_bodies),
+            (memory_limit_bytes, keep_bodies_on_disk),
             store.is_some(),
         )?);
         let on_advance = manual.map(|clock| {
@@ -128,7 +128,7 @@ impl Inner {
             }
         };
         let core_now = core.clock().now();
-        let shelf = Arc::new(Shelf::new(&core, &shards, stores.as_ref().map(Files::of)));
+        let registry = Arc::new(StageRegistry::new(&core, &shards, stores.as_ref().map(StageFiles::of)));
         let inner = Arc::new(Self {
             upkeep: OnceLock::new(),
             core,
@@ -136,7 +136,7 @@ impl Inner {
             next_entity: AtomicU64::new(1),
             opened_at: core_now,
             stores,
-            shelf,
+            registry,
             _on_advance: on_advance,
         });
         if let Some((contents, images)) = found {
@@ -147,20 +147,20 @@ impl Inner {
                 stores.map_or(Ok(()), |stores| stores.fence(partition.0, late))
             }));
             inner.restore(&contents, images)?;
-            inner.take_loads_over();
+            inner.take_over_loads();
             for shard in &*inner.shards {
-                if let Some(log) = durable::Kept::log(&*inner, shard) {
+                if let Some(log) = durable::UpkeepTarget::log(&*inner, shard) {
                     durable::compact_opened(shard, &log, &*inner);
                 }
             }
             inner.start_upkeep()?;
         }
-        inner.tell_opened();
+        inner.log_opened();
         Ok(inner)
     }
 
     /// Says that it is open, and what its opening found.
-    fn tell_opened(&self) {
+    fn log_opened(&self) {
         let found = self.stores.as_ref().map(Stores::recovery).unwrap_or_default();
         event!(
             NAMESPACE_OPENED,
@@ -192,12 +192,13 @@ impl Inner {
 
     fn start_upkeep(self: &Arc<Self>) -> Result<()> {
         let inner = Arc::downgrade(self);
-        let upkeep = Upkeep::start(move || Some(inner.upgrade()? as Arc<dyn durable::Kept>)).map_err(|error| {
-            let detail = format!("the thread that looks after the namespace could not be started: {error}");
-            Error::new(ErrorKind::Storage, detail).with_source(error)
-        })?;
+        let upkeep =
+            Upkeep::start(move || Some(inner.upgrade()? as Arc<dyn durable::UpkeepTarget>)).map_err(|error| {
+                let detail = format!("the thread that looks after the namespace could not be started: {error}");
+                Error::new(ErrorKind::Storage, detail).with_source(error)
+            })?;
         for journal in self.shards.iter().filter_map(|shard| shard.journal()) {
-            journal.on_growth(upkeep.bell());
+            journal.on_growth(upkeep.snapshot_notifier());
         }
         let _ = self.upkeep.set(upkeep);
         Ok(())
@@ -225,7 +226,7 @@ impl Inner {
         cells.collect()
     }
 
-    fn sets_numbers_aside(&self, shard: &Arc<Shard>) -> bool {
+    fn has_reserved_numbers(&self, shard: &Arc<Shard>) -> bool {
         let cells = self.cells_of(shard);
         cells
             .iter()
@@ -242,7 +243,7 @@ impl Inner {
             Some(store) => shard.heal(
                 || store.log().has_ended(),
                 || self.cells_of(shard),
-                |chunks| store.begin_anew(chunks),
+                |chunks| store.restart_journal(chunks),
             )?,
             None => shard.health().heal(),
         }
@@ -253,12 +254,12 @@ impl Inner {
         for queue in queues {
             queue.revive(partition, wait);
         }
-        self.shelf.healed();
+        self.registry.resume_after_heal();
         Ok(())
     }
 
     /// Writes down when entities were used last, so that their idle time goes on after the next open.
-    pub(super) fn note_uses(&self, of: impl Fn(&Entity) -> bool) {
+    pub(super) fn record_uses(&self, of: impl Fn(&Entity) -> bool) {
         let Some(stores) = self.stores.as_ref().filter(|stores| stores.owns_all()) else {
             return;
         };
@@ -281,7 +282,7 @@ impl Inner {
     }
 
     /// A partition without messages has nothing to drain.
-    fn give_up_reserves(&self, stores: &Stores) {
+    fn release_drain_reserves(&self, stores: &Stores) {
         for shard in &*self.shards {
             let Some(store) = stores.shard(shard.id().0) else {
                 continue;
@@ -293,8 +294,8 @@ impl Inner {
         }
     }
 
-    /// Ends it. Snapshots are written unless `as_it_is`.
-    pub(super) fn close(&self, as_it_is: bool) {
+    /// Ends it. Snapshots are written unless `without_snapshots`.
+    pub(super) fn close(&self, without_snapshots: bool) {
         if !self.core.shut() {
             return;
         }
@@ -309,18 +310,18 @@ impl Inner {
                     }
                 }
             }
-            self.shelf.close();
+            self.registry.close();
             for shard in &*self.shards {
                 // A shard that cannot be saved keeps its journal: the next open reads that. One without news is saved when
                 // numbers were set aside, so that the next open goes on without a gap.
-                let has_news = |journal: &Journal| journal.unsaved_bytes() > 0 || self.sets_numbers_aside(shard);
-                let saves = !as_it_is || self.sets_numbers_aside(shard);
+                let has_news = |journal: &Journal| journal.unsaved_bytes() > 0 || self.has_reserved_numbers(shard);
+                let saves = !without_snapshots || self.has_reserved_numbers(shard);
                 if saves && shard.health().serves() && shard.journal().is_some_and(has_news) {
                     let _ = shard.save(|| self.cells_of(shard), true);
                 }
             }
-            self.give_up_reserves(stores);
-            self.note_uses(|_| true);
+            self.release_drain_reserves(stores);
+            self.record_uses(|_| true);
             for shard in &*self.shards {
                 shard.close();
             }
@@ -335,7 +336,7 @@ impl Inner {
     }
 }
 
-impl durable::Kept for Inner {
+impl durable::UpkeepTarget for Inner {
     fn shards(&self) -> &[Arc<Shard>] {
         &self.shards
     }
@@ -354,16 +355,16 @@ impl durable::Kept for Inner {
         snapshot_bytes(&self.cells_of(shard))
     }
 
-    fn tend_stages(&self) {
-        self.shelf.tend();
+    fn resume_stages(&self) {
+        self.registry.resume();
     }
 
     fn log(&self, shard: &Shard) -> Option<Arc<FileLog>> {
         Some(self.stores.as_ref()?.shard(shard.id().0)?.log())
     }
 
-    fn note_uses(&self) {
-        self.note_uses(|entity| entity.idle_ms().is_some());
+    fn record_uses(&self) {
+        self.record_uses(|entity| entity.idle_ms().is_some());
     }
 
     fn try_heal(&self, shard: &Arc<Shard>) -> bool {
@@ -373,9 +374,9 @@ impl durable::Kept for Inner {
 
 /// Closes the namespace with the last of its user's handles, in the user's thread: one that looks after it may hold the
 /// rest a moment longer.
-pub(super) struct ClosesOnDrop(pub(super) Arc<Inner>);
+pub(super) struct CloseGuard(pub(super) Arc<Inner>);
 
-impl Drop for ClosesOnDrop {
+impl Drop for CloseGuard {
     fn drop(&mut self) {
         self.0.close(false);
     }

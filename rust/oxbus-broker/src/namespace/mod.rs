@@ -6,11 +6,11 @@
 
 pub mod bulk_load;
 mod entities;
+mod entity_options;
 mod from_catalog;
 mod health;
 mod inner;
 mod topics;
-mod wishes;
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use oxbus_model::options::{LockPolicy, PeekPolicy};
 use oxbus_model::tier::Plan;
 use oxbus_model::{Clock, Error, ErrorKind, Result, Timestamp};
 
+pub use self::entity_options::{AuthorizationRuleUpdate, EntityOption};
 pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
-use self::inner::{ClosesOnDrop, Inner};
+use self::inner::{CloseGuard, Inner};
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
-pub use self::wishes::{RuleWish, Wish};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, Transaction, Wanted};
 use crate::clock::{ManualClock, Randomness};
 use crate::durable::{Recovery, StoreOptions, Stores};
@@ -51,7 +51,7 @@ pub struct NamespaceOptions {
     pub memory_limit_bytes: Option<u64>,
     /// What its directory has when it is opened stays on disk until somebody reads it: for who reads each message once, or
     /// none.
-    pub leaves_bodies: bool,
+    pub keep_bodies_on_disk: bool,
     /// A clock moved by hand; `None` for the machine's.
     pub clock: Option<Arc<ManualClock>>,
     /// Milliseconds from which a call that waits for a journal is logged; 0 for never.
@@ -64,7 +64,7 @@ pub struct NamespaceOptions {
 #[derive(Clone)]
 pub struct Namespace {
     inner: Arc<Inner>,
-    _closing: Arc<ClosesOnDrop>,
+    _closing: Arc<CloseGuard>,
 }
 
 impl Namespace {
@@ -79,7 +79,7 @@ impl Namespace {
         }
         let inner = Inner::open(options)?;
         Ok(Self {
-            _closing: Arc::new(ClosesOnDrop(Arc::clone(&inner))),
+            _closing: Arc::new(CloseGuard(Arc::clone(&inner))),
             inner,
         })
     }
@@ -157,7 +157,7 @@ impl Namespace {
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.core.check_open()?;
         self.inner.forget_seen();
-        self.inner.note_uses(|_| true);
+        self.inner.record_uses(|_| true);
         let healthy = |shard: &&Arc<Shard>| shard.health().serves();
         self.inner
             .shards
@@ -201,7 +201,7 @@ impl Namespace {
 
     /// Sends that are staged and committed in two steps.
     pub fn stages(&self) -> Stages {
-        Stages::new(&self.inner.shelf)
+        Stages::new(&self.inner.registry)
     }
 
     /// A transaction in which nothing was done. It may touch several entities when `cross_entity` says so.

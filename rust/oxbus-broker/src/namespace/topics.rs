@@ -30,7 +30,7 @@ pub struct TopicOptions {
 #[derive(Debug, Clone, Copy)]
 pub struct SubscriptionOptions {
     /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
-    pub bury_failed: bool,
+    pub dead_letter_failed: bool,
 }
 
 impl Namespace {
@@ -93,7 +93,7 @@ impl Namespace {
         };
         let role = EntityRole::Subscription {
             topic: topic.id().0,
-            bury_failed: options.bury_failed,
+            dead_letter_failed: options.dead_letter_failed,
             rules: vec![rule],
         };
         self.create(&path, settings, role, wait)
@@ -202,7 +202,7 @@ impl Namespace {
         if let Some(stores) = &self.inner.stores {
             let entry = EntityRole::Subscription {
                 topic: topic.id().0,
-                bury_failed: entity.buries_failed(),
+                dead_letter_failed: entity.buries_failed(),
                 rules: rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect(),
             };
             stores.change(|contents| contents.update(entity.id(), now, |held| held.role = entry))?;

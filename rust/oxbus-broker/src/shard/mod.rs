@@ -43,7 +43,7 @@ use oxbus_store::{OrderedStore, Wait};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::Stopwatch;
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 pub use cell::{Cell, Ended, Features, Rules};
 pub use dead_letter::DeadLetters;
 use guarded::{Between, Guard, Guarded, Steps};
@@ -74,7 +74,7 @@ pub struct Shard {
     /// What sinks of staged sends committed last.
     sinks: Guarded<BTreeMap<String, Intent>>,
     /// Whether what comes in stays on disk.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<MemoryBudget>,
     /// Some cell has messages in `buried`.
     pub(crate) has_buried: AtomicBool,
 }
@@ -101,7 +101,7 @@ impl Shard {
     }
 
     /// A shard with a journal.
-    pub fn durable(id: PartitionId, journal: Journal, memory: Arc<Memory>) -> Self {
+    pub fn durable(id: PartitionId, journal: Journal, memory: Arc<MemoryBudget>) -> Self {
         Self {
             memory,
             ..Self::new(id, Some(journal), Health::durable(id))

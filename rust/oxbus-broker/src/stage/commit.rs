@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Committing a batch: everything that can refuse it is checked, then one record decides it.
+//! Commits a batch: runs every check that can reject it, then decides it by one record.
 //!
-//! A sink remembers the highest batch that it committed, and of which query. Batches of one query rise, so a batch that is not
-//! higher was committed before. Another query counts from 0 again when its checkpoint was deleted: then nobody can tell a
-//! repeated batch from a new one, and taking it for repeated would lose its rows.
+//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so a batch
+//! that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a new id. Then a
+//! repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 use oxbus_store::shard_log::Room;
 
-use super::content::{Content, RunInfo};
-use super::publish::pieces_of;
-use super::shelf::{Place, Shelf, check_id};
+use super::content::{RunInfo, StageContent};
+use super::publish::split_into_pieces;
+use super::registry::{StagePhase, StageRegistry, check_id};
 use crate::entity::Entity;
 use crate::shard::journal::{EntityId, Intent, Target};
 use crate::write::{Operation, ShardWrite, Ticket, WriteError};
 
-/// Stages that a commit names.
-pub(super) struct Named {
+/// A stage that a commit names.
+pub(super) struct NamedStage {
     pub(super) id: String,
     pub(super) entity: EntityId,
-    pub(super) content: Arc<Content>,
+    pub(super) content: Arc<StageContent>,
 }
 
-impl Shelf {
+impl StageRegistry {
     /// See [`Stages::commit`](super::Stages::commit).
     pub(super) fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
         self.check()?;
         check_id("the id of a sink", sink)?;
         check_id("the id of a query", query)?;
-        self.sweep();
-        let _turn = self.turn(sink, wait)?;
+        self.remove_expired();
+        let _guard = self.lock_sink(sink, wait)?;
         let home = self.home_of(sink);
         home.health().check_send(home.id(), wait)?;
         if let Some(known) = home.intent(sink) {
             if batch <= known.batch && known.query != query {
-                return Err(other_query(sink, query, batch, &known));
+                return Err(conflicting_query(sink, query, batch, &known));
             }
             if batch <= known.batch {
                 let of_intent = |id: &&String| known.stages.contains(id);
@@ -48,17 +48,17 @@ impl Shelf {
                 self.discard_all(&new);
                 if !known.is_done {
                     self.publish(sink, false, wait)
-                        .map_err(|error| decided(batch, &error))?;
+                        .map_err(|error| committed_error(batch, &error))?;
                 }
                 return Ok(false);
             }
             if !known.is_done {
-                // One after the other, so that one intent is all that a sink has.
+                // The previous batch first: a sink has one intent.
                 self.publish(sink, true, wait)
-                    .map_err(|error| decided(known.batch, &error))?;
+                    .map_err(|error| committed_error(known.batch, &error))?;
             }
         }
-        let named = self.named(ids)?;
+        let named = self.ready_stages(ids)?;
         let piece_bytes = self.piece_bytes.load(Ordering::Relaxed);
         self.verify(&named, wait)?;
         let targets = self.check_targets(&named, piece_bytes, wait)?;
@@ -71,19 +71,19 @@ impl Shelf {
             stages: named.iter().map(|stage| stage.id.clone()).collect(),
             targets,
         };
-        self.hold(sink, &intent)?;
+        self.reserve(sink, &intent)?;
         if let Err(error) = self.decide(sink, intent.clone(), wait) {
-            self.let_go(sink, (!error.is_definite()).then(|| usize::from(home.id().0)));
+            self.release_stages(sink, (!error.is_definite()).then(|| usize::from(home.id().0)));
             return Err(error.into());
         }
-        self.table().undone.insert(sink.to_owned(), None);
-        self.note_undone();
+        self.table().unpublished.insert(sink.to_owned(), None);
+        self.note_unpublished();
         self.publish_verified(sink, &named, wait)
-            .map_err(|error| decided(batch, &error))?;
+            .map_err(|error| committed_error(batch, &error))?;
         Ok(true)
     }
 
-    /// Decides a batch: once this returns it is committed, whatever happens. After an error that is definite it is not.
+    /// Decides a batch. Once this returns `Ok` the batch is committed, whatever happens. After a definite error it is not.
     pub(super) fn decide(&self, sink: &str, intent: Intent, wait: &Wait<'_>) -> std::result::Result<(), WriteError> {
         let home = self.home_of(sink);
         let room = Room::Adds;
@@ -92,8 +92,8 @@ impl Shelf {
         ticket.finish(wait).map(drop)
     }
 
-    /// Changes what is known of a committed batch. Not waited for: what is lost is found out again.
-    pub(super) fn amend(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
+    /// Updates the intent of a committed batch without waiting for the disk: recovery derives a lost update again.
+    pub(super) fn update_intent(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let room = Room::Frees;
         let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
         let _ = self
@@ -102,10 +102,10 @@ impl Shelf {
             .map(Ticket::leave);
     }
 
-    /// The stages of a commit, all of them finished and free.
-    pub(super) fn named(&self, ids: &[String]) -> Result<Vec<Named>> {
+    /// The stages of a commit; an error unless all of them are finished and free.
+    pub(super) fn ready_stages(&self, ids: &[String]) -> Result<Vec<NamedStage>> {
         let table = self.table();
-        let mut named: Vec<Named> = Vec::with_capacity(ids.len());
+        let mut named: Vec<NamedStage> = Vec::with_capacity(ids.len());
         for id in ids {
             if named.iter().any(|it| it.id == *id) {
                 continue;
@@ -115,17 +115,17 @@ impl Shelf {
                 Error::new(ErrorKind::InvalidOperation, detail)
             };
             let Some(stage) = table.stages.get(id) else {
-                let what = "there is no stage of that id: it expired, was discarded, or is at another broker; stage its rows anew";
+                let what = "there is no stage with that id: it expired, was discarded, or is at another broker; stage its rows again";
                 return Err(refuse(what));
             };
-            match &stage.place {
-                Place::Ready(content) => named.push(Named {
+            match &stage.phase {
+                StagePhase::Ready(content) => named.push(NamedStage {
                     id: id.clone(),
                     entity: stage.entity,
                     content: Arc::clone(content),
                 }),
-                Place::Open => return Err(refuse("the stage is being written still; finish it first")),
-                Place::Committed { sink, batch, .. } => {
+                StagePhase::Open => return Err(refuse("the stage is still being written; finish it first")),
+                StagePhase::Committed { sink, batch, .. } => {
                     let what = format!("the stage is part of another commit, batch {batch} of `{sink}`");
                     return Err(refuse(&what));
                 }
@@ -134,14 +134,14 @@ impl Shelf {
         Ok(named)
     }
 
-    /// Where the rows go; an error when they cannot go there now.
-    pub(super) fn check_targets(&self, named: &[Named], piece_bytes: u64, wait: &Wait<'_>) -> Result<Vec<Target>> {
+    /// The partitions of the rows; an error when one of them cannot take its rows now.
+    pub(super) fn check_targets(&self, named: &[NamedStage], piece_bytes: u64, wait: &Wait<'_>) -> Result<Vec<Target>> {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
             let Some(queue) = self.core.entity_of(stage.entity) else {
                 let detail = format!(
-                    "the queue or topic of the stage was deleted and nothing was published; create it and stage the rows anew: id=`{}`",
+                    "the queue or topic of the stage was deleted and nothing was published; create it and stage the rows again: id=`{}`",
                     stage.id
                 );
                 return Err(Error::new(ErrorKind::EntityNotFound, detail));
@@ -156,55 +156,57 @@ impl Shelf {
             let bytes = runs.iter().map(|run| run.bytes).sum();
             let rows: u64 = runs.iter().map(|run| run.rows).sum();
             entities[&entity].check_room(index.into(), bytes, rows as usize, wait)?;
-            let pieces = pieces_of(runs.iter().map(|run| run.bytes), piece_bytes).len() as u32;
+            let pieces = split_into_pieces(runs.iter().map(|run| run.bytes), piece_bytes).len() as u32;
             targets.push(Target { entity, index, pieces });
         }
         Ok(targets)
     }
 
-    /// Keeps the stages of a commit from everybody else; nothing happens when somebody was faster.
-    pub(super) fn hold(&self, sink: &str, intent: &Intent) -> Result<()> {
+    /// Reserves the stages for this commit. Fails without effect when one of them is no longer ready.
+    pub(super) fn reserve(&self, sink: &str, intent: &Intent) -> Result<()> {
         let mut table = self.table();
         let is_ready = |id: &&String| {
             !table
                 .stages
                 .get(*id)
-                .is_some_and(|it| matches!(it.place, Place::Ready(_)))
+                .is_some_and(|it| matches!(it.phase, StagePhase::Ready(_)))
         };
         if let Some(id) = intent.stages.iter().find(is_ready) {
-            let detail = format!("the stage was discarded meanwhile and nothing was published: id=`{id}`");
+            let detail = format!(
+                "the stage was discarded during the commit and nothing was published; stage its rows again: id=`{id}`"
+            );
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
-        table.hold(sink, intent);
+        table.reserve(sink, intent);
         Ok(())
     }
 
-    /// Gives the stages of a commit back: it was not decided, or nobody knows before that partition works again.
-    fn let_go(&self, sink: &str, undecided: Option<usize>) {
+    /// Releases the stages of a commit that was not decided. `undecided` is the partition whose store did not tell, if any.
+    fn release_stages(&self, sink: &str, undecided: Option<usize>) {
         for stage in self.table().stages.values_mut() {
-            if let Place::Committed { sink: of, content, .. } = &stage.place
+            if let StagePhase::Committed { sink: of, content, .. } = &stage.phase
                 && of == sink
             {
-                stage.place = Place::Ready(Arc::clone(content));
+                stage.phase = StagePhase::Ready(Arc::clone(content));
                 stage.undecided = undecided;
             }
         }
     }
 }
 
-/// The error of a batch that is committed all the same.
-fn decided(batch: u64, error: &Error) -> Error {
+/// The error of a batch that is committed but not published yet.
+fn committed_error(batch: u64, error: &Error) -> Error {
     let detail = format!(
-        "batch {batch} is committed and will be published once this is over; committing it again does no harm: {}",
+        "batch {batch} is committed and is published once this error is resolved; committing it again is harmless: {}",
         error.detail()
     );
     Error::new(error.kind(), detail).with_shared_source(error.shared_source())
 }
 
-fn other_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {
+fn conflicting_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {
     let detail = format!(
-        "the sink has committed batch {} of another query, so nobody can tell whether batch {batch} is new, and nothing was \
-         published; a query that begins anew, with another checkpoint, needs another sink id: sink=`{sink}` query=`{query}` \
+        "the sink has committed batch {} of another query, so batch {batch} may be new or repeated, and nothing was published; \
+         a query with a new checkpoint needs another sink id: sink=`{sink}` query=`{query}` \
          committed=`{}`",
         known.batch, known.query
     );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stage that is being written: its rows go to their partitions now, so that a commit need not look at them.
+//! A stage that is being written. Rows get their partitions here, so that a commit need not read them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,54 +9,54 @@ use oxbus_model::caps::{STAGE_RUN_BYTES, STAGED_BYTES_MAX};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::file::{StageHead, StageWriter};
 
-use super::content::{Content, MemoryRun, encode};
-use super::shelf::{Place, Shelf, Stage, check_id, storage};
+use super::content::{MemoryRun, StageContent, encode};
+use super::registry::{Stage, StagePhase, StageRegistry, check_id, stage_storage_error};
 use crate::client::{Keyless, KeylessTurn, Sender};
 use crate::entity::Entity;
 use crate::write::EncodedMessage;
 
-/// Bytes that a row in memory takes beyond its record.
+/// Memory per row beyond its record.
 const ROW_BYTES: usize = 40;
 
-/// A stage that is being written. Dropped unfinished, it is removed.
+/// A stage that is being written. Dropping it unfinished removes it.
 pub struct Staging {
-    shelf: Arc<Shelf>,
+    registry: Arc<StageRegistry>,
     id: String,
     sender: Sender,
-    out: Out,
-    /// By partition, what is not in a run yet.
-    waiting: Vec<Waiting>,
+    out: RunOutput,
+    /// By partition.
+    pending_runs: Vec<PendingRun>,
     rows: u64,
     bytes: u64,
-    /// A write failed: nothing more is taken.
+    /// A write failed; further rows are rejected.
     failed: bool,
     is_finished: bool,
 }
 
-/// Where runs go.
-enum Out {
+/// The destination of finished runs.
+enum RunOutput {
     Memory(Vec<MemoryRun>),
     /// `None` once it is finished.
     File(Option<StageWriter>),
 }
 
-/// Rows of one partition that are not in a run yet.
+/// Rows of one partition that are not yet written as a run.
 #[derive(Default)]
-struct Waiting {
-    /// In memory.
+struct PendingRun {
+    /// For a stage in memory.
     rows: Vec<EncodedMessage>,
-    /// For a file.
+    /// For a stage in a file.
     payload: Vec<u8>,
     count: u32,
     bytes: usize,
 }
 
 impl Staging {
-    pub(super) fn begin(shelf: &Arc<Shelf>, entity: &str, id: &str) -> Result<Self> {
-        shelf.check()?;
+    pub(super) fn begin(registry: &Arc<StageRegistry>, entity: &str, id: &str) -> Result<Self> {
+        registry.check()?;
         check_id("the id of a stage", id)?;
-        shelf.sweep();
-        let core = &shelf.core;
+        registry.remove_expired();
+        let core = &registry.core;
         let Some(queue) = core.entity(entity) else {
             return Err(Error::entity_not_found(entity, "Create the queue or topic first."));
         };
@@ -64,20 +64,20 @@ impl Staging {
         let sender = Sender::new(Arc::clone(&queue));
         sender.check_sends()?;
         let created_at = core.clock().now();
-        reserve(shelf, id, &sender, created_at)?;
-        // From here on the id is given back when it is dropped.
+        reserve_id(registry, id, &sender, created_at)?;
+        // From here on dropping `staging` frees the id.
         let mut staging = Self {
-            shelf: Arc::clone(shelf),
+            registry: Arc::clone(registry),
             id: id.to_owned(),
-            waiting: (0..queue.partitions()).map(|_| Waiting::default()).collect(),
+            pending_runs: (0..queue.partitions()).map(|_| PendingRun::default()).collect(),
             sender,
-            out: Out::Memory(Vec::new()),
+            out: RunOutput::Memory(Vec::new()),
             rows: 0,
             bytes: 0,
             failed: false,
             is_finished: false,
         };
-        if let Some(files) = &shelf.files {
+        if let Some(files) = &registry.files {
             let head = StageHead {
                 store: files.store,
                 entity: queue.id().0,
@@ -87,23 +87,23 @@ impl Staging {
             };
             let made = files.make_dir();
             let begun = made.and_then(|()| StageWriter::create(&files.disk, &files.dir(), head));
-            staging.out = Out::File(Some(begun.map_err(|error| storage(files, "begun", error))?));
+            staging.out = RunOutput::File(Some(begun.map_err(|error| stage_storage_error(files, "begun", error))?));
         }
         Ok(staging)
     }
 
-    /// The entity that encodes its rows.
+    /// The entity of the rows; it encodes them.
     pub fn entity(&self) -> &Entity {
         self.sender.queue()
     }
 
-    /// Adds rows: to one partition when it is given, else where a sender would send them. After an error nothing of the call
-    /// may count: drop the stage.
+    /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the stage: some
+    /// of the rows may be in it.
     pub fn push(&mut self, partition: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
-        self.shelf.check()?;
+        self.registry.check()?;
         if self.failed {
             let detail = format!(
-                "the stage could not be written; drop it and begin another: id=`{}`",
+                "an earlier write to the stage failed; drop it and begin another: id=`{}`",
                 self.id
             );
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
@@ -115,7 +115,7 @@ impl Staging {
 
     fn push_all(&mut self, asked: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.sender.check_sends()?;
-        let partitions = self.waiting.len();
+        let partitions = self.pending_runs.len();
         if let Some(asked) = asked.filter(|asked| usize::from(asked.0) >= partitions) {
             let detail = format!(
                 "the partition is out of range; use 0 to {}, or none: partition={asked}",
@@ -133,18 +133,18 @@ impl Staging {
         Ok(())
     }
 
-    /// Counts what comes in, unless it is too much.
+    /// Adds to the staged bytes; fails beyond the limits.
     fn count(&mut self, bytes: usize, rows: usize) -> Result<()> {
-        let core = &self.shelf.core;
+        let core = &self.registry.core;
         let staged = core.staged_bytes();
         if staged.load(Ordering::Relaxed) + bytes as u64 > STAGED_BYTES_MAX {
             event!(QUOTA_EXCEEDED, reason = "stages", limit = STAGED_BYTES_MAX);
             let detail = format!(
-                "the stages of the namespace take as much as they may; commit or discard some: limit={STAGED_BYTES_MAX} bytes"
+                "the stages of the namespace are at their limit; commit or discard some: limit={STAGED_BYTES_MAX} bytes"
             );
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));
         }
-        if self.shelf.files.is_none() {
+        if self.registry.files.is_none() {
             core.check_memory(bytes + rows * ROW_BYTES)?;
         }
         staged.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -154,66 +154,66 @@ impl Staging {
     }
 
     fn add(&mut self, index: usize, row: EncodedMessage) -> Result<()> {
-        let waiting = &mut self.waiting[index];
-        waiting.count += 1;
-        waiting.bytes += row.bytes();
+        let run = &mut self.pending_runs[index];
+        run.count += 1;
+        run.bytes += row.bytes();
         match &self.out {
-            Out::Memory(_) => waiting.rows.push(row),
-            Out::File(_) => encode(&row, &mut waiting.payload),
+            RunOutput::Memory(_) => run.rows.push(row),
+            RunOutput::File(_) => encode(&row, &mut run.payload),
         }
-        if waiting.bytes >= STAGE_RUN_BYTES {
+        if run.bytes >= STAGE_RUN_BYTES {
             self.end_run(index)?;
         }
         Ok(())
     }
 
     fn end_run(&mut self, index: usize) -> Result<()> {
-        let waiting = &mut self.waiting[index];
-        if waiting.count == 0 {
+        let run = &mut self.pending_runs[index];
+        if run.count == 0 {
             return Ok(());
         }
         let partition = index as u16;
         match &mut self.out {
-            Out::Memory(runs) => {
-                let (rows, bytes) = (std::mem::take(&mut waiting.rows), waiting.bytes);
+            RunOutput::Memory(runs) => {
+                let (rows, bytes) = (std::mem::take(&mut run.rows), run.bytes);
                 runs.push(MemoryRun { partition, rows, bytes });
             }
-            Out::File(writer) => {
+            RunOutput::File(writer) => {
                 let put = writer
                     .as_mut()
-                    .map_or(Ok(()), |writer| writer.put(partition, waiting.count, &waiting.payload));
-                put.map_err(|error| failed(&self.shelf, "written", error))?;
-                waiting.payload.clear();
+                    .map_or(Ok(()), |writer| writer.put(partition, run.count, &run.payload));
+                put.map_err(|error| failed(&self.registry, "written", error))?;
+                run.payload.clear();
             }
         }
-        (waiting.count, waiting.bytes) = (0, 0);
+        (run.count, run.bytes) = (0, 0);
         Ok(())
     }
 
-    /// Ends the stage; how many rows it has. It is as safe as the namespace keeps messages.
+    /// Finishes the stage and returns its number of rows. It is as durable as the namespace's messages.
     pub fn finish(mut self) -> Result<u64> {
-        self.shelf.check()?;
+        self.registry.check()?;
         if self.failed {
             return self.push(None, Vec::new()).map(|()| 0);
         }
-        for index in 0..self.waiting.len() {
+        for index in 0..self.pending_runs.len() {
             self.end_run(index)?;
         }
         let content = match &mut self.out {
-            Out::Memory(runs) => Content::Memory(std::mem::take(runs)),
-            Out::File(writer) => {
-                let synced = self.shelf.files.as_ref().is_some_and(|files| files.synced);
+            RunOutput::Memory(runs) => StageContent::Memory(std::mem::take(runs)),
+            RunOutput::File(writer) => {
+                let synced = self.registry.files.as_ref().is_some_and(|files| files.synced);
                 let writer = writer.take().expect("a stage is finished once");
                 let finished = writer.finish(synced);
-                Content::File(finished.map_err(|error| failed(&self.shelf, "finished", error))?)
+                StageContent::File(finished.map_err(|error| failed(&self.registry, "finished", error))?)
             }
         };
-        // What is counted from here on is what a removal gives back.
-        let staged = self.shelf.core.staged_bytes();
+        // From here on the stage counts with the bytes that its removal subtracts.
+        let staged = self.registry.core.staged_bytes();
         staged.fetch_add(content.sums().1, Ordering::Relaxed);
         staged.fetch_sub(self.bytes, Ordering::Relaxed);
-        if let Some(stage) = self.shelf.table().stages.get_mut(&self.id) {
-            stage.place = Place::Ready(Arc::new(content));
+        if let Some(stage) = self.registry.table().stages.get_mut(&self.id) {
+            stage.phase = StagePhase::Ready(Arc::new(content));
         }
         self.is_finished = true;
         Ok(self.rows)
@@ -223,30 +223,33 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.shelf.core.staged_bytes().fetch_sub(self.bytes, Ordering::Relaxed);
-            self.shelf.table().stages.remove(&self.id);
+            self.registry
+                .core
+                .staged_bytes()
+                .fetch_sub(self.bytes, Ordering::Relaxed);
+            self.registry.table().stages.remove(&self.id);
         }
     }
 }
 
-fn failed(shelf: &Shelf, what: &str, error: std::io::Error) -> Error {
-    match &shelf.files {
-        Some(files) => storage(files, what, error),
+fn failed(registry: &StageRegistry, what: &str, error: std::io::Error) -> Error {
+    match &registry.files {
+        Some(files) => stage_storage_error(files, what, error),
         None => Error::new(ErrorKind::Storage, error.to_string()).with_source(error),
     }
 }
 
-/// Takes an id, so that nobody else writes a stage of it.
-fn reserve(shelf: &Shelf, id: &str, sender: &Sender, created_at: Timestamp) -> Result<()> {
-    let mut table = shelf.table();
+/// Reserves an id for this stage.
+fn reserve_id(registry: &StageRegistry, id: &str, sender: &Sender, created_at: Timestamp) -> Result<()> {
+    let mut table = registry.table();
     if table.stages.contains_key(id) {
-        let detail = format!("a stage with that id exists; give each attempt of a task an id of its own: id=`{id}`");
+        let detail = format!("a stage with that id exists; give each attempt of a task its own id: id=`{id}`");
         return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
     }
     let stage = Stage {
         entity: sender.queue().id(),
         created_at,
-        place: Place::Open,
+        phase: StagePhase::Open,
         undecided: None,
     };
     table.stages.insert(id.to_owned(), stage);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What no public call brings about: a batch in several pieces, and a commit whose stages are damaged before it is published.
+//! Cases that public calls cannot produce: a batch in several pieces, and stages that are damaged between commit and publish.
 
 use oxbus_store::Wait;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{ErrorKind, Timestamp};
 use oxbus_store::fault::FaultDisk;
 
-use super::publish::{name_of, pieces_of};
+use super::publish::{attach_name, split_into_pieces};
 use super::{StageState, Stages};
 use crate::durable::StoreOptions;
 use crate::shard::journal::Intent;
@@ -51,7 +51,7 @@ fn create(disk: &FaultDisk) -> Namespace {
     namespace
 }
 
-/// Stages rows that begin with their number.
+/// Stages rows whose bodies repeat their number.
 fn stage(stages: &Stages, id: &str, numbers: std::ops::Range<u8>, bytes: usize) {
     let mut staging = stages.begin("q", id).expect("begun");
     for number in numbers {
@@ -66,7 +66,7 @@ fn stage(stages: &Stages, id: &str, numbers: std::ops::Range<u8>, bytes: usize) 
     staging.finish().expect("finished");
 }
 
-/// What the queue holds, in order.
+/// The numbers in the queue, in order.
 fn numbers(namespace: &Namespace) -> Vec<u8> {
     let receiver = namespace.receiver("q", ReceiverOptions::default()).expect("there");
     let found = receiver.browse(1000, None, &Wait::FOREVER).expect("read");
@@ -77,22 +77,24 @@ fn numbers(namespace: &Namespace) -> Vec<u8> {
         .collect()
 }
 
-/// Decides a batch as a commit does that dies then.
+/// Decides a batch as a commit does that crashes right after.
 fn decide(stages: &Stages, batch: u64, ids: &[&str], piece_bytes: u64) {
-    let shelf = &stages.shelf;
+    let registry = &stages.registry;
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    let named = shelf.named(&ids).expect("there");
+    let named = registry.ready_stages(&ids).expect("there");
     let intent = Intent {
         query: "query".to_owned(),
         batch,
-        at: shelf.core.clock().now(),
+        at: registry.core.clock().now(),
         is_done: false,
         piece_bytes,
         stages: ids,
-        targets: shelf.check_targets(&named, piece_bytes, &Wait::FOREVER).expect("room"),
+        targets: registry
+            .check_targets(&named, piece_bytes, &Wait::FOREVER)
+            .expect("room"),
     };
-    shelf.hold(SINK, &intent).expect("ready");
-    shelf.decide(SINK, intent, &Wait::FOREVER).expect("decided");
+    registry.reserve(SINK, &intent).expect("ready");
+    registry.decide(SINK, intent, &Wait::FOREVER).expect("decided");
 }
 
 fn damage(disk: &FaultDisk, which: impl Fn(&[u8]) -> bool) {
@@ -111,21 +113,21 @@ fn is_of(id: &str) -> impl Fn(&[u8]) -> bool + '_ {
 }
 
 #[test]
-fn runs_are_cut_into_pieces_that_fit() {
-    let cut = |runs: &[usize], max| pieces_of(runs.iter().copied(), max);
+fn runs_are_split_into_pieces_that_fit() {
+    let cut = |runs: &[usize], max| split_into_pieces(runs.iter().copied(), max);
     assert_eq!(cut(&[], 10), []);
     assert_eq!(cut(&[4, 6, 1], 10), [0..2, 2..3]);
     assert_eq!(cut(&[11, 1, 9, 1], 10), [0..1, 1..3, 3..4]);
 }
 
 #[test]
-fn names_of_batches_differ() {
+fn attach_names_of_batches_differ() {
     let names = [
-        name_of("a", "bc", 1, 0),
-        name_of("ab", "c", 1, 0),
-        name_of("a", "bc", 1, 1),
-        name_of("a", "bc", 11, 0),
-        name_of("a", "bc1", 1, 0),
+        attach_name("a", "bc", 1, 0),
+        attach_name("ab", "c", 1, 0),
+        attach_name("a", "bc", 1, 1),
+        attach_name("a", "bc", 11, 0),
+        attach_name("a", "bc1", 1, 0),
     ];
     for (position, name) in names.iter().enumerate() {
         assert!(!names[..position].contains(name), "{name}");
@@ -138,7 +140,7 @@ fn a_batch_in_several_pieces_is_published_once() {
     let prepare = |disk: &FaultDisk| {
         let namespace = create(disk);
         let stages = namespace.stages();
-        stages.shelf.piece_bytes.store(3 * LARGE as u64, Ordering::Relaxed);
+        stages.registry.piece_bytes.store(3 * LARGE as u64, Ordering::Relaxed);
         stage(&stages, "one", 0..10, LARGE);
         stage(&stages, "two", 10..20, LARGE);
         namespace
@@ -162,7 +164,7 @@ fn a_batch_in_several_pieces_is_published_once() {
         drop(namespace);
         let namespace = open(&left);
         let there = numbers(&namespace);
-        // Here one piece takes everything: what was decided says otherwise.
+        // This namespace would use one piece; the intent still splits the batch as it was decided.
         assert!(
             there.is_empty() || there == (0..20).collect::<Vec<u8>>(),
             "call {call}: {there:?}"
@@ -173,7 +175,7 @@ fn a_batch_in_several_pieces_is_published_once() {
 }
 
 #[test]
-fn a_damaged_stage_is_named_and_nothing_is_published() {
+fn a_damaged_stage_is_reported_and_nothing_is_published() {
     let disk = FaultDisk::new();
     let namespace = create(&disk);
     let stages = namespace.stages();
@@ -197,7 +199,7 @@ fn a_damaged_stage_is_named_and_nothing_is_published() {
 }
 
 #[test]
-fn a_stage_that_lost_its_end_is_shown_and_expires() {
+fn a_truncated_stage_is_listed_as_damaged() {
     let disk = FaultDisk::new();
     let namespace = create(&disk);
     stage(&namespace.stages(), "torn", 0..4, 1_000);
@@ -226,7 +228,7 @@ fn a_stage_that_lost_its_end_is_shown_and_expires() {
 }
 
 #[test]
-fn a_decided_batch_waits_for_a_damaged_stage_until_that_is_given_up() {
+fn a_decided_batch_waits_until_its_damaged_stage_is_discarded() {
     for gone in [false, true] {
         let disk = FaultDisk::new();
         let namespace = create(&disk);
@@ -267,7 +269,7 @@ fn a_decided_batch_waits_for_a_damaged_stage_until_that_is_given_up() {
 }
 
 #[test]
-fn a_batch_is_published_once_also_when_partitions_forget_loads_meanwhile() {
+fn a_batch_is_published_once_although_partitions_forget_earlier_loads() {
     let disk = FaultDisk::new();
     let namespace = open(&disk);
     let settings = QueueSettings {
@@ -278,12 +280,12 @@ fn a_batch_is_published_once_also_when_partitions_forget_loads_meanwhile() {
     let stages = namespace.stages();
     stage(&stages, "one", 0..4, 10);
     decide(&stages, 0, &["one"], 1 << 20);
-    let intent = stages.shelf.home_of(SINK).intent(SINK).expect("decided");
+    let intent = stages.registry.home_of(SINK).intent(SINK).expect("decided");
     assert_eq!(intent.targets.len(), 2);
     let queue = namespace.queue("q").expect("there");
-    let named = stages.shelf.named_by(&intent).expect("there");
-    let name = |piece| name_of(SINK, "query", 0, piece);
-    let attached = stages.shelf.attach(
+    let named = stages.registry.stages_of(&intent).expect("there");
+    let name = |piece| attach_name(SINK, "query", 0, piece);
+    let attached = stages.registry.attach(
         (&queue, &intent.targets[0]),
         &named,
         intent.piece_bytes,
@@ -293,7 +295,7 @@ fn a_batch_is_published_once_also_when_partitions_forget_loads_meanwhile() {
     attached.expect("attached");
     let left = disk.after_kill();
     drop((stages, queue, namespace));
-    // Other names of such loads are forgotten by now.
+    // Names of attached loads of this age are forgotten.
     let namespace = open_at(&left, Timestamp(START.0 + ATTACHED_MS + 1));
     let mut found = numbers(&namespace);
     found.sort_unstable();

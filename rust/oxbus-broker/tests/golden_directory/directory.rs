@@ -19,7 +19,7 @@ const LENGTHS: &str = "lengths";
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// All files of a directory on a disk in memory.
-pub(crate) fn of_disk(disk: &FaultDisk) -> Files {
+pub(crate) fn files_of(disk: &FaultDisk) -> Files {
     let file = |path: PathBuf| {
         let name = path.strip_prefix(DIRECTORY).expect("there is nothing else").to_owned();
         let bytes = disk.bytes(&path).expect("it was listed");
@@ -46,7 +46,7 @@ fn without_zeros(bytes: &[u8]) -> &[u8] {
 }
 
 /// Keeps the files in a folder, in place of what was there.
-pub(crate) fn keep(files: &Files, folder: &Path) {
+pub(crate) fn write_to(files: &Files, folder: &Path) {
     if folder.exists() {
         fs::remove_dir_all(folder).expect("the folder can be removed");
     }
@@ -61,7 +61,7 @@ pub(crate) fn keep(files: &Files, folder: &Path) {
 }
 
 /// The files that a folder keeps.
-pub(crate) fn kept(folder: &Path) -> Files {
+pub(crate) fn read_from(folder: &Path) -> Files {
     let lengths = fs::read_to_string(folder.join(LENGTHS)).expect("the folder has a list");
     let file = |line: &str| {
         let (len, name) = line.split_once(' ').expect("a length and a name");

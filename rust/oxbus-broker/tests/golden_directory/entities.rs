@@ -2,7 +2,7 @@
 //! The entities of the directory.
 
 use oxbus_broker::Namespace;
-use oxbus_broker::namespace::{RuleWish, SubscriptionOptions, TopicOptions, Wish};
+use oxbus_broker::namespace::{AuthorizationRuleUpdate, EntityOption, SubscriptionOptions, TopicOptions};
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::options::{EntityStatus, QueueSettings};
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
@@ -32,24 +32,24 @@ pub(crate) fn create(namespace: &Namespace) {
 
 /// A queue whose settings all differ from the usual ones.
 fn with_rights(namespace: &Namespace) {
-    let rule = |key_name: &str, key: Option<&str>, rights: &[AccessRight]| RuleWish {
+    let rule = |key_name: &str, key: Option<&str>, rights: &[AccessRight]| AuthorizationRuleUpdate {
         key_name: key_name.to_owned(),
         primary_key: key.map(ToOwned::to_owned),
         secondary_key: key.map(|key| key.chars().rev().collect()),
         rights: rights.to_vec(),
     };
-    let wishes = vec![
-        Wish::EnablePartitioning(true),
-        Wish::LockDuration(240_000),
-        Wish::MaxDeliveryCount(3),
-        Wish::DefaultTimeToLive(7_200_000),
-        Wish::BuryExpired(true),
-        Wish::MaxSizeMegabytes(2_048),
-        Wish::MaxMessageSizeKilobytes(512),
-        Wish::UserMetadata("kept for the owner: é 鍵".to_owned()),
-        Wish::EnableBatchedOperations(false),
-        Wish::EnableExpress(true),
-        Wish::AuthorizationRules(vec![
+    let options = vec![
+        EntityOption::EnablePartitioning(true),
+        EntityOption::LockDuration(240_000),
+        EntityOption::MaxDeliveryCount(3),
+        EntityOption::DefaultTimeToLive(7_200_000),
+        EntityOption::DeadLetterExpired(true),
+        EntityOption::MaxSizeMegabytes(2_048),
+        EntityOption::MaxMessageSizeKilobytes(512),
+        EntityOption::UserMetadata("kept for the owner: é 鍵".to_owned()),
+        EntityOption::EnableBatchedOperations(false),
+        EntityOption::EnableExpress(true),
+        EntityOption::AuthorizationRules(vec![
             rule(
                 "given",
                 Some("0123456789abcdef0123456789abcdef"),
@@ -58,7 +58,7 @@ fn with_rights(namespace: &Namespace) {
             rule("made", None, &AccessRight::ALL),
         ]),
     ];
-    namespace.create_queue_with("orders", wishes, &WAIT).expect("valid");
+    namespace.create_queue_with("orders", options, &WAIT).expect("valid");
 }
 
 fn queues(namespace: &Namespace) {
@@ -145,8 +145,8 @@ fn topic(namespace: &Namespace) {
         filter: FilterSettings::False,
         ..blue.clone()
     };
-    for (name, bury_failed, rule) in [("all", true, None), ("chosen", false, Some(urgent))] {
-        let options = SubscriptionOptions { bury_failed };
+    for (name, dead_letter_failed, rule) in [("all", true, None), ("chosen", false, Some(urgent))] {
+        let options = SubscriptionOptions { dead_letter_failed };
         namespace
             .create_subscription("events", name, partitioned(), options, rule, &WAIT)
             .expect("valid");

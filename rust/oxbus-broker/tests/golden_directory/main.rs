@@ -7,14 +7,14 @@
 //! writes them again.
 //!
 //! Read in this order: `script` (what is done), `entities`, `orders`, `others`, `rows` (to what), `bus` (and how so that the
-//! bytes are the same each time), `found` and `goes_on` (what the next owner has). A directory in memory has no files `owner`:
+//! bytes are the same each time), `found` and `continues` (what the next owner has). A directory in memory has no files `owner`:
 //! those hold the number of a process.
 
 mod bus;
+mod continues;
 mod directory;
 mod entities;
 mod found;
-mod goes_on;
 mod kinds;
 mod orders;
 mod others;
@@ -35,7 +35,7 @@ fn folder() -> PathBuf {
 }
 
 /// True when the golden files are written now: they cannot be read at the same time.
-fn are_written() -> bool {
+fn rewrites_golden_files() -> bool {
     std::env::var_os("OXBUS_WRITE_GOLDEN").is_some()
 }
 
@@ -58,23 +58,23 @@ fn shown(files: &Files) -> String {
 fn the_broker_writes_the_same_bytes() {
     let written = script::write();
     for (which, disk) in [("killed", &written.killed), ("closed", &written.closed)] {
-        let files = directory::of_disk(disk);
+        let files = directory::files_of(disk);
         let (kept, text) = (folder().join(which), folder().join(format!("{which}.txt")));
-        if are_written() {
-            directory::keep(&files, &kept);
+        if rewrites_golden_files() {
+            directory::write_to(&files, &kept);
             fs::write(text, shown(&files)).expect("the file can be written");
         } else {
-            directory::compare(&files, &directory::kept(&kept), which);
+            directory::compare(&files, &directory::read_from(&kept), which);
         }
     }
 }
 
 /// Compares line by line what the next owner finds with what was there.
 fn check_shown(which: &str) {
-    if are_written() {
+    if rewrites_golden_files() {
         return;
     }
-    let files = directory::kept(&folder().join(which));
+    let files = directory::read_from(&folder().join(which));
     let golden = fs::read_to_string(folder().join(format!("{which}.txt"))).expect("it was written");
     let shown = shown(&files);
     for (shown, golden) in shown.lines().zip(golden.lines()) {
@@ -84,33 +84,33 @@ fn check_shown(which: &str) {
 }
 
 #[test]
-fn all_that_a_closed_directory_holds_is_found() {
+fn the_content_of_a_closed_directory_is_found() {
     check_shown("closed");
 }
 
 #[test]
-fn all_that_a_kill_left_is_found() {
+fn the_content_of_a_killed_directory_is_found() {
     check_shown("killed");
 }
 
 #[test]
-fn the_next_owner_goes_on() {
-    if are_written() {
+fn the_next_owner_continues() {
+    if rewrites_golden_files() {
         return;
     }
     for which in ["closed", "killed"] {
-        let disk = directory::disk_of(&directory::kept(&folder().join(which)));
-        goes_on::check(&disk, which);
+        let disk = directory::disk_of(&directory::read_from(&folder().join(which)));
+        continues::check(&disk, which);
     }
 }
 
 #[test]
 fn every_kind_of_event_is_in_the_files() {
-    if are_written() {
+    if rewrites_golden_files() {
         return;
     }
     let events = ["closed", "killed"].map(|which| {
-        let disk = directory::disk_of(&directory::kept(&folder().join(which)));
+        let disk = directory::disk_of(&directory::read_from(&folder().join(which)));
         kinds::of(&disk)
     });
     // Keep stands in snapshots only; Packed (17) is written when a full disk has its segments folded, in no other case.

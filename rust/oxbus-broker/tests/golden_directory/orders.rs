@@ -14,14 +14,14 @@ const PATH: &str = "orders";
 
 /// Does it all once; bodies begin with `name`.
 pub(crate) fn round(bus: &Bus, name: &str) {
-    free(bus, name);
-    out_and_deferred(bus, name);
-    with_times(bus, name);
-    gone_and_dead(bus, name);
+    ready(bus, name);
+    locked_and_deferred(bus, name);
+    scheduled_messages(bus, name);
+    removed_and_dead_lettered(bus, name);
 }
 
 /// Partition 0: messages that wait for a receiver. One has every field, others the smallest and the largest content.
-fn free(bus: &Bus, name: &str) {
+fn ready(bus: &Bus, name: &str) {
     let (key, id) = (key_of(0), format!("{name} whole"));
     let mut properties = PropertiesBuilder::default();
     properties.push("null", Value::Null);
@@ -79,7 +79,7 @@ fn free(bus: &Bus, name: &str) {
 }
 
 /// Partition 1: one that is out for the second time, one deferred, one deferred and out; one that left the dead-letter queue.
-fn out_and_deferred(bus: &Bus, name: &str) {
+fn locked_and_deferred(bus: &Bus, name: &str) {
     let send = |what: &str| bus.send_to(PATH, 1, &format!("{name} {what}"));
     let changes = [("changed", Value::Text(name)), ("at", Value::Int(1))];
     send("out for the second time");
@@ -108,7 +108,7 @@ fn fetch(bus: &Bus, number: SequenceNumber) -> (oxbus_broker::Receiver, oxbus_br
 }
 
 /// Partition 2: scheduled messages, one of which was due, and one cancelled.
-fn with_times(bus: &Bus, name: &str) {
+fn scheduled_messages(bus: &Bus, name: &str) {
     let key = key_of(2);
     let now = bus.namespace.clock().now();
     for (what, due) in [("scheduled", START.plus_ms(86_400_000)), ("due", now.plus_ms(1_000))] {
@@ -166,7 +166,7 @@ fn dead_letter<'a>(changes: &'a [(&'a str, Value<'a>)]) -> Settlement<'a> {
 }
 
 /// Partition 3: messages that are gone, and all that are dead letters.
-fn gone_and_dead(bus: &Bus, name: &str) {
+fn removed_and_dead_lettered(bus: &Bus, name: &str) {
     let send = |what: &str| bus.send_to(PATH, 3, &format!("{name} {what}"));
     send("dead letter");
     bus.receive_and_settle(PATH, 3, dead_letter(&[("seen", Value::Bool(true))]));

@@ -11,7 +11,7 @@ use super::bus::{Bus, START, open};
 use super::{entities, orders, others, rows};
 
 /// What is written: the directory that a kill leaves, and the one after a close.
-pub(crate) struct Written {
+pub(crate) struct Directories {
     pub(crate) killed: FaultDisk,
     pub(crate) closed: FaultDisk,
 }
@@ -22,7 +22,7 @@ pub(crate) fn at_end() -> Arc<ManualClock> {
 }
 
 /// Writes both.
-pub(crate) fn write() -> Written {
+pub(crate) fn write() -> Directories {
     let (disk, clock) = (FaultDisk::new(), Arc::new(ManualClock::new(START)));
     let first = Bus {
         namespace: open(&disk, &clock, 1, None),
@@ -56,5 +56,5 @@ pub(crate) fn write() -> Written {
     drop(second);
     assert_eq!(rows::load(&disk, &clock, 4, "job/1"), 8);
     assert!(clock.now() < at_end().now(), "nobody goes back in time");
-    Written { killed, closed: disk }
+    Directories { killed, closed: disk }
 }

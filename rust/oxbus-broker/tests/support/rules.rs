@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use oxbus_broker::filter::{Copied, Failure, Rule, SqlFilter, Subject, TopicRules};
+use oxbus_broker::filter::{MessageCopy, Rule, RuleFailure, RuleInput, SqlFilter, TopicRules};
 use oxbus_model::Timestamp;
 use oxbus_model::caps::FILTER_TEXT_CHARS_MAX;
 use oxbus_model::message::{Fields, PropertiesBuilder, Value};
@@ -29,7 +29,7 @@ pub fn rules(input: &[u8]) {
         application_properties: Some(properties.properties()),
         ..Fields::default()
     };
-    let subject = Subject {
+    let subject = RuleInput {
         fields: &fields,
         enqueued_at: Timestamp(1_700_000_000_000),
         enqueued_number: None,
@@ -71,7 +71,7 @@ fn properties(bytes: &[u8], text: &str) -> PropertiesBuilder {
     builder
 }
 
-fn check_filter(filter: &SqlFilter, text: &str, subject: &Subject<'_>) {
+fn check_filter(filter: &SqlFilter, text: &str, subject: &RuleInput<'_>) {
     let answer = filter.selects(subject);
     // A filter with `newid()` may say something else each time.
     let is_steady = !text.to_ascii_lowercase().contains("newid");
@@ -88,14 +88,14 @@ fn check_filter(filter: &SqlFilter, text: &str, subject: &Subject<'_>) {
     let copies = copies(filter, None, subject).expect("the filter was read before");
     let same = match (&answer, copies.first()) {
         (Ok(selects), None) => !selects,
-        (Ok(selects), Some(Copied::AsSent)) => *selects,
-        (Err(_), Some(Copied::Failed(Failure::Filter(_)))) => true,
+        (Ok(selects), Some(MessageCopy::AsSent)) => *selects,
+        (Err(_), Some(MessageCopy::Failed(RuleFailure::Filter(_)))) => true,
         _ => false,
     };
     assert!(!is_steady || same, "{answer:?} {copies:?}");
 }
 
-fn check_action(text: &str, subject: &Subject<'_>) {
+fn check_action(text: &str, subject: &RuleInput<'_>) {
     let action = ActionSettings {
         expression: text.to_owned(),
         parameters: parameters(),
@@ -104,19 +104,19 @@ fn check_action(text: &str, subject: &Subject<'_>) {
         return;
     };
     match &copies[..] {
-        [Copied::Changed(record)] => {
+        [MessageCopy::Changed(record)] => {
             let copy = Fields::decode(record).expect("a copy is a message");
             let properties = copy.application_properties.expect("the name of the rule");
             assert_eq!(properties.get("RuleName"), Some(Value::Text("r")));
             assert_eq!(copy.body, subject.fields.body);
         }
-        [Copied::Failed(Failure::Action(_))] => {}
+        [MessageCopy::Failed(RuleFailure::Action(_))] => {}
         other => panic!("one copy of the action: {other:?}"),
     }
 }
 
 /// The copies that a topic of one rule makes; `None` when it is no rule.
-fn copies(filter: FilterSettings, action: Option<ActionSettings>, subject: &Subject<'_>) -> Option<Vec<Copied>> {
+fn copies(filter: FilterSettings, action: Option<ActionSettings>, subject: &RuleInput<'_>) -> Option<Vec<MessageCopy>> {
     let settings = RuleSettings {
         name: "r".to_owned(),
         filter,
@@ -126,5 +126,5 @@ fn copies(filter: FilterSettings, action: Option<ActionSettings>, subject: &Subj
     let rules = [Arc::new(Rule::compile(&settings).ok()?)];
     let mut out = Vec::new();
     TopicRules::compile([&rules[..]].into_iter()).select(subject, &mut out);
-    Some(out.into_iter().map(|selected| selected.copied).collect())
+    Some(out.into_iter().map(|selected| selected.copy).collect())
 }

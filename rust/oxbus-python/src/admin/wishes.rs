@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options of an entity, from a dict to what the broker is asked for.
 
-use oxbus_broker::namespace::{RuleWish, Wish};
+use oxbus_broker::namespace::{AuthorizationRuleUpdate, EntityOption};
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::options::EntityStatus;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -156,7 +156,7 @@ fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
 }
 
 /// Authorization rules of a list of dicts.
-pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<RuleWish>> {
+pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<AuthorizationRuleUpdate>> {
     rules
         .try_iter()?
         .map(|rule| {
@@ -167,7 +167,7 @@ pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<Rule
                     .map(|value| Ok(text(name, &value)?.to_owned()))
                     .transpose()
             };
-            Ok(RuleWish {
+            Ok(AuthorizationRuleUpdate {
                 key_name: optional("key_name")?.unwrap_or_default(),
                 primary_key: optional("primary_key")?,
                 secondary_key: optional("secondary_key")?,
@@ -178,7 +178,7 @@ pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<Rule
 }
 
 /// Refuses an option of a later version unless it says "off".
-fn refuse(name: &str, is_on: bool) -> PyResult<Option<Wish>> {
+fn refuse(name: &str, is_on: bool) -> PyResult<Option<EntityOption>> {
     if is_on {
         return Err(not_yet(name, "leave it out")).or_raise();
     }
@@ -186,32 +186,32 @@ fn refuse(name: &str, is_on: bool) -> PyResult<Option<Wish>> {
 }
 
 /// What one option asks for; `None` for one that is shown and no setting.
-fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Wish>> {
-    let amount = |wish: fn(u64) -> Wish| number(name, value).map(wish);
-    let flag = |wish: fn(bool) -> Wish| boolean(name, value).map(wish);
-    let words = |wish: fn(String) -> Wish| Ok::<_, PyErr>(wish(text(name, value)?.to_owned()));
+fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> {
+    let amount = |wish: fn(u64) -> EntityOption| number(name, value).map(wish);
+    let flag = |wish: fn(bool) -> EntityOption| boolean(name, value).map(wish);
+    let words = |wish: fn(String) -> EntityOption| Ok::<_, PyErr>(wish(text(name, value)?.to_owned()));
     let wish = match name {
-        "lock_duration" => amount(Wish::LockDuration),
-        "max_delivery_count" => amount(Wish::MaxDeliveryCount),
-        "default_message_time_to_live" => amount(Wish::DefaultTimeToLive),
-        "max_size_in_megabytes" => amount(Wish::MaxSizeMegabytes),
-        "max_message_size_in_kilobytes" => amount(Wish::MaxMessageSizeKilobytes),
-        "duplicate_detection_history_time_window" => amount(Wish::DuplicateWindow),
-        "auto_delete_on_idle" => amount(Wish::AutoDeleteOnIdle),
-        "enable_partitioning" => flag(Wish::EnablePartitioning),
-        "dead_lettering_on_message_expiration" => flag(Wish::BuryExpired),
-        "dead_lettering_on_filter_evaluation_exceptions" => flag(Wish::BuryFailed),
-        "enable_batched_operations" => flag(Wish::EnableBatchedOperations),
-        "enable_express" => flag(Wish::EnableExpress),
-        "requires_duplicate_detection" => flag(Wish::RequiresDuplicateDetection),
-        "requires_session" => flag(Wish::RequiresSession),
-        "expire_whole_sessions" => flag(Wish::ExpireWholeSessions),
-        "support_ordering" => flag(Wish::SupportOrdering),
-        "status" => Ok(Wish::Status(status(text(name, value)?)?)),
-        "user_metadata" => words(Wish::UserMetadata),
-        "forward_to" => words(Wish::ForwardTo),
-        "forward_dead_lettered_messages_to" => words(Wish::ForwardDeadLettersTo),
-        "authorization_rules" => Ok(Wish::AuthorizationRules(authorization_rules(value)?)),
+        "lock_duration" => amount(EntityOption::LockDuration),
+        "max_delivery_count" => amount(EntityOption::MaxDeliveryCount),
+        "default_message_time_to_live" => amount(EntityOption::DefaultTimeToLive),
+        "max_size_in_megabytes" => amount(EntityOption::MaxSizeMegabytes),
+        "max_message_size_in_kilobytes" => amount(EntityOption::MaxMessageSizeKilobytes),
+        "duplicate_detection_history_time_window" => amount(EntityOption::DuplicateWindow),
+        "auto_delete_on_idle" => amount(EntityOption::AutoDeleteOnIdle),
+        "enable_partitioning" => flag(EntityOption::EnablePartitioning),
+        "dead_lettering_on_message_expiration" => flag(EntityOption::DeadLetterExpired),
+        "dead_lettering_on_filter_evaluation_exceptions" => flag(EntityOption::DeadLetterFailed),
+        "enable_batched_operations" => flag(EntityOption::EnableBatchedOperations),
+        "enable_express" => flag(EntityOption::EnableExpress),
+        "requires_duplicate_detection" => flag(EntityOption::RequiresDuplicateDetection),
+        "requires_session" => flag(EntityOption::RequiresSession),
+        "expire_whole_sessions" => flag(EntityOption::ExpireWholeSessions),
+        "support_ordering" => flag(EntityOption::SupportOrdering),
+        "status" => Ok(EntityOption::Status(status(text(name, value)?)?)),
+        "user_metadata" => words(EntityOption::UserMetadata),
+        "forward_to" => words(EntityOption::ForwardTo),
+        "forward_dead_lettered_messages_to" => words(EntityOption::ForwardDeadLettersTo),
+        "authorization_rules" => Ok(EntityOption::AuthorizationRules(authorization_rules(value)?)),
         "filtering_messages_before_publishing" => return refuse(name, boolean(name, value)?),
         _ => return Ok(None),
     };
@@ -219,8 +219,8 @@ fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Wish>> {
 }
 
 /// What a caller asks for, read before anything is changed.
-pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Vec<Wish>> {
-    let mut wishes: Vec<Wish> = Vec::new();
+pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Vec<EntityOption>> {
+    let mut wishes: Vec<EntityOption> = Vec::new();
     for (name, _) in options.iter() {
         let name: String = name.extract()?;
         if !kind.options.contains(&name.as_str()) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use oxbus_model::options::QueueSettings;
 
 use super::entity::Entity;
-use super::message::{Content, Message, NEVER, Place};
+use super::message::{Content, Message, MessagePhase, NEVER};
 use super::{Dropped, World};
 
 /// A message without a number.
@@ -28,7 +28,7 @@ pub struct Arrival {
 
 /// A message as a browser sees it: what tells it from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
+pub struct BrowsedMessage {
     /// Its body.
     pub body: u64,
     /// The rule that made it.
@@ -50,7 +50,7 @@ pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
 /// The content that a browser sees of a message, if it can be that. Of copies that come together any may be the first, and
 /// the others are dropped: then it may be one of those, from there on or farther on its way.
-fn shown(it: &Content, sight: &Sight, dropped: &Dropped) -> Option<Content> {
+fn shown(it: &Content, sight: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
     if (it.body, &it.rule, it.hops, &it.reason) == (sight.body, &sight.rule, sight.hops, &sight.reason) {
         return Some(it.clone());
     }
@@ -71,7 +71,7 @@ fn shown(it: &Content, sight: &Sight, dropped: &Dropped) -> Option<Content> {
 /// The content of an arrival, when what a browser sees under a number, and among the dead letters or not, may be that.
 fn recognize(
     it: &Arrival,
-    (number, sight, is_dead): (u64, &Sight, bool),
+    (number, sight, is_dead): (u64, &BrowsedMessage, bool),
     now: u64,
     settings: &QueueSettings,
     dropped: &Dropped,
@@ -87,7 +87,7 @@ fn recognize(
         return None;
     }
     let reason = if expired { &it.content.reason } else { &sight.reason };
-    let sight_before = Sight {
+    let sight_before = BrowsedMessage {
         reason: reason.clone(),
         ..sight.clone()
     };
@@ -100,9 +100,9 @@ fn recognize(
 
 impl World {
     /// True when the model has to see the entity before it knows what is in it.
-    pub fn must_look(&self, entity: usize) -> bool {
+    pub fn needs_browse(&self, entity: usize) -> bool {
         let it = &self.entities[entity];
-        it.alive && (!it.arrivals.is_empty() || it.is_stirred || it.has_overdue(self.now))
+        it.alive && (!it.arrivals.is_empty() || it.has_unseen_change || it.has_overdue(self.now))
     }
 
     /// Learns from what a browse of an entity and of its dead-letter queue shows which expired messages have left, then the
@@ -111,9 +111,14 @@ impl World {
     ///
     /// # Panics
     /// When a number is wrong.
-    pub fn look(&mut self, entity: usize, main: &BTreeMap<u64, Sight>, dead: &BTreeMap<u64, Sight>) -> Option<String> {
+    pub fn learn_from_browse(
+        &mut self,
+        entity: usize,
+        main: &BTreeMap<u64, BrowsedMessage>,
+        dead: &BTreeMap<u64, BrowsedMessage>,
+    ) -> Option<String> {
         self.learn_removals(entity, main);
-        self.entities[entity].is_stirred = false;
+        self.entities[entity].has_unseen_change = false;
         self.forward_all();
         // What expired before anybody saw it may be gone, and its number with it.
         let now = self.now;
@@ -176,7 +181,7 @@ impl World {
         unexplained
     }
 
-    fn learn_removals(&mut self, entity: usize, main: &BTreeMap<u64, Sight>) {
+    fn learn_removals(&mut self, entity: usize, main: &BTreeMap<u64, BrowsedMessage>) {
         let now = self.now;
         let target = &mut self.entities[entity];
         let overdue = target
@@ -197,7 +202,7 @@ impl World {
         }
     }
 
-    fn learn_number(&mut self, entity: usize, number: u64, sight: &Sight, is_dead: bool) -> Option<String> {
+    fn learn_number(&mut self, entity: usize, number: u64, sight: &BrowsedMessage, is_dead: bool) -> Option<String> {
         let (now, born) = (self.now, self.serial());
         let target = &mut self.entities[entity];
         let shown = (number, sight, is_dead);
@@ -217,11 +222,11 @@ impl World {
         target.take_number(number);
         let message = Message {
             content,
-            place: Place::Ready,
+            phase: MessagePhase::Ready,
             count: 0,
             enqueued_at: arrival.enqueued_at,
             expires_at: arrival.expires_at,
-            hold: None,
+            lock: None,
             born,
             returned: false,
         };

@@ -7,15 +7,15 @@ use oxbus_model::name::SubQueue;
 
 use super::arrival::{EXHAUSTED, EXPIRED};
 use super::entity::Entity;
-use super::message::{Hold, NEVER, Place};
+use super::message::{MessageLock, MessagePhase, NEVER};
 use super::{ErrorKind, Refusals, World};
 
 /// Where a stream of messages is: an entity and which of its two.
 pub type StreamAt = (usize, SubQueue);
 
-/// How a hold is ended by who has it.
+/// How a lock is ended by who has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum SettleAction {
     /// Done with.
     Complete,
     /// Back, one delivery charged.
@@ -28,7 +28,7 @@ pub enum Verb {
 
 /// A message as it was handed out.
 #[derive(Debug, Clone)]
-pub struct Delivered {
+pub struct DeliveredMessage {
     /// Its number.
     pub number: u64,
     /// Its body.
@@ -68,11 +68,17 @@ impl World {
         refusals
     }
 
-    /// Notes what a receiver without a session got. Returns the hold of each message; none when it deletes.
+    /// Notes what a receiver without a session got. Returns the lock of each message; none when it deletes.
     ///
     /// # Panics
     /// When it may not get that, or got nothing although something was ready.
-    pub fn received(&mut self, at: StreamAt, delivered: &[Delivered], max: usize, locks: bool) -> Vec<Option<u64>> {
+    pub fn received(
+        &mut self,
+        at: StreamAt,
+        delivered: &[DeliveredMessage],
+        max: usize,
+        locks: bool,
+    ) -> Vec<Option<u64>> {
         let (entity, sub_queue) = at;
         let ready = self.entities[entity].ready(sub_queue, self.now);
         let name = self.entities[entity].name.clone();
@@ -108,16 +114,16 @@ impl World {
                     each.locked_until, expected_until,
                     "{name}: the lock ends after its duration (B-151)"
                 );
-                self.hand_out(at, each, locks, until, None)
+                self.deliver(at, each, locks, until, None)
             })
             .collect()
     }
 
-    /// Notes that a message was handed out as it is stored, and returns its hold; without locks it is gone.
-    pub(super) fn hand_out(
+    /// Notes that a message was handed out as it is stored, and returns its lock; without locks it is gone.
+    pub(super) fn deliver(
         &mut self,
         (entity, sub_queue): StreamAt,
-        each: &Delivered,
+        each: &DeliveredMessage,
         locks: bool,
         until: u64,
         session: Option<u64>,
@@ -134,79 +140,79 @@ impl World {
             stream.messages.remove(&each.number);
             return None;
         }
-        message.hold = Some(Hold { id, until, session });
+        message.lock = Some(MessageLock { id, until, session });
         Some(id)
     }
 
-    /// True when a hold lasts.
-    pub fn holds(&self, (entity, sub_queue): StreamAt, number: u64, id: u64) -> bool {
+    /// True when a lock lasts.
+    pub fn is_locked_by(&self, (entity, sub_queue): StreamAt, number: u64, id: u64) -> bool {
         let message = self.entities[entity].stream(sub_queue).messages.get(&number);
-        message.is_some_and(|message| message.hold.is_some_and(|hold| hold.id == id))
+        message.is_some_and(|message| message.lock.is_some_and(|lock| lock.id == id))
     }
 
     /// Why a settlement may be refused, its session and its receiver apart.
-    pub fn settle_refusals(&self, at: StreamAt, number: u64, id: u64, verb: Option<Verb>) -> Refusals {
+    pub fn settle_refusals(&self, at: StreamAt, number: u64, id: u64, action: Option<SettleAction>) -> Refusals {
         let mut refusals = Refusals::new();
         if !self.entities[at.0].alive {
             refusals.push(ErrorKind::EntityNotFound);
         }
-        if !self.holds(at, number, id) {
+        if !self.is_locked_by(at, number, id) {
             refusals.push(ErrorKind::MessageLockLost);
         }
-        if verb == Some(Verb::DeadLetter) && at.1 == SubQueue::DeadLetter {
+        if action == Some(SettleAction::DeadLetter) && at.1 == SubQueue::DeadLetter {
             refusals.push(ErrorKind::InvalidOperation);
         }
         refusals
     }
 
     /// Notes a settlement (B-162 … B-165).
-    pub fn settled(&mut self, at: StreamAt, number: u64, verb: Verb) {
-        self.end_hold(at, number, verb);
+    pub fn settled(&mut self, at: StreamAt, number: u64, action: SettleAction) {
+        self.apply_settlement(at, number, action);
         self.forward_all();
     }
 
-    pub(super) fn end_hold(&mut self, at: StreamAt, number: u64, verb: Verb) {
+    pub(super) fn apply_settlement(&mut self, at: StreamAt, number: u64, action: SettleAction) {
         let (entity, sub_queue) = at;
-        match verb {
-            Verb::Complete => {
+        match action {
+            SettleAction::Complete => {
                 self.entities[entity].stream_mut(sub_queue).messages.remove(&number);
             }
-            Verb::Abandon => self.give_back(at, number, true),
-            Verb::Defer => {
+            SettleAction::Abandon => self.end_delivery(at, number, true),
+            SettleAction::Defer => {
                 let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
                 let message = messages.get_mut(&number).expect("held");
-                message.place = Place::Deferred;
-                message.hold = None;
+                message.phase = MessagePhase::Deferred;
+                message.lock = None;
             }
-            Verb::DeadLetter => self.bury(entity, number, "tested"),
+            SettleAction::DeadLetter => self.dead_letter(entity, number, "tested"),
         }
     }
 
     /// Ends a delivery without a settlement. One that was fetched by number was charged then (B-281, B-282).
-    pub(super) fn give_back(&mut self, at: StreamAt, number: u64, charged: bool) {
+    pub(super) fn end_delivery(&mut self, at: StreamAt, number: u64, charged: bool) {
         let (entity, sub_queue) = at;
         let max = self.entities[entity].settings.max_delivery_count;
         let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
         let message = messages.get_mut(&number).expect("held");
-        message.hold = None;
+        message.lock = None;
         message.returned = true;
-        if message.place == Place::Ready && charged {
+        if message.phase == MessagePhase::Ready && charged {
             message.count += 1;
         }
         // At the limit a lapse or an abandon buries it, a release does not (B-178, B-205).
         if charged && message.count >= max && sub_queue == SubQueue::Main {
-            self.bury(entity, number, EXHAUSTED);
+            self.dead_letter(entity, number, EXHAUSTED);
         }
     }
 
     /// Moves a message to the dead-letter queue; it keeps its number and its count (B-111).
-    pub(super) fn bury(&mut self, entity: usize, number: u64, reason: &str) {
+    pub(super) fn dead_letter(&mut self, entity: usize, number: u64, reason: &str) {
         let born = self.serial();
         let it = &mut self.entities[entity];
         let mut message = it.main.messages.remove(&number).expect("it is there");
         message.content.reason = Some(reason.to_owned());
-        message.place = Place::Ready;
-        message.hold = None;
+        message.phase = MessagePhase::Ready;
+        message.lock = None;
         message.born = born;
         // Dead letters come in the order of their death, and are received by number (B-265).
         message.returned = true;
@@ -217,8 +223,8 @@ impl World {
     pub fn renewed(&mut self, (entity, sub_queue): StreamAt, number: u64) -> u64 {
         let until = self.now + self.entities[entity].settings.lock_duration_ms;
         let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
-        let hold = messages.get_mut(&number).and_then(|message| message.hold.as_mut());
-        hold.expect("held").until = until;
+        let lock = messages.get_mut(&number).and_then(|message| message.lock.as_mut());
+        lock.expect("held").until = until;
         until
     }
 
@@ -230,18 +236,18 @@ impl World {
         if numbers.iter().any(|number| partition(number) != partition(&numbers[0])) {
             refusals.push(ErrorKind::InvalidOperation);
         }
-        let can_be_had = |number: &u64| {
+        let is_fetchable = |number: &u64| {
             let message = it.stream(at.1).messages.get(number);
             message.is_some_and(|message| {
                 let expires = at.1 == SubQueue::Main && message.expires_at <= self.now;
                 let is_of_session = session.is_none_or(|session| message.content.session.as_deref() == Some(session));
-                message.place == Place::Deferred && message.hold.is_none() && !expires && is_of_session
+                message.phase == MessagePhase::Deferred && message.lock.is_none() && !expires && is_of_session
             })
         };
         let mut distinct = numbers.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
-        if distinct.len() < numbers.len() || !numbers.iter().all(can_be_had) {
+        if distinct.len() < numbers.len() || !numbers.iter().all(is_fetchable) {
             refusals.push(ErrorKind::MessageNotFound);
         }
         refusals
@@ -257,11 +263,11 @@ impl World {
             let it = &mut self.entities[entity];
             let is_over = it.main.messages.get(number).is_some_and(|message| {
                 let is_of_session = session.is_none_or(|session| message.content.session.as_deref() == Some(session));
-                let is_free = message.place == Place::Deferred && message.hold.is_none();
+                let is_free = message.phase == MessagePhase::Deferred && message.lock.is_none();
                 is_free && message.expires_at <= now && is_of_session
             });
             if is_over && it.settings.dead_lettering_on_message_expiration {
-                self.bury(entity, *number, EXPIRED);
+                self.dead_letter(entity, *number, EXPIRED);
             } else if is_over {
                 it.main.messages.remove(number);
             }
@@ -277,7 +283,7 @@ impl World {
         &mut self,
         at: StreamAt,
         numbers: &[u64],
-        delivered: &[Delivered],
+        delivered: &[DeliveredMessage],
         locks: bool,
         session: Option<u64>,
     ) -> Vec<Option<u64>> {
@@ -290,14 +296,14 @@ impl World {
             Some(_) => NEVER,
             None => self.now + self.entities[at.0].settings.lock_duration_ms,
         };
-        let mut holds = Vec::new();
+        let mut lock_ids = Vec::new();
         for each in delivered {
             let messages = &mut self.entities[at.0].stream_mut(at.1).messages;
             if locks {
                 messages.get_mut(&each.number).expect("just checked").count += 1;
             }
-            holds.push(self.hand_out(at, each, locks, until, session));
+            lock_ids.push(self.deliver(at, each, locks, until, session));
         }
-        holds
+        lock_ids
     }
 }

@@ -7,7 +7,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::QueueSettings;
 
 use super::arrival::Arrival;
-use super::message::{Message, Place};
+use super::message::{Message, MessagePhase};
 use super::session::Session;
 use super::topic::Rule;
 
@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// The message that an identity was first seen with.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct FirstSeen {
     /// When.
     pub since: u64,
     /// At which step.
@@ -60,7 +60,7 @@ pub struct Entity {
     /// Its dead letters.
     pub dead: Stream,
     /// When each identity was first seen (B-219): the key, where the entity is partitioned, and the id.
-    pub seen: BTreeMap<(Option<String>, String), Seen>,
+    pub seen: BTreeMap<(Option<String>, String), FirstSeen>,
     /// Its sessions (B-186).
     pub sessions: BTreeMap<String, Session>,
     /// Its rules, when it is a subscription.
@@ -72,7 +72,7 @@ pub struct Entity {
     /// Numbers that were given to messages that nobody saw. Below none while a message is on its way out.
     pub unseen: i64,
     /// Something went through it and left nothing to be seen: the broker has to find out at the same time.
-    pub is_stirred: bool,
+    pub has_unseen_change: bool,
 }
 
 const COUNTER_BITS: u32 = 48;
@@ -94,7 +94,7 @@ impl Entity {
             arrivals: Vec::new(),
             last: BTreeMap::new(),
             unseen: 0,
-            is_stirred: false,
+            has_unseen_change: false,
         }
     }
 
@@ -166,7 +166,9 @@ impl Entity {
     /// Messages that are deferred, held or not.
     pub fn deferred(&self, sub_queue: SubQueue) -> impl Iterator<Item = u64> {
         let messages = &self.stream(sub_queue).messages;
-        let deferred = messages.iter().filter(|(_, message)| message.place == Place::Deferred);
+        let deferred = messages
+            .iter()
+            .filter(|(_, message)| message.phase == MessagePhase::Deferred);
         deferred.map(|(number, _)| *number)
     }
 }

@@ -9,9 +9,9 @@ use super::entity::Kind;
 use super::message::{Content, FirstNumber, Message};
 
 /// What becomes of a message that is to be forwarded.
-enum Fate {
-    Goes(usize),
-    Buried(&'static str),
+enum ForwardResult {
+    Moved(usize),
+    DeadLettered(&'static str),
 }
 
 /// Hops a message may take (B-334).
@@ -23,7 +23,7 @@ impl World {
         let mut moved = true;
         while moved {
             moved = false;
-            for entity in self.living() {
+            for entity in self.alive_entities() {
                 moved |= self.forward_from(entity, SubQueue::Main);
                 moved |= self.forward_from(entity, SubQueue::DeadLetter);
             }
@@ -46,12 +46,12 @@ impl World {
             let stream = self.entities[entity].stream_mut(sub_queue);
             let message = stream.messages.remove(&number).expect("just found");
             let content = message.content.clone();
-            moved |= match self.fate(&path, &content) {
-                Fate::Goes(to) => {
-                    self.hand_on((entity, to), content, Some(number));
+            moved |= match self.forward_result(&path, &content) {
+                ForwardResult::Moved(to) => {
+                    self.forward_to_entity((entity, to), content, Some(number));
                     true
                 }
-                Fate::Buried(reason) if sub_queue == SubQueue::Main => {
+                ForwardResult::DeadLettered(reason) if sub_queue == SubQueue::Main => {
                     let content = Content {
                         reason: Some(reason.to_owned()),
                         ..content
@@ -67,7 +67,7 @@ impl World {
                     dead.insert(number, buried);
                     true
                 }
-                Fate::Buried(_) => {
+                ForwardResult::DeadLettered(_) => {
                     self.entities[entity].dead.messages.insert(number, message);
                     false
                 }
@@ -76,14 +76,14 @@ impl World {
         let is_dead = sub_queue == SubQueue::DeadLetter;
         for mut arrival in std::mem::take(&mut self.entities[entity].arrivals) {
             let goes = arrival.dead == is_dead && (is_dead || arrival.expires_at > self.now);
-            match self.fate(&path, &arrival.content) {
-                Fate::Goes(to) if goes => {
+            match self.forward_result(&path, &arrival.content) {
+                ForwardResult::Moved(to) if goes => {
                     self.entities[entity].unseen += 1;
-                    self.hand_on((entity, to), arrival.content, None);
+                    self.forward_to_entity((entity, to), arrival.content, None);
                     moved = true;
                     continue;
                 }
-                Fate::Buried(reason) if goes && !is_dead => {
+                ForwardResult::DeadLettered(reason) if goes && !is_dead => {
                     arrival.dead = true;
                     arrival.content.reason = Some(reason.to_owned());
                     moved = true;
@@ -95,25 +95,25 @@ impl World {
         moved
     }
 
-    fn fate(&self, path: &str, content: &Content) -> Fate {
+    fn forward_result(&self, path: &str, content: &Content) -> ForwardResult {
         let Some(to) = self.find(path) else {
-            return Fate::Buried("MessagingEntityNotFoundException");
+            return ForwardResult::DeadLettered("MessagingEntityNotFoundException");
         };
         if content.hops >= HOPS_MAX {
-            return Fate::Buried("MaxTransferHopCountExceeded");
+            return ForwardResult::DeadLettered("MaxTransferHopCountExceeded");
         }
         let settings = &self.entities[to].settings;
         if !settings.status.sends() {
-            return Fate::Buried("MessagingEntityDisabledException");
+            return ForwardResult::DeadLettered("MessagingEntityDisabledException");
         }
         if settings.requires_session && content.session.is_none() {
-            return Fate::Buried(WITHOUT_SESSION);
+            return ForwardResult::DeadLettered(WITHOUT_SESSION);
         }
         let needs_key = settings.enable_partitioning && settings.requires_duplicate_detection;
         if needs_key && self.key_of(to, content).is_none() {
-            return Fate::Buried("InvalidOperationException");
+            return ForwardResult::DeadLettered("InvalidOperationException");
         }
-        Fate::Goes(to)
+        ForwardResult::Moved(to)
     }
 
     /// The key by the rules of the destination, else by those of the source (B-086). A subscription has those of its topic.
@@ -126,7 +126,7 @@ impl World {
     }
 
     /// The destination takes a message by its own rules (B-086, B-337, B-338).
-    fn hand_on(&mut self, (from, to): (usize, usize), content: Content, number: Option<u64>) {
+    fn forward_to_entity(&mut self, (from, to): (usize, usize), content: Content, number: Option<u64>) {
         let first_number = match (content.first_number, number) {
             (FirstNumber::None, None) => FirstNumber::Unseen,
             (FirstNumber::None, Some(number)) => FirstNumber::Is(number),
@@ -138,7 +138,7 @@ impl World {
             ..content
         };
         if !self.is_new(to, &content) {
-            self.entities[to].is_stirred = true;
+            self.entities[to].has_unseen_change = true;
             // In one step any may come first.
             if let Some(first) = self.first_seen(to, &content).filter(|first| first.step == self.step) {
                 self.dropped.entry(first.body).or_default().push(content);

@@ -122,10 +122,10 @@ impl World {
     pub fn purged(&mut self, entity: usize, sub_queue: SubQueue, limit: usize, removed: usize, left: &[u64]) {
         let ready = self.entities[entity].ready(sub_queue, self.now);
         assert_eq!(removed, ready.len().min(limit), "a purge takes what nobody has (B-402)");
-        self.take_away(entity, sub_queue, &ready, removed, left);
+        self.remove_ready(entity, sub_queue, &ready, removed, left);
     }
 
-    fn take_away(
+    fn remove_ready(
         &mut self,
         entity: usize,
         sub_queue: SubQueue,
@@ -156,7 +156,7 @@ impl World {
             ready.retain(|number| it.dead.messages[number].content.session.is_some());
         }
         assert_eq!(count, ready.len().min(limit), "all that nobody has are sent again");
-        for (number, message) in self.take_away(entity, SubQueue::DeadLetter, &ready, count, left) {
+        for (number, message) in self.remove_ready(entity, SubQueue::DeadLetter, &ready, count, left) {
             let mut content = message.content;
             content.reason = None;
             content.hops = 0;

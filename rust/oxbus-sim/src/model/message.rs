@@ -33,7 +33,7 @@ pub struct Content {
 impl Content {
     /// The same with a reason, when it is buried because it cannot be received by session (B-185).
     #[must_use]
-    pub fn buried_without_session(mut self, dead: bool) -> Self {
+    pub fn dead_lettered_without_session(mut self, dead: bool) -> Self {
         if dead {
             self.reason = Some(super::arrival::WITHOUT_SESSION.to_owned());
         }
@@ -55,7 +55,7 @@ pub enum FirstNumber {
 
 /// Where a message is in its entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum MessagePhase {
     /// In the flow.
     Ready,
     /// Set aside until it is fetched by number (B-275).
@@ -69,10 +69,10 @@ pub enum Place {
 
 /// A lock on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hold {
-    /// No other hold has this number.
+pub struct MessageLock {
+    /// No other lock has this number.
     pub id: u64,
-    /// First millisecond at which it no longer holds; never, under the lock of a session.
+    /// First millisecond at which it no longer lock_ids; never, under the lock of a session.
     pub until: u64,
     /// The acceptance of the session that it is under.
     pub session: Option<u64>,
@@ -84,7 +84,7 @@ pub struct Message {
     /// What it carries.
     pub content: Content,
     /// Where it is.
-    pub place: Place,
+    pub phase: MessagePhase,
     /// Deliveries charged (B-176, B-177).
     pub count: u32,
     /// When it was accepted (B-117).
@@ -92,7 +92,7 @@ pub struct Message {
     /// When it expires (B-246); never for most.
     pub expires_at: u64,
     /// Who has it.
-    pub hold: Option<Hold>,
+    pub lock: Option<MessageLock>,
     /// Rises with each message that the model learns of.
     pub born: u64,
     /// It was given back once, so it may come after later ones (B-145).
@@ -105,6 +105,6 @@ pub const NEVER: u64 = u64::MAX;
 impl Message {
     /// In the flow, and nobody has it.
     pub fn is_free(&self) -> bool {
-        self.place == Place::Ready && self.hold.is_none()
+        self.phase == MessagePhase::Ready && self.lock.is_none()
     }
 }

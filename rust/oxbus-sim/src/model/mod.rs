@@ -42,7 +42,7 @@ pub struct World {
     pub entities: Vec<Entity>,
     /// Steps taken.
     pub step: u64,
-    /// The last number that a hold, a message or an acceptance got.
+    /// The last number that a lock, a message or an acceptance got.
     pub last_serial: u64,
     /// Copies that were dropped on their way from entity to entity, by the body of what came first in the same step.
     pub dropped: Dropped,
@@ -75,14 +75,14 @@ impl World {
     }
 
     /// Entities that are there.
-    pub fn living(&self) -> Vec<usize> {
+    pub fn alive_entities(&self) -> Vec<usize> {
         (0..self.entities.len()).filter(|at| self.entities[*at].alive).collect()
     }
 
     /// Subscriptions of a topic.
     pub fn subscriptions(&self, topic: usize) -> Vec<usize> {
         let is_one = |at: &usize| self.entities[*at].kind == Kind::Subscription(topic);
-        self.living().into_iter().filter(is_one).collect()
+        self.alive_entities().into_iter().filter(is_one).collect()
     }
 
     /// The partition of a key in an entity (B-062).

@@ -4,8 +4,8 @@
 use oxbus_model::ErrorKind;
 
 use super::arrival::Arrival;
-use super::entity::{Entity, Kind, Seen};
-use super::message::{Content, Message, NEVER, Place};
+use super::entity::{Entity, FirstSeen, Kind};
+use super::message::{Content, Message, MessagePhase, NEVER};
 use super::{Refusals, World};
 
 impl World {
@@ -61,7 +61,7 @@ impl World {
             .is_none_or(|first| self.now >= first.since + window);
         if is_new {
             let (since, step, body) = (self.now, self.step, content.body);
-            let seen = Seen { since, step, body };
+            let seen = FirstSeen { since, step, body };
             self.entities[entity].seen.insert(identity, seen);
         }
         is_new
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// The message that had the identity of another one.
-    pub(super) fn first_seen(&self, entity: usize, content: &Content) -> Option<Seen> {
+    pub(super) fn first_seen(&self, entity: usize, content: &Content) -> Option<FirstSeen> {
         let identity = self.identity(entity, content)?;
         self.entities[entity].seen.get(&identity).copied()
     }
@@ -123,12 +123,12 @@ impl World {
             return;
         }
         let message = Message {
-            place: due.map_or(Place::Ready, |due| Place::Scheduled { due }),
+            phase: due.map_or(MessagePhase::Ready, |due| MessagePhase::Scheduled { due }),
             content,
             count: 0,
             enqueued_at: self.now,
             expires_at: self.now.saturating_add(life),
-            hold: None,
+            lock: None,
             born: self.serial(),
             returned: false,
         };
@@ -152,7 +152,7 @@ impl World {
         let is_late = at.saturating_add(life) <= self.now;
         let dead = self.entities[entity].settings.requires_session && content.session.is_none() && !is_late;
         self.entities[entity].arrivals.push(Arrival {
-            content: content.buried_without_session(dead),
+            content: content.dead_lettered_without_session(dead),
             partition,
             enqueued_at: at,
             expires_at: at.saturating_add(life),
@@ -176,7 +176,7 @@ impl World {
         }
         let is_waiting = |number: &u64| {
             let message = target.main.messages.get(number);
-            message.is_some_and(|it| matches!(it.place, Place::Scheduled { .. }))
+            message.is_some_and(|it| matches!(it.phase, MessagePhase::Scheduled { .. }))
         };
         if !numbers.iter().all(is_waiting) {
             refusals.push(ErrorKind::MessageNotFound);

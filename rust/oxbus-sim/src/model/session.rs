@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use oxbus_model::name::SubQueue;
 
-use super::delivery::Delivered;
-use super::message::{NEVER, Place};
+use super::delivery::DeliveredMessage;
+use super::message::{MessagePhase, NEVER};
 use super::{ErrorKind, Refusals, World};
 
 /// A session of an entity.
@@ -92,7 +92,7 @@ impl World {
         &mut self,
         entity: usize,
         (session, id): (&str, u64),
-        delivered: &[Delivered],
+        delivered: &[DeliveredMessage],
         max: usize,
         locks: bool,
     ) -> Vec<Option<u64>> {
@@ -108,8 +108,7 @@ impl World {
         );
         let at = (entity, SubQueue::Main);
         let out = delivered.iter();
-        out.map(|each| self.hand_out(at, each, locks, NEVER, Some(id)))
-            .collect()
+        out.map(|each| self.deliver(at, each, locks, NEVER, Some(id))).collect()
     }
 
     /// Notes a renewal and returns the new end (B-202).
@@ -133,11 +132,11 @@ impl World {
         };
         let Some(holder) = known.holder.take() else { return };
         let messages = &self.entities[entity].main.messages;
-        let under_it = messages
+        let locked_under_it = messages
             .iter()
-            .filter(|(_, message)| message.hold.is_some_and(|hold| hold.session == Some(holder.id)));
-        for number in under_it.map(|(number, _)| *number).collect::<Vec<_>>() {
-            self.give_back((entity, SubQueue::Main), number, charged);
+            .filter(|(_, message)| message.lock.is_some_and(|lock| lock.session == Some(holder.id)));
+        for number in locked_under_it.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.end_delivery((entity, SubQueue::Main), number, charged);
         }
         self.forward_all();
     }
@@ -153,11 +152,11 @@ impl World {
         let with_state = it.sessions.iter().filter(|(_, known)| known.state.is_some());
         // What is to be forwarded is in no session.
         let waits = it.settings.forward_to.is_none();
-        let must: BTreeSet<String> = of(|message| message.place == Place::Ready && message.expires_at == NEVER)
+        let must: BTreeSet<String> = of(|message| message.phase == MessagePhase::Ready && message.expires_at == NEVER)
             .filter(|_| waits)
             .chain(with_state.map(|(id, _)| id.clone()))
             .collect();
-        let may = of(|message| message.place == Place::Ready || message.hold.is_some());
+        let may = of(|message| message.phase == MessagePhase::Ready || message.lock.is_some());
         let held = it.sessions.iter().filter(|(_, known)| known.holder.is_some());
         let may = may
             .chain(must.iter().cloned())

@@ -5,7 +5,7 @@ use oxbus_model::name::SubQueue;
 
 use super::World;
 use super::entity::{Entity, Kind};
-use super::message::{Hold, Message, NEVER, Place};
+use super::message::{Message, MessageLock, MessagePhase, NEVER};
 
 /// Numbers that an unclean end may skip in each partition (docs/guarantees.md).
 const GAP_MAX: i64 = 16_384;
@@ -15,10 +15,10 @@ impl World {
     pub fn advanced(&mut self, ms: u64) {
         self.now += ms;
         let now = self.now;
-        for entity in self.living() {
+        for entity in self.alive_entities() {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-                for number in self.held(entity, sub_queue, |hold| hold.until <= now) {
-                    self.give_back((entity, sub_queue), number, true);
+                for number in self.held(entity, sub_queue, |lock| lock.until <= now) {
+                    self.end_delivery((entity, sub_queue), number, true);
                 }
             }
             let sessions = self.entities[entity].sessions.iter();
@@ -27,23 +27,23 @@ impl World {
                 self.session_ended(entity, &session, true);
             }
         }
-        for entity in self.living() {
+        for entity in self.alive_entities() {
             self.activate(entity);
         }
         self.forward_all();
     }
 
-    fn held(&self, entity: usize, sub_queue: SubQueue, is_one: impl Fn(Hold) -> bool) -> Vec<u64> {
+    fn held(&self, entity: usize, sub_queue: SubQueue, is_one: impl Fn(MessageLock) -> bool) -> Vec<u64> {
         let messages = self.entities[entity].stream(sub_queue).messages.iter();
-        let held = messages.filter(|(_, message)| message.hold.is_some_and(&is_one));
+        let held = messages.filter(|(_, message)| message.lock.is_some_and(&is_one));
         held.map(|(number, _)| *number).collect()
     }
 
     /// What is due is appended as if it was sent when it was due.
     fn activate(&mut self, entity: usize) {
         let now = self.now;
-        let due_of = |message: &Message| match message.place {
-            Place::Scheduled { due } => Some(due),
+        let due_of = |message: &Message| match message.phase {
+            MessagePhase::Scheduled { due } => Some(due),
             _ => None,
         };
         let waiting = self.entities[entity].main.messages.iter();
@@ -52,7 +52,7 @@ impl World {
             .filter(|(due, _)| *due <= now)
             .collect();
         due.sort_unstable();
-        self.entities[entity].is_stirred |= !due.is_empty();
+        self.entities[entity].has_unseen_change |= !due.is_empty();
         for (due, number) in due {
             let it = &mut self.entities[entity];
             let message = it.main.messages.remove(&number).expect("just found");
@@ -65,11 +65,11 @@ impl World {
 
     /// The process ends and another one opens the directory. A kill may skip numbers.
     pub fn reopened(&mut self, is_clean: bool) {
-        for entity in self.living() {
+        for entity in self.alive_entities() {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
                 // A lock ends with its process as if it lapsed.
                 for number in self.held(entity, sub_queue, |_| true) {
-                    self.give_back((entity, sub_queue), number, true);
+                    self.end_delivery((entity, sub_queue), number, true);
                 }
             }
             let partitions = i64::from(self.partitions);

@@ -132,7 +132,7 @@ impl World {
                     ..content.clone()
                 };
                 subscription.arrivals.push(Arrival {
-                    content: copy.buried_without_session(dead),
+                    content: copy.dead_lettered_without_session(dead),
                     partition,
                     enqueued_at: at,
                     expires_at: at.saturating_add(life),

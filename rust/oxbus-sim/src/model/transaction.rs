@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Transactions: everything or nothing, one partition, two minutes, a hundred messages (B-306 … B-330).
 
-use super::delivery::{StreamAt, Verb};
+use super::delivery::{SettleAction, StreamAt};
 use super::message::Content;
 use super::{ErrorKind, Refusals, World};
 
@@ -12,7 +12,7 @@ const MESSAGES_MAX: usize = 100;
 
 /// What was done in a transaction so far.
 #[derive(Debug, Clone, Default)]
-pub struct Work {
+pub struct TransactionState {
     /// It may be about several entities (B-324).
     pub cross_entity: bool,
     /// It was committed, rolled back, or found to be late.
@@ -23,34 +23,34 @@ pub struct Work {
     pub key: Option<String>,
     /// Messages: to where, when due.
     pub sends: Vec<(usize, Content, Option<u64>)>,
-    /// Settlements: the message, its hold, the session and acceptance it is under.
-    pub settles: Vec<Settle>,
+    /// Settlements: the message, its lock, the session and acceptance it is under.
+    pub settles: Vec<TransactionSettle>,
     /// States: entity, session, acceptance, state.
     pub states: Vec<(usize, String, u64, Option<Vec<u8>>)>,
 }
 
 /// A settlement in a transaction.
 #[derive(Debug, Clone)]
-pub struct Settle {
+pub struct TransactionSettle {
     /// Where the message is.
     pub at: StreamAt,
     /// Its number.
     pub number: u64,
-    /// The hold that ends.
-    pub hold: u64,
+    /// The lock that ends.
+    pub lock: u64,
     /// How it ends.
-    pub verb: Verb,
+    pub action: SettleAction,
     /// The session and the acceptance that its receiver has.
     pub session: Option<(String, u64)>,
 }
 
 impl World {
-    fn is_late(&self, work: &Work) -> bool {
+    fn is_late(&self, work: &TransactionState) -> bool {
         work.began.is_some_and(|(since, ..)| self.now >= since + LIFE_MS)
     }
 
     /// Why an operation in a partition may be refused.
-    fn step_refusals(&self, work: &Work, entity: usize, shard: Option<u64>) -> Refusals {
+    fn step_refusals(&self, work: &TransactionState, entity: usize, shard: Option<u64>) -> Refusals {
         let mut refusals = Refusals::new();
         if work.is_over {
             refusals.push(ErrorKind::TransactionOver);
@@ -77,7 +77,7 @@ impl World {
     }
 
     /// Why a send in a transaction may be refused (B-308 … B-313).
-    pub fn transactional_send_refusals(&self, work: &Work, entity: usize, batch: &[Content]) -> Refusals {
+    pub fn transactional_send_refusals(&self, work: &TransactionState, entity: usize, batch: &[Content]) -> Refusals {
         let mut refusals = self.send_refusals(entity, batch);
         refusals.extend(self.step_refusals(work, entity, self.shard_for(entity, &batch[0])));
         let key = self.key_of(entity, &batch[0]);
@@ -98,7 +98,7 @@ impl World {
     }
 
     /// Notes a send in a transaction.
-    pub fn sent_in(&self, work: &mut Work, entity: usize, batch: &[Content], due: Option<u64>) {
+    pub fn sent_in(&self, work: &mut TransactionState, entity: usize, batch: &[Content], due: Option<u64>) {
         let shard = self.shard_for(entity, &batch[0]).expect("it was taken");
         work.began.get_or_insert((self.now, entity, shard));
         work.key = work.key.take().or(self.key_of(entity, &batch[0]));
@@ -107,23 +107,23 @@ impl World {
     }
 
     /// Why a list of settlements in a transaction may be refused; then all of it is (B-306, B-310).
-    pub fn transactional_settle_refusals(&self, work: &Work, all: &[Settle]) -> Refusals {
+    pub fn transactional_settle_refusals(&self, work: &TransactionState, all: &[TransactionSettle]) -> Refusals {
         let mut refusals = Refusals::new();
-        let shard_of = |it: &Settle| self.shard_of(it.at.0, it.number);
+        let shard_of = |it: &TransactionSettle| self.shard_of(it.at.0, it.number);
         for (position, settle) in all.iter().enumerate() {
             refusals.extend(self.one_settle_refusals(work, settle));
             if shard_of(settle) != shard_of(&all[0]) {
                 refusals.push(ErrorKind::InvalidOperation);
             }
-            if all[..position].iter().any(|known| known.hold == settle.hold) {
+            if all[..position].iter().any(|known| known.lock == settle.lock) {
                 refusals.push(ErrorKind::MessageAlreadySettled);
             }
         }
         refusals
     }
 
-    fn one_settle_refusals(&self, work: &Work, settle: &Settle) -> Refusals {
-        let mut refusals = self.settle_refusals(settle.at, settle.number, settle.hold, Some(settle.verb));
+    fn one_settle_refusals(&self, work: &TransactionState, settle: &TransactionSettle) -> Refusals {
+        let mut refusals = self.settle_refusals(settle.at, settle.number, settle.lock, Some(settle.action));
         if let Some((session, id)) = &settle.session {
             refusals.extend(self.session_refusals(settle.at.0, session, *id));
         }
@@ -132,21 +132,27 @@ impl World {
         if work.settles.iter().any(|known| known.at.0 != settle.at.0) {
             refusals.push(ErrorKind::InvalidOperation);
         }
-        if work.settles.iter().any(|known| known.hold == settle.hold) {
+        if work.settles.iter().any(|known| known.lock == settle.lock) {
             refusals.push(ErrorKind::MessageAlreadySettled);
         }
         refusals
     }
 
     /// Notes a settlement in a transaction.
-    pub fn settled_in(&self, work: &mut Work, settle: Settle) {
+    pub fn settled_in(&self, work: &mut TransactionState, settle: TransactionSettle) {
         let shard = self.shard_of(settle.at.0, settle.number);
         work.began.get_or_insert((self.now, settle.at.0, shard));
         work.settles.push(settle);
     }
 
     /// Why setting a state in a transaction may be refused (B-213).
-    pub fn transactional_state_refusals(&self, work: &Work, entity: usize, session: &str, id: u64) -> Refusals {
+    pub fn transactional_state_refusals(
+        &self,
+        work: &TransactionState,
+        entity: usize,
+        session: &str,
+        id: u64,
+    ) -> Refusals {
         let mut refusals = self.session_refusals(entity, session, id);
         refusals.extend(self.step_refusals(work, entity, Some(self.shard_of_session(entity, session))));
         refusals
@@ -162,14 +168,19 @@ impl World {
     }
 
     /// Notes a state in a transaction.
-    pub fn state_set_in(&self, work: &mut Work, (entity, session, id): (usize, &str, u64), state: Option<Vec<u8>>) {
+    pub fn state_set_in(
+        &self,
+        work: &mut TransactionState,
+        (entity, session, id): (usize, &str, u64),
+        state: Option<Vec<u8>>,
+    ) {
         let shard = self.shard_of_session(entity, session);
         work.began.get_or_insert((self.now, entity, shard));
         work.states.push((entity, session.to_owned(), id, state));
     }
 
     /// Why a commit may be refused. Then nothing of it happens.
-    pub fn commit_refusals(&self, work: &Work) -> Refusals {
+    pub fn commit_refusals(&self, work: &TransactionState) -> Refusals {
         let mut refusals = self.step_refusals(work, usize::MAX, None);
         refusals.retain(|kind| *kind != ErrorKind::InvalidOperation);
         for (entity, ..) in &work.sends {
@@ -182,7 +193,7 @@ impl World {
             }
         }
         for settle in &work.settles {
-            refusals.extend(self.settle_refusals(settle.at, settle.number, settle.hold, None));
+            refusals.extend(self.settle_refusals(settle.at, settle.number, settle.lock, None));
             if let Some((session, id)) = &settle.session {
                 refusals.extend(self.session_refusals(settle.at.0, session, *id));
             }
@@ -197,7 +208,7 @@ impl World {
     ///
     /// # Panics
     /// When a number is wrong.
-    pub fn committed(&mut self, work: &Work, scheduled: &[u64]) {
+    pub fn committed(&mut self, work: &TransactionState, scheduled: &[u64]) {
         let mut scheduled = scheduled.iter();
         for (entity, content, due) in &work.sends {
             let is_new = self.is_new(*entity, content);
@@ -220,7 +231,7 @@ impl World {
             }
         }
         for settle in &work.settles {
-            self.end_hold(settle.at, settle.number, settle.verb);
+            self.apply_settlement(settle.at, settle.number, settle.action);
         }
         for (entity, session, _, state) in &work.states {
             self.state_set(*entity, session, state.clone());

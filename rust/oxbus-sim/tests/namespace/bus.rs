@@ -16,10 +16,10 @@ use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{Result, SequenceNumber, Timestamp};
 use oxbus_sim::World;
 use oxbus_sim::model::Refusals;
-use oxbus_sim::model::arrival::Sight;
-use oxbus_sim::model::delivery::{Delivered, StreamAt};
-use oxbus_sim::model::message::{FirstNumber, Message, NEVER, Place};
-use oxbus_sim::model::transaction::Work;
+use oxbus_sim::model::arrival::BrowsedMessage;
+use oxbus_sim::model::delivery::{DeliveredMessage, StreamAt};
+use oxbus_sim::model::message::{FirstNumber, Message, MessagePhase, NEVER};
+use oxbus_sim::model::transaction::TransactionState;
 use oxbus_store::Phase;
 use oxbus_store::fault::FaultDisk;
 
@@ -34,7 +34,7 @@ pub(crate) const PATHS: [&str; 7] = [
     "t/Subscriptions/s3",
 ];
 /// A queue beside the model: who waits for a send to it has waited for everything before.
-const WRITTEN: &str = "written";
+const FLUSH_QUEUE: &str = "written";
 /// Position of the topic.
 pub(crate) const TOPIC: usize = 3;
 const START: Timestamp = Timestamp(1_000_000);
@@ -50,18 +50,18 @@ pub(crate) struct Slot {
 
 /// A message that was handed out under a lock, which may be over.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct LockedDelivery {
     pub(crate) at: StreamAt,
     pub(crate) number: u64,
     pub(crate) key: SettleKey,
-    pub(crate) hold: u64,
+    pub(crate) lock: u64,
     pub(crate) session: Option<(String, u64)>,
 }
 
 /// A transaction and what was done in it.
-pub(crate) struct Open {
+pub(crate) struct OpenTransaction {
     pub(crate) transaction: Transaction,
-    pub(crate) work: Work,
+    pub(crate) work: TransactionState,
     /// Where the numbers of its scheduled messages will be.
     pub(crate) numbers: Vec<Numbers>,
 }
@@ -71,8 +71,8 @@ pub(crate) struct Bus {
     pub(crate) namespace: Namespace,
     pub(crate) world: World,
     pub(crate) slots: [Option<Slot>; 6],
-    pub(crate) held: Vec<Held>,
-    pub(crate) works: [Open; 2],
+    pub(crate) held: Vec<LockedDelivery>,
+    pub(crate) transactions: [OpenTransaction; 2],
     pub(crate) last_body: u64,
     disk: Option<FaultDisk>,
     partitions: u16,
@@ -95,13 +95,13 @@ fn open(disk: Option<&FaultDisk>, clock: &Arc<ManualClock>, partitions: u16) -> 
     Namespace::open(options).expect("nothing is wrong with it")
 }
 
-pub(crate) fn begin(namespace: &Namespace, which: usize) -> Open {
+pub(crate) fn begin(namespace: &Namespace, which: usize) -> OpenTransaction {
     let cross_entity = which == 1;
-    Open {
+    OpenTransaction {
         transaction: namespace.transaction(cross_entity).expect("open"),
-        work: Work {
+        work: TransactionState {
             cross_entity,
-            ..Work::default()
+            ..TransactionState::default()
         },
         numbers: Vec::new(),
     }
@@ -117,10 +117,10 @@ impl Bus {
             ..QueueSettings::default()
         };
         namespace
-            .create_queue(WRITTEN, settings, &Wait::FOREVER)
+            .create_queue(FLUSH_QUEUE, settings, &Wait::FOREVER)
             .expect("valid");
         Self {
-            works: [begin(&namespace, 0), begin(&namespace, 1)],
+            transactions: [begin(&namespace, 0), begin(&namespace, 1)],
             world: World::new(START.0, partitions),
             slots: std::array::from_fn(|_| None),
             held: Vec::new(),
@@ -137,11 +137,11 @@ impl Bus {
         if is_clean {
             self.namespace.close();
         } else {
-            self.write_out();
+            self.flush_partitions();
             self.disk = self.disk.as_ref().map(FaultDisk::after_kill);
         }
         let next = open(self.disk.as_ref(), &self.clock, self.partitions);
-        self.works = [begin(&next, 0), begin(&next, 1)];
+        self.transactions = [begin(&next, 0), begin(&next, 1)];
         self.slots = std::array::from_fn(|_| None);
         self.held.clear();
         self.namespace = next;
@@ -150,8 +150,8 @@ impl Bus {
 
     /// Waits until every partition has written what nobody waited for, such as that a message expired: a kill may take it
     /// back, and then it happens again.
-    fn write_out(&self) {
-        let sender = self.namespace.sender(WRITTEN).expect("it was made first");
+    fn flush_partitions(&self) {
+        let sender = self.namespace.sender(FLUSH_QUEUE).expect("it was made first");
         for _ in 0..self.partitions {
             sender
                 .send(&Fields::default(), None, &Wait::FOREVER)
@@ -175,23 +175,23 @@ impl Bus {
     }
 
     /// Learns what the model cannot know, until there is nothing of that kind.
-    pub(crate) fn look_around(&mut self) {
+    pub(crate) fn browse_unknown(&mut self) {
         // Forwarding moves what was learned in one entity into another.
         let mut unexplained = None;
         for _ in 0..16 {
-            let blurred: Vec<usize> = self
+            let to_browse: Vec<usize> = self
                 .world
-                .living()
+                .alive_entities()
                 .into_iter()
-                .filter(|it| self.world.must_look(*it))
+                .filter(|it| self.world.needs_browse(*it))
                 .collect();
             unexplained = None;
-            for entity in blurred {
+            for entity in to_browse {
                 let (main, dead) = (
                     self.see((entity, SubQueue::Main)),
                     self.see((entity, SubQueue::DeadLetter)),
                 );
-                unexplained = self.world.look(entity, &main, &dead).or(unexplained);
+                unexplained = self.world.learn_from_browse(entity, &main, &dead).or(unexplained);
             }
             if unexplained.is_none() && self.world.entities.iter().all(|entity| entity.arrivals.is_empty()) {
                 return;
@@ -216,7 +216,7 @@ impl Bus {
         }
     }
 
-    fn see(&self, at: StreamAt) -> BTreeMap<u64, Sight> {
+    fn see(&self, at: StreamAt) -> BTreeMap<u64, BrowsedMessage> {
         let shown = self.browse(at);
         shown
             .iter()
@@ -231,8 +231,8 @@ impl Bus {
 
     /// Compares everything with the model.
     pub(crate) fn compare(&mut self) {
-        self.look_around();
-        for entity in self.world.living() {
+        self.browse_unknown();
+        for entity in self.world.alive_entities() {
             let it = &self.world.entities[entity];
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
                 let mut shown: BTreeMap<u64, String> = BTreeMap::new();
@@ -264,7 +264,7 @@ impl Bus {
             it.name
         );
         let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
-        let scheduled = count(|it| matches!(it.place, Place::Scheduled { .. }));
+        let scheduled = count(|it| matches!(it.phase, MessagePhase::Scheduled { .. }));
         let got = (
             total.active,
             total.locked,
@@ -276,12 +276,12 @@ impl Bus {
         let expected = (
             // Of an entity that forwards, what cannot go is counted as on its way; what somebody has, or has deferred, stays.
             if is_moving {
-                count(|it| it.hold.is_some() || it.place == Place::Deferred)
+                count(|it| it.lock.is_some() || it.phase == MessagePhase::Deferred)
             } else {
                 it.main.messages.len() as u64 - scheduled
             },
-            count(|it| it.hold.is_some()),
-            count(|it| it.place == Place::Deferred),
+            count(|it| it.lock.is_some()),
+            count(|it| it.phase == MessagePhase::Deferred),
             scheduled,
             it.dead.messages.len() as u64,
         );
@@ -308,14 +308,14 @@ pub(crate) fn number_of(browsed: &Browsed) -> u64 {
     Entity::sequence_number(browsed.index, browsed.message.counter).0
 }
 
-fn sight(browsed: &Browsed) -> Sight {
+fn sight(browsed: &Browsed) -> BrowsedMessage {
     let record = browsed.message.record.in_memory().expect("shown");
     let fields = Fields::decode(record).expect("stored by the sender");
     let property = |name: &str| match fields.application_properties.and_then(|all| all.get(name)) {
         Some(Value::Text(text)) => Some(text.to_owned()),
         _ => None,
     };
-    Sight {
+    BrowsedMessage {
         body: body_of(&fields),
         rule: property("RuleName"),
         reason: property("DeadLetterReason"),
@@ -329,7 +329,7 @@ fn body_of(fields: &Fields<'_>) -> u64 {
 }
 
 fn describe_browsed(browsed: &Browsed) -> String {
-    let Sight {
+    let BrowsedMessage {
         body,
         rule,
         reason,
@@ -364,15 +364,15 @@ fn describe_browsed(browsed: &Browsed) -> String {
 
 fn describe(message: &Message) -> String {
     let content = &message.content;
-    let place = match (message.place, message.hold.is_some()) {
-        (Place::Ready, false) => "free",
-        (Place::Ready, true) => "locked",
-        (Place::Deferred, false) => "deferred",
-        (Place::Deferred, true) => "deferred and locked",
-        (Place::Scheduled { .. }, _) => "scheduled",
+    let place = match (message.phase, message.lock.is_some()) {
+        (MessagePhase::Ready, false) => "free",
+        (MessagePhase::Ready, true) => "locked",
+        (MessagePhase::Deferred, false) => "deferred",
+        (MessagePhase::Deferred, true) => "deferred and locked",
+        (MessagePhase::Scheduled { .. }, _) => "scheduled",
     };
     // The life of one that waits begins when it is due (B-243).
-    let expires = if matches!(message.place, Place::Scheduled { .. }) {
+    let expires = if matches!(message.phase, MessagePhase::Scheduled { .. }) {
         None
     } else {
         Some(message.expires_at)
@@ -401,7 +401,7 @@ fn compare_first_number(browsed: &Browsed, expected: FirstNumber) {
 }
 
 /// What came of a call that the model may refuse: the result, or nothing when it was right to refuse.
-pub(crate) fn judged<T>(what: &str, refusals: &Refusals, result: Result<T>) -> Option<T> {
+pub(crate) fn check_result<T>(what: &str, refusals: &Refusals, result: Result<T>) -> Option<T> {
     match result {
         Ok(done) => {
             assert!(refusals.is_empty(), "{what}: done, although {refusals:?}");
@@ -419,10 +419,10 @@ pub(crate) fn judged<T>(what: &str, refusals: &Refusals, result: Result<T>) -> O
 }
 
 /// A delivery as the model sees it.
-pub(crate) fn delivered(delivery: &Delivery) -> Delivered {
+pub(crate) fn delivered(delivery: &Delivery) -> DeliveredMessage {
     let record = delivery.claimed.record.in_memory().expect("handed out");
     let fields = Fields::decode(record).expect("stored by the sender");
-    Delivered {
+    DeliveredMessage {
         number: Entity::sequence_number(delivery.index, delivery.claimed.key.counter).0,
         body: body_of(&fields),
         count: delivery.claimed.delivery_count,

@@ -30,7 +30,7 @@ const FAILURES_MAX: usize = 8;
 const COMPARE_EVERY: usize = 5;
 
 impl Bus {
-    fn take(&mut self, step: &Step) {
+    fn apply(&mut self, step: &Step) {
         self.world.step += 1;
         match step.clone() {
             Step::Open {
@@ -57,15 +57,15 @@ impl Bus {
             Step::Close { slot } => self.close_slot(slot),
             Step::Receive { slot, max } => drop(self.receive(slot, max)),
             Step::Drain { slot } => self.drain(slot),
-            Step::Settle { pick, verb } => self.settle(pick, verb),
-            Step::SettleMany { slot, verb } => self.settle_many(slot, verb),
+            Step::Settle { pick, action } => self.settle(pick, action),
+            Step::SettleMany { slot, action } => self.settle_many(slot, action),
             Step::Renew { pick } => self.renew(pick),
             Step::Fetch {
                 slot,
                 pick,
                 count,
-                stranger,
-            } => self.fetch(slot, pick, count, stranger),
+                any_message,
+            } => self.fetch(slot, pick, count, any_message),
             Step::RenewSession { slot } => self.renew_session(slot),
             Step::ReadState { slot } => self.read_state(slot),
             Step::SetState { slot, state } => self.set_state(slot, state),
@@ -74,8 +74,8 @@ impl Bus {
                 work,
                 pick,
                 count,
-                verb,
-            } => self.settle_in(work, (pick, count), verb),
+                action,
+            } => self.settle_in(work, (pick, count), action),
             Step::StateIn { work, slot, state } => self.state_in(work, slot, state),
             Step::Commit { work } => self.commit(work),
             Step::RollBack { work } => self.roll_back(work),
@@ -85,13 +85,13 @@ impl Bus {
                 self.world.advanced(ms);
             }
             Step::Reopen { end, ms } => self.reopen(end, ms),
-            other => self.take_on_entity(other),
+            other => self.apply_to_entity(other),
         }
-        self.look_around();
+        self.browse_unknown();
     }
 
     /// Steps that need their entity.
-    fn take_on_entity(&mut self, step: Step) {
+    fn apply_to_entity(&mut self, step: Step) {
         match step {
             Step::Send { entity, load } => self.on(entity, |bus, entity| bus.send(entity, load)),
             Step::SendIn { work, entity, load } => self.on(entity, |bus, entity| bus.send_in(work, entity, load)),
@@ -114,10 +114,10 @@ impl Bus {
 
     fn reopen(&mut self, end: End, ms: u64) {
         if matches!(end, End::CheckpointAndClose) {
-            self.namespace.checkpoint().expect("the disk works");
+            self.namespace.checkpoint().expect("the disk transactions");
         }
         self.restart(!matches!(end, End::Kill));
-        self.look_around();
+        self.browse_unknown();
         self.clock.advance(ms);
         self.world.advanced(ms);
     }
@@ -131,7 +131,7 @@ fn creations() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Takes so many steps in runs of a bus each. A run has its own seed, so that it can be made again without those before it.
-fn play(is_durable: bool, steps: u64) {
+fn run_steps(is_durable: bool, steps: u64) {
     // The two tests share what is asked for as they share what is usual.
     let steps = number("OXBUS_SIM_STEPS").map_or(steps, |asked| asked * steps / (STEPS[0] + STEPS[1]));
     // Without a seed the same runs each time: a change is not refused for what it did not do.
@@ -148,7 +148,7 @@ fn play(is_durable: bool, steps: u64) {
         max_shrink_time: 30_000,
         ..ProptestConfig::default()
     };
-    quietly();
+    silence_panics();
     let only = number("OXBUS_SIM_RUN");
     let mut failures = Vec::new();
     for run in only.map_or(0..=steps / RUN, |only| only..=only) {
@@ -162,7 +162,7 @@ fn play(is_durable: bool, steps: u64) {
         if let Err(failure) = result {
             failures.push(format!(
                 "OXBUS_SIM_RUN={run} PROPTEST_RNG_SEED={seed}: {}",
-                told(&failure)
+                describe_failure(&failure)
             ));
         }
         if failures.len() == FAILURES_MAX {
@@ -176,7 +176,7 @@ fn play(is_durable: bool, steps: u64) {
 fn one<'a>(partitions: u16, is_durable: bool, steps: impl Iterator<Item = &'a Step>) {
     let mut bus = Bus::new(partitions, is_durable);
     for (position, step) in steps.enumerate() {
-        bus.take(step);
+        bus.apply(step);
         if position % COMPARE_EVERY == 0 {
             bus.compare();
         }
@@ -196,12 +196,12 @@ fn rng(seed: u64, run: u64) -> TestRng {
 }
 
 thread_local! {
-    /// A run fails many times while it shrinks, and is told once.
+    /// A run fails many times while it shrinks, and is describe_failure once.
     static IS_SHRINKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Keeps the panics of runs to themselves.
-fn quietly() {
+fn silence_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let tell = std::panic::take_hook();
@@ -214,7 +214,7 @@ fn quietly() {
 }
 
 /// The shortest run that fails, a step a line.
-fn told(failure: &TestError<(u16, Vec<Step>, Vec<Step>)>) -> String {
+fn describe_failure(failure: &TestError<(u16, Vec<Step>, Vec<Step>)>) -> String {
     let TestError::Fail(reason, (partitions, creations, steps)) = failure else {
         return failure.to_string();
     };
@@ -224,10 +224,10 @@ fn told(failure: &TestError<(u16, Vec<Step>, Vec<Step>)>) -> String {
 
 #[test]
 fn a_namespace_in_memory_does_what_the_model_allows() {
-    play(false, STEPS[0]);
+    run_steps(false, STEPS[0]);
 }
 
 #[test]
 fn a_namespace_in_a_directory_does_what_the_model_allows() {
-    play(true, STEPS[1]);
+    run_steps(true, STEPS[1]);
 }

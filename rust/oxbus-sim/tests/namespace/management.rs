@@ -14,7 +14,7 @@ use oxbus_sim::model::Refusals;
 use oxbus_sim::model::entity::Kind;
 use oxbus_sim::model::topic::{Filter, Rule, SQL};
 
-use super::bus::{Bus, PATHS, TOPIC, judged};
+use super::bus::{Bus, PATHS, TOPIC, check_result};
 use super::step::Change;
 
 fn as_sent(rule: &Rule) -> RuleSettings {
@@ -90,7 +90,9 @@ impl Bus {
             }
             Kind::Subscription(_) => {
                 let (topic, name) = parts(path);
-                let options = SubscriptionOptions { bury_failed: true };
+                let options = SubscriptionOptions {
+                    dead_letter_failed: true,
+                };
                 let rule = rule.map(as_sent);
                 let created =
                     self.namespace
@@ -98,7 +100,7 @@ impl Bus {
                 created.map(drop)
             }
         };
-        if judged("create", &refusals, result).is_some() {
+        if check_result("create", &refusals, result).is_some() {
             self.world.created(path, kind, settings, rules);
         }
     }
@@ -114,7 +116,9 @@ impl Bus {
             Change::MaxDeliveries(count) if it.main.messages.values().any(|message| message.count >= count) => return,
             Change::MaxDeliveries(count) => next.max_delivery_count = count,
             Change::Life(ms) => next.default_time_to_live_ms = ms,
-            Change::Bury(bury) => next.dead_lettering_on_message_expiration = bury,
+            Change::DeadLetterExpired(dead_letter_expired) => {
+                next.dead_lettering_on_message_expiration = dead_letter_expired
+            }
             // Whether an id whose window is over is forgotten already, no rule says.
             Change::Window(_)
                 if it
@@ -138,7 +142,7 @@ impl Bus {
         let result = self
             .namespace
             .update(&found, |settings| *settings = wanted, &Wait::FOREVER);
-        if judged("update", &refusals, result).is_some() {
+        if check_result("update", &refusals, result).is_some() {
             self.world.updated(entity, next);
         }
     }
@@ -159,7 +163,7 @@ impl Bus {
     pub(crate) fn delete(&mut self, entity: usize) {
         let it = &self.world.entities[entity];
         let result = self.namespace.delete(&self.found(&it.name, it.kind));
-        judged("delete", &Refusals::new(), result).expect("it exists");
+        check_result("delete", &Refusals::new(), result).expect("it exists");
         self.world.deleted(entity);
     }
 
@@ -171,7 +175,7 @@ impl Bus {
     ) -> bool {
         let path = self.world.entities[entity].name.clone();
         let (topic, name) = parts(&path);
-        judged("change rules", refusals, call(self, topic, name)).is_some()
+        check_result("change rules", refusals, call(self, topic, name)).is_some()
     }
 
     pub(crate) fn add_rule(&mut self, entity: usize, rule: Rule) {
@@ -215,7 +219,7 @@ impl Bus {
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
         let refusals = self.world.purge_refusals(entity, sub_queue);
-        let Some(removed) = judged("purge", &refusals, queue.purge(sub_queue, &choice, &Wait::FOREVER)) else {
+        let Some(removed) = check_result("purge", &refusals, queue.purge(sub_queue, &choice, &Wait::FOREVER)) else {
             return;
         };
         let left = self.numbers((entity, sub_queue));
@@ -232,7 +236,7 @@ impl Bus {
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
         let refusals = self.world.resubmit_refusals(entity);
-        let Some(sent) = judged("resubmit", &refusals, queue.resubmit(&choice, &Wait::FOREVER)) else {
+        let Some(sent) = check_result("resubmit", &refusals, queue.resubmit(&choice, &Wait::FOREVER)) else {
             return;
         };
         let left = self.numbers((entity, SubQueue::DeadLetter));

@@ -7,11 +7,11 @@ use oxbus_model::ErrorKind;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::ReceiveMode;
 use oxbus_sim::model::Refusals;
-use oxbus_sim::model::delivery::{Delivered, StreamAt};
-use oxbus_sim::model::message::Place;
+use oxbus_sim::model::delivery::{DeliveredMessage, StreamAt};
+use oxbus_sim::model::message::MessagePhase;
 use oxbus_store::Wait;
 
-use super::bus::{Bus, Held, Slot, delivered, judged, sequence_numbers};
+use super::bus::{Bus, LockedDelivery, Slot, check_result, delivered, sequence_numbers};
 use super::step::text;
 
 fn options(sub_queue: SubQueue, deletes: bool, prefetch: usize) -> ReceiverOptions {
@@ -75,7 +75,7 @@ impl Bus {
             .namespace
             .acceptor(&path, wanted, options(SubQueue::Main, deletes, 0), "sim".to_owned());
         let result = acceptor.and_then(|acceptor| acceptor.accept_now(&Wait::FOREVER));
-        let Some(accepted) = judged("accept", &refusals, result) else {
+        let Some(accepted) = check_result("accept", &refusals, result) else {
             return;
         };
         let available = self.world.available(entity);
@@ -126,20 +126,20 @@ impl Bus {
             refusals.extend(self.world.session_refusals(at.0, session, *id));
         }
         let result = receiver.receive_now(max, &Wait::FOREVER);
-        let Some(deliveries) = judged("receive", &refusals, result) else {
+        let Some(deliveries) = check_result("receive", &refusals, result) else {
             return false;
         };
         let deliveries: Vec<Delivery> = deliveries.into_iter().flatten().collect();
-        let got: Vec<Delivered> = deliveries.iter().map(delivered).collect();
+        let got: Vec<DeliveredMessage> = deliveries.iter().map(delivered).collect();
         let others = self.slots.iter().flatten().filter(|other| other.at == at).count() > 1;
         if others {
             self.mix(at);
         }
-        let holds = match &session {
+        let lock_ids = match &session {
             Some((session, id)) => self.world.received_in_session(at.0, (session, *id), &got, max, locks),
             None => self.world.received(at, &got, max, locks),
         };
-        self.keep(at, &deliveries, holds, session.as_ref());
+        self.keep(at, &deliveries, lock_ids, session.as_ref());
         !deliveries.is_empty()
     }
 
@@ -152,25 +152,25 @@ impl Bus {
         &mut self,
         at: StreamAt,
         deliveries: &[Delivery],
-        holds: Vec<Option<u64>>,
+        lock_ids: Vec<Option<u64>>,
         session: Option<&(String, u64)>,
     ) {
-        for (delivery, hold) in deliveries.iter().zip(holds) {
-            let Some(hold) = hold else { continue };
-            self.held.push(Held {
+        for (delivery, lock) in deliveries.iter().zip(lock_ids) {
+            let Some(lock) = lock else { continue };
+            self.held.push(LockedDelivery {
                 at,
                 number: delivered(delivery).number,
                 key: SettleKey {
                     index: delivery.index,
                     key: delivery.claimed.key,
                 },
-                hold,
+                lock,
                 session: session.cloned(),
             });
         }
     }
 
-    pub(crate) fn fetch(&mut self, slot: usize, pick: usize, count: usize, stranger: bool) {
+    pub(crate) fn fetch(&mut self, slot: usize, pick: usize, count: usize, any_message: bool) {
         let Some(Slot {
             receiver,
             at,
@@ -185,7 +185,7 @@ impl Bus {
         let messages = &it.stream(at.1).messages;
         let candidates: Vec<u64> = messages
             .iter()
-            .filter(|(_, message)| stranger || message.place == Place::Deferred)
+            .filter(|(_, message)| any_message || message.phase == MessagePhase::Deferred)
             .map(|(number, _)| *number)
             .collect();
         if candidates.is_empty() {
@@ -201,18 +201,18 @@ impl Bus {
             refusals.extend(self.world.session_refusals(at.0, session, *id));
         }
         let result = receiver.receive_deferred(&sequence_numbers(&numbers), &Wait::FOREVER);
-        let Some(deliveries) = judged("fetch", &refusals, result) else {
+        let Some(deliveries) = check_result("fetch", &refusals, result) else {
             if refusals.iter().all(|kind| *kind == ErrorKind::MessageNotFound) {
                 let session = session.as_ref().map(|(session, _)| session.as_str());
                 self.world.missed(at, &numbers, session);
             }
             return;
         };
-        let got: Vec<Delivered> = deliveries.iter().map(delivered).collect();
+        let got: Vec<DeliveredMessage> = deliveries.iter().map(delivered).collect();
         let id = session.as_ref().map(|(_, id)| *id);
-        let holds = self.world.fetched(at, &numbers, &got, locks, id);
+        let lock_ids = self.world.fetched(at, &numbers, &got, locks, id);
         let deliveries: Vec<Delivery> = deliveries.into_iter().collect();
-        self.keep(at, &deliveries, holds, session.as_ref());
+        self.keep(at, &deliveries, lock_ids, session.as_ref());
     }
 
     pub(crate) fn renew_session(&mut self, slot: usize) {
@@ -227,7 +227,7 @@ impl Bus {
         };
         let (at, session) = (*at, session.clone());
         let refusals = self.world.session_refusals(at.0, &session, *id);
-        if let Some(until) = judged("renew session", &refusals, receiver.renew_session(&Wait::FOREVER)) {
+        if let Some(until) = check_result("renew session", &refusals, receiver.renew_session(&Wait::FOREVER)) {
             assert_eq!(
                 until.0,
                 self.world.session_renewed(at.0, &session),
@@ -241,7 +241,7 @@ impl Bus {
             return;
         };
         let receiver = &self.slots[slot].as_ref().expect("just found").receiver;
-        if let Some(state) = judged("state", &refusals, receiver.session_state(&Wait::FOREVER)) {
+        if let Some(state) = check_result("state", &refusals, receiver.session_state(&Wait::FOREVER)) {
             let expected = &self.world.entities[entity].sessions[&session].state;
             assert_eq!(
                 state.as_deref(),
@@ -258,7 +258,7 @@ impl Bus {
         let receiver = &self.slots[slot].as_ref().expect("just found").receiver;
         let state = state.map(|byte| vec![byte; usize::from(byte)]);
         let result = receiver.set_session_state(state.as_deref(), &Wait::FOREVER);
-        if judged("set state", &refusals, result).is_some() {
+        if check_result("set state", &refusals, result).is_some() {
             self.world.state_set(entity, &session, state);
         }
     }

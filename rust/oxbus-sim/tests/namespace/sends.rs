@@ -4,10 +4,10 @@
 use oxbus_broker::client::Batch;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
 use oxbus_model::{ErrorKind, Result, Timestamp};
-use oxbus_sim::model::message::{Content, Place};
+use oxbus_sim::model::message::{Content, MessagePhase};
 use oxbus_store::Wait;
 
-use super::bus::{Bus, judged, sequence_numbers};
+use super::bus::{Bus, check_result, sequence_numbers};
 use super::step::{Draft, Id, Load, text};
 
 /// Calls `use_it` with the message as the broker takes it.
@@ -91,7 +91,7 @@ impl Bus {
             }
             sender.send_batch(batch(&contents, due)?, None, &Wait::FOREVER)
         });
-        if let Some(numbers) = judged("send", &refusals, result) {
+        if let Some(numbers) = check_result("send", &refusals, result) {
             let numbers: Vec<u64> = numbers.into_iter().map(|number| number.0).collect();
             self.world.sent(entity, &contents, due, &numbers);
         }
@@ -99,7 +99,7 @@ impl Bus {
 
     pub(crate) fn cancel(&mut self, entity: usize, pick: usize, count: usize) {
         let main = &self.world.entities[entity].main.messages;
-        let is_waiting = |number: &u64| matches!(main[number].place, Place::Scheduled { .. });
+        let is_waiting = |number: &u64| matches!(main[number].phase, MessagePhase::Scheduled { .. });
         // Mostly one that waits, sometimes any.
         let waiting: Vec<u64> = main
             .keys()
@@ -121,7 +121,7 @@ impl Bus {
         }
         let sender = self.namespace.sender(&path);
         let result = sender.and_then(|sender| sender.cancel_scheduled(&sequence_numbers(&numbers), &Wait::FOREVER));
-        if judged("cancel", &refusals, result).is_some() {
+        if check_result("cancel", &refusals, result).is_some() {
             self.world.cancelled(entity, &numbers);
         }
     }

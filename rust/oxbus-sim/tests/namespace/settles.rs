@@ -4,17 +4,17 @@
 use oxbus_broker::client::Settlement;
 use oxbus_model::{Error, ErrorKind};
 use oxbus_sim::model::Refusals;
-use oxbus_sim::model::delivery::Verb;
+use oxbus_sim::model::delivery::SettleAction;
 use oxbus_store::Wait;
 
-use super::bus::{Bus, Held, judged};
+use super::bus::{Bus, LockedDelivery, check_result};
 
-pub(crate) fn settlement(verb: Verb) -> Settlement<'static> {
-    match verb {
-        Verb::Complete => Settlement::Complete,
-        Verb::Abandon => Settlement::Abandon(&[]),
-        Verb::Defer => Settlement::Defer(&[]),
-        Verb::DeadLetter => Settlement::DeadLetter {
+pub(crate) fn settlement(action: SettleAction) -> Settlement<'static> {
+    match action {
+        SettleAction::Complete => Settlement::Complete,
+        SettleAction::Abandon => Settlement::Abandon(&[]),
+        SettleAction::Defer => Settlement::Defer(&[]),
+        SettleAction::DeadLetter => Settlement::DeadLetter {
             reason: Some("tested"),
             description: None,
             changes: &[],
@@ -24,14 +24,14 @@ pub(crate) fn settlement(verb: Verb) -> Settlement<'static> {
 
 impl Bus {
     /// One of the last messages that were handed out.
-    pub(crate) fn pick(&self, pick: usize) -> Option<Held> {
+    pub(crate) fn pick(&self, pick: usize) -> Option<LockedDelivery> {
         let recent = &self.held[self.held.len().saturating_sub(40)..];
         recent.get(pick % recent.len().max(1)).cloned()
     }
 
     /// A slot that can settle a message, and why it may not. Any receiver of the same stream may (B-158), but a session's
     /// messages only who has accepted it.
-    pub(crate) fn settler(&self, held: &Held) -> Option<(usize, Refusals)> {
+    pub(crate) fn slot_to_settle(&self, held: &LockedDelivery) -> Option<(usize, Refusals)> {
         let fits = |position: &usize| {
             self.slots[*position]
                 .as_ref()
@@ -58,26 +58,29 @@ impl Bus {
         Some((slot, refusals))
     }
 
-    pub(crate) fn settle(&mut self, pick: usize, verb: Verb) {
+    pub(crate) fn settle(&mut self, pick: usize, action: SettleAction) {
         let Some(held) = self.pick(pick) else { return };
-        let Some((slot, mut refusals)) = self.settler(&held) else {
+        let Some((slot, mut refusals)) = self.slot_to_settle(&held) else {
             return;
         };
-        refusals.extend(self.world.settle_refusals(held.at, held.number, held.hold, Some(verb)));
+        refusals.extend(
+            self.world
+                .settle_refusals(held.at, held.number, held.lock, Some(action)),
+        );
         let slot = self.slots[slot].as_ref().expect("just found");
-        let result = slot.receiver.settle(held.key, settlement(verb), &Wait::FOREVER);
-        if judged("settle", &refusals, result).is_some() {
-            self.world.settled(held.at, held.number, verb);
+        let result = slot.receiver.settle(held.key, settlement(action), &Wait::FOREVER);
+        if check_result("settle", &refusals, result).is_some() {
+            self.world.settled(held.at, held.number, action);
         }
     }
 
     /// Settles everything that was ever handed out to the stream of a slot, in one call.
-    pub(crate) fn settle_many(&mut self, slot: usize, verb: Verb) {
+    pub(crate) fn settle_many(&mut self, slot: usize, action: SettleAction) {
         let Some(receiver) = self.slots[slot].as_ref().filter(|slot| slot.locks) else {
             return;
         };
         let (at, session) = (receiver.at, receiver.session.clone());
-        let all: Vec<Held> = self
+        let all: Vec<LockedDelivery> = self
             .held
             .iter()
             .filter(|held| held.at == at)
@@ -97,8 +100,9 @@ impl Bus {
         } else if self.world.needs_session(at) {
             refusals.push(ErrorKind::InvalidOperation);
         }
-        let is_dead_letter = verb == Verb::DeadLetter && at.1 == oxbus_model::name::SubQueue::DeadLetter;
-        let is_held = |held: &Held| held.session == session && self.world.holds(at, held.number, held.hold);
+        let is_dead_letter = action == SettleAction::DeadLetter && at.1 == oxbus_model::name::SubQueue::DeadLetter;
+        let is_held =
+            |held: &LockedDelivery| held.session == session && self.world.is_locked_by(at, held.number, held.lock);
         let expected: Vec<usize> = (0..all.len()).filter(|position| !is_held(&all[*position])).collect();
         if is_dead_letter {
             return;
@@ -106,34 +110,34 @@ impl Bus {
         let keys: Vec<_> = all.iter().map(|held| held.key).collect();
         let result = receiver
             .receiver
-            .settle_many(&keys, settlement(verb), &Wait::FOREVER)
+            .settle_many(&keys, settlement(action), &Wait::FOREVER)
             .map_err(Error::from);
-        let Some(lost) = judged("settle many", &refusals, result) else {
+        let Some(lost) = check_result("settle many", &refusals, result) else {
             return;
         };
         assert_eq!(
             lost, expected,
-            "exactly those are lost that nobody holds any more (B-155)"
+            "exactly those are lost that nobody lock_ids any more (B-155)"
         );
         for (position, held) in all.iter().enumerate() {
             if !expected.contains(&position) {
-                self.world.settled(at, held.number, verb);
+                self.world.settled(at, held.number, action);
             }
         }
     }
 
     pub(crate) fn renew(&mut self, pick: usize) {
         let Some(held) = self.pick(pick) else { return };
-        let Some((slot, mut refusals)) = self.settler(&held) else {
+        let Some((slot, mut refusals)) = self.slot_to_settle(&held) else {
             return;
         };
-        refusals.extend(self.world.settle_refusals(held.at, held.number, held.hold, None));
+        refusals.extend(self.world.settle_refusals(held.at, held.number, held.lock, None));
         let slot = self.slots[slot].as_ref().expect("just found");
         if slot.session.is_some() {
             // Its session is what is renewed (B-156).
             refusals.push(ErrorKind::InvalidOperation);
         }
-        if let Some(until) = judged("renew", &refusals, slot.receiver.renew(held.key, &Wait::FOREVER)) {
+        if let Some(until) = check_result("renew", &refusals, slot.receiver.renew(held.key, &Wait::FOREVER)) {
             assert_eq!(until.0, self.world.renewed(held.at, held.number), "the new end (B-154)");
         }
     }

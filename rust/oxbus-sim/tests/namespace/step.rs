@@ -2,7 +2,7 @@
 //! What a run does, one step after the other. Steps name things by position, so that a run stays one when a failure shrinks.
 
 use oxbus_model::options::{EntityStatus, QueueSettings};
-use oxbus_sim::model::delivery::Verb;
+use oxbus_sim::model::delivery::SettleAction;
 use oxbus_sim::model::topic::{Filter, Rule, SQL};
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ pub(crate) enum Change {
     Lock(u64),
     MaxDeliveries(u32),
     Life(Option<u64>),
-    Bury(bool),
+    DeadLetterExpired(bool),
     Window(u64),
     Status(EntityStatus),
     Forward(Option<usize>),
@@ -96,11 +96,11 @@ pub(crate) enum Step {
     },
     Settle {
         pick: usize,
-        verb: Verb,
+        action: SettleAction,
     },
     SettleMany {
         slot: usize,
-        verb: Verb,
+        action: SettleAction,
     },
     Renew {
         pick: usize,
@@ -109,7 +109,7 @@ pub(crate) enum Step {
         slot: usize,
         pick: usize,
         count: usize,
-        stranger: bool,
+        any_message: bool,
     },
     RenewSession {
         slot: usize,
@@ -133,7 +133,7 @@ pub(crate) enum Step {
         work: usize,
         pick: usize,
         count: usize,
-        verb: Verb,
+        action: SettleAction,
     },
     StateIn {
         work: usize,
@@ -222,12 +222,12 @@ fn load() -> impl Strategy<Value = Load> {
         })
 }
 
-fn verb() -> impl Strategy<Value = Verb> {
+fn action() -> impl Strategy<Value = SettleAction> {
     prop_oneof![
-        2 => Just(Verb::Complete),
-        3 => Just(Verb::Abandon),
-        2 => Just(Verb::Defer),
-        2 => Just(Verb::DeadLetter),
+        2 => Just(SettleAction::Complete),
+        3 => Just(SettleAction::Abandon),
+        2 => Just(SettleAction::Defer),
+        2 => Just(SettleAction::DeadLetter),
     ]
 }
 
@@ -262,18 +262,20 @@ pub(crate) fn settings() -> impl Strategy<Value = QueueSettings> {
         ),
     )
         .prop_map(
-            |(partitioned, lock, max, life, bury, detects, window, sessions, (to, dead_to))| QueueSettings {
-                enable_partitioning: partitioned,
-                lock_duration_ms: lock,
-                max_delivery_count: max,
-                default_time_to_live_ms: life,
-                dead_lettering_on_message_expiration: bury,
-                requires_duplicate_detection: detects,
-                duplicate_window_ms: window,
-                requires_session: sessions,
-                forward_to: to.map(|to| super::bus::PATHS[to].to_owned()),
-                forward_dead_letters_to: dead_to.map(|to| super::bus::PATHS[to].to_owned()),
-                ..QueueSettings::default()
+            |(partitioned, lock, max, life, dead_letter_expired, detects, window, sessions, (to, dead_to))| {
+                QueueSettings {
+                    enable_partitioning: partitioned,
+                    lock_duration_ms: lock,
+                    max_delivery_count: max,
+                    default_time_to_live_ms: life,
+                    dead_lettering_on_message_expiration: dead_letter_expired,
+                    requires_duplicate_detection: detects,
+                    duplicate_window_ms: window,
+                    requires_session: sessions,
+                    forward_to: to.map(|to| super::bus::PATHS[to].to_owned()),
+                    forward_dead_letters_to: dead_to.map(|to| super::bus::PATHS[to].to_owned()),
+                    ..QueueSettings::default()
+                }
             },
         )
 }
@@ -298,7 +300,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => prop_oneof![Just(1_000u64), Just(6_000)].prop_map(Change::Lock),
         1 => (1u32..4).prop_map(Change::MaxDeliveries),
         1 => prop::option::of(Just(3_000u64)).prop_map(Change::Life),
-        1 => any::<bool>().prop_map(Change::Bury),
+        1 => any::<bool>().prop_map(Change::DeadLetterExpired),
         1 => prop_oneof![Just(1_000u64), Just(10_000)].prop_map(Change::Window),
         3 => status.prop_map(Change::Status),
         2 => prop::option::weighted(0.3, 0usize..4).prop_map(Change::Forward),
@@ -336,11 +338,11 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
         2 => slot().prop_map(|slot| Step::Close { slot }),
         14 => (slot(), prop_oneof![Just(1usize), 1usize..10]).prop_map(|(slot, max)| Step::Receive { slot, max }),
         1 => slot().prop_map(|slot| Step::Drain { slot }),
-        14 => (pick(), verb()).prop_map(|(pick, verb)| Step::Settle { pick, verb }),
-        2 => (slot(), verb()).prop_map(|(slot, verb)| Step::SettleMany { slot, verb }),
+        14 => (pick(), action()).prop_map(|(pick, action)| Step::Settle { pick, action }),
+        2 => (slot(), action()).prop_map(|(slot, action)| Step::SettleMany { slot, action }),
         2 => pick().prop_map(|pick| Step::Renew { pick }),
         4 => (slot(), pick(), 1usize..4, prop::bool::weighted(0.2))
-            .prop_map(|(slot, pick, count, stranger)| Step::Fetch { slot, pick, count, stranger }),
+            .prop_map(|(slot, pick, count, any_message)| Step::Fetch { slot, pick, count, any_message }),
         2 => slot().prop_map(|slot| Step::RenewSession { slot }),
         1 => slot().prop_map(|slot| Step::ReadState { slot }),
         1 => (slot(), prop::option::of(0u8..3)).prop_map(|(slot, state)| Step::SetState { slot, state }),
@@ -348,8 +350,8 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
     let transaction = prop_oneof![
         2 => work().prop_map(|work| Step::Begin { work }),
         4 => (work(), 0usize..4, load()).prop_map(|(work, entity, load)| Step::SendIn { work, entity, load }),
-        4 => (work(), pick(), prop_oneof![2 => Just(1usize), 1 => 2usize..5], verb())
-            .prop_map(|(work, pick, count, verb)| Step::SettleIn { work, pick, count, verb }),
+        4 => (work(), pick(), prop_oneof![2 => Just(1usize), 1 => 2usize..5], action())
+            .prop_map(|(work, pick, count, action)| Step::SettleIn { work, pick, count, action }),
         1 => (work(), slot(), prop::option::of(0u8..3)).prop_map(|(work, slot, state)| Step::StateIn { work, slot, state }),
         4 => work().prop_map(|work| Step::Commit { work }),
         1 => work().prop_map(|work| Step::RollBack { work }),

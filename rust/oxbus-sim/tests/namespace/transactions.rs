@@ -2,11 +2,11 @@
 //! Two transactions at a time; the second may be about several entities.
 
 use oxbus_model::ErrorKind;
-use oxbus_sim::model::delivery::Verb;
-use oxbus_sim::model::transaction::Settle;
+use oxbus_sim::model::delivery::SettleAction;
+use oxbus_sim::model::transaction::TransactionSettle;
 use oxbus_store::Wait;
 
-use super::bus::{Bus, Slot, begin, judged};
+use super::bus::{Bus, Slot, begin, check_result};
 use super::sends::batch;
 use super::settles::settlement;
 use super::step::Load;
@@ -16,7 +16,7 @@ const LATER_MS: u64 = 200_000;
 
 impl Bus {
     pub(crate) fn begin(&mut self, work: usize) {
-        self.works[work] = begin(&self.namespace, work);
+        self.transactions[work] = begin(&self.namespace, work);
     }
 
     pub(crate) fn send_in(&mut self, work: usize, entity: usize, load: Load) {
@@ -24,14 +24,14 @@ impl Bus {
         // At once by the time of the commit, or later than that in any case.
         let due_of = |ms: u64| self.world.now + if ms < 1_000 { ms.saturating_sub(500) } else { LATER_MS };
         let due = load.delay_ms.map(due_of);
-        let open = &mut self.works[work];
+        let open = &mut self.transactions[work];
         let refusals = self.world.transactional_send_refusals(&open.work, entity, &contents);
         let path = self.world.entities[entity].name.clone();
         let result = self.namespace.sender(&path).and_then(|sender| {
             let batch = batch(&contents, due)?;
             open.transaction.send(&sender, batch, None)
         });
-        if let Some(numbers) = judged("send in a transaction", &refusals, result) {
+        if let Some(numbers) = check_result("send in a transaction", &refusals, result) {
             self.world.sent_in(&mut open.work, entity, &contents, due);
             if due.is_some() {
                 open.numbers.push(numbers);
@@ -39,9 +39,9 @@ impl Bus {
         }
     }
 
-    pub(crate) fn settle_in(&mut self, work: usize, (pick, count): (usize, usize), verb: Verb) {
+    pub(crate) fn settle_in(&mut self, work: usize, (pick, count): (usize, usize), action: SettleAction) {
         let Some(held) = self.pick(pick) else { return };
-        let Some((slot, mut refusals)) = self.settler(&held) else {
+        let Some((slot, mut refusals)) = self.slot_to_settle(&held) else {
             return;
         };
         let slot = self.slots[slot].as_ref().expect("just found");
@@ -55,23 +55,23 @@ impl Bus {
             .collect();
         let others = (1..count).map(|step| alike[(pick + step) % alike.len()]);
         let all: Vec<_> = std::iter::once(&held).chain(others).collect();
-        let settles: Vec<Settle> = all
+        let settles: Vec<TransactionSettle> = all
             .iter()
-            .map(|it| Settle {
+            .map(|it| TransactionSettle {
                 at: it.at,
                 number: it.number,
-                hold: it.hold,
-                verb,
+                lock: it.lock,
+                action,
                 session: slot.session.clone(),
             })
             .collect();
         let keys: Vec<_> = all.iter().map(|it| it.key).collect();
-        let open = &mut self.works[work];
+        let open = &mut self.transactions[work];
         refusals.extend(self.world.transactional_settle_refusals(&open.work, &settles));
         let result = open
             .transaction
-            .settle(&slot.receiver, &keys, settlement(verb), &Wait::FOREVER);
-        if judged("settle in a transaction", &refusals, result).is_some() {
+            .settle(&slot.receiver, &keys, settlement(action), &Wait::FOREVER);
+        if check_result("settle in a transaction", &refusals, result).is_some() {
             for settle in settles {
                 self.world.settled_in(&mut open.work, settle);
             }
@@ -88,22 +88,22 @@ impl Bus {
         else {
             return;
         };
-        let open = &mut self.works[work];
+        let open = &mut self.transactions[work];
         let refusals = self.world.transactional_state_refusals(&open.work, at.0, session, *id);
         let state = state.map(|byte| vec![byte; usize::from(byte)]);
         let result = open
             .transaction
             .set_session_state(receiver, state.as_deref(), &Wait::FOREVER);
-        if judged("set state in a transaction", &refusals, result).is_some() {
+        if check_result("set state in a transaction", &refusals, result).is_some() {
             self.world.state_set_in(&mut open.work, (at.0, session, *id), state);
         }
     }
 
     pub(crate) fn commit(&mut self, work: usize) {
-        let open = std::mem::replace(&mut self.works[work], begin(&self.namespace, work));
+        let open = std::mem::replace(&mut self.transactions[work], begin(&self.namespace, work));
         let refusals = self.world.commit_refusals(&open.work);
         let result = open.transaction.commit(&Wait::FOREVER);
-        if judged("commit", &refusals, result).is_some() {
+        if check_result("commit", &refusals, result).is_some() {
             let numbers = open
                 .numbers
                 .iter()
@@ -114,7 +114,7 @@ impl Bus {
     }
 
     pub(crate) fn roll_back(&mut self, work: usize) {
-        let open = std::mem::replace(&mut self.works[work], begin(&self.namespace, work));
+        let open = std::mem::replace(&mut self.transactions[work], begin(&self.namespace, work));
         if let Err(error) = open.transaction.rollback() {
             let is_late = !self.world.commit_refusals(&open.work).is_empty();
             assert!(

@@ -30,7 +30,7 @@ pub(crate) use oxbus_store::Hold;
 
 /// The trait's `Outcome` with plain bytes.
 #[derive(Debug, Clone)]
-pub(crate) enum End {
+pub(crate) enum SettleAction {
     Complete,
     Abandon { max: u32, replacement: Option<Vec<u8>> },
     Release,
@@ -40,7 +40,7 @@ pub(crate) enum End {
 
 /// The trait's `Settled` with plain messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum SettleResult {
     Completed,
     Ready,
     Deferred,
@@ -178,30 +178,30 @@ impl Model {
         released
     }
 
-    pub(crate) fn settle(&mut self, key: Key, end: End, ticks: Ticks) -> Option<Ended> {
+    pub(crate) fn settle(&mut self, key: Key, end: SettleAction, ticks: Ticks) -> Option<SettleResult> {
         let at = self.locked(key, ticks)?;
-        Some(self.end_at(at, end))
+        Some(self.settle_at(at, end))
     }
 
-    fn end_at(&mut self, at: usize, end: End) -> Ended {
+    fn settle_at(&mut self, at: usize, end: SettleAction) -> SettleResult {
         let message = &mut self.messages[at];
         let was_deferred = message.phase == Phase::DeferredLocked;
         message.deadline = None;
         let back = if was_deferred { Phase::Deferred } else { Phase::Ready };
         let phase = match end {
-            End::Complete => {
+            SettleAction::Complete => {
                 self.messages.remove(at);
-                return Ended::Completed;
+                return SettleResult::Completed;
             }
-            End::Remove => return Ended::Removed(self.messages.remove(at)),
-            End::Release => back,
-            End::Defer { replacement } => {
+            SettleAction::Remove => return SettleResult::Removed(self.messages.remove(at)),
+            SettleAction::Release => back,
+            SettleAction::Defer { replacement } => {
                 if let Some(body) = replacement {
                     message.body = body;
                 }
                 Phase::Deferred
             }
-            End::Abandon { max, replacement } => {
+            SettleAction::Abandon { max, replacement } => {
                 if let Some(body) = replacement {
                     message.body = body;
                 }
@@ -209,16 +209,16 @@ impl Model {
                     message.count += 1;
                 }
                 if message.count >= max {
-                    return Ended::Exhausted(self.messages.remove(at));
+                    return SettleResult::Exhausted(self.messages.remove(at));
                 }
                 back
             }
         };
         message.phase = phase;
         if phase == Phase::Deferred {
-            Ended::Deferred
+            SettleResult::Deferred
         } else {
-            Ended::Ready
+            SettleResult::Ready
         }
     }
 
@@ -290,9 +290,9 @@ impl Model {
                 at += 1;
                 continue;
             }
-            match self.end_at(at, End::Abandon { max, replacement: None }) {
-                Ended::Exhausted(message) => exhausted.push(message),
-                Ended::Ready => {
+            match self.settle_at(at, SettleAction::Abandon { max, replacement: None }) {
+                SettleResult::Exhausted(message) => exhausted.push(message),
+                SettleResult::Ready => {
                     ready += 1;
                     at += 1;
                 }

@@ -36,9 +36,9 @@ impl Kind {
             EntityRole::Topic { support_ordering } => Self::Topic(Topic::new(*support_ordering)),
             EntityRole::Subscription {
                 topic,
-                bury_failed,
+                dead_letter_failed,
                 rules,
-            } => Self::Subscription(Subscription::new(&topic_of(*topic)?, *bury_failed, rules)?),
+            } => Self::Subscription(Subscription::new(&topic_of(*topic)?, *dead_letter_failed, rules)?),
         })
     }
 
@@ -48,8 +48,15 @@ impl Kind {
             (Self::Topic(topic), EntityRole::Topic { support_ordering }) => {
                 topic.support_ordering.store(*support_ordering, Ordering::Release);
             }
-            (Self::Subscription(subscription), EntityRole::Subscription { bury_failed, rules, .. }) => {
-                subscription.apply(*bury_failed, rules);
+            (
+                Self::Subscription(subscription),
+                EntityRole::Subscription {
+                    dead_letter_failed,
+                    rules,
+                    ..
+                },
+            ) => {
+                subscription.apply(*dead_letter_failed, rules);
             }
             _ => {}
         }
@@ -117,7 +124,7 @@ impl Entity {
             },
             Kind::Subscription(subscription) => EntityRole::Subscription {
                 topic: subscription.topic.upgrade().map_or(0, |topic| topic.id().0),
-                bury_failed: self.buries_failed(),
+                dead_letter_failed: self.buries_failed(),
                 rules: self.rule_settings(),
             },
         }

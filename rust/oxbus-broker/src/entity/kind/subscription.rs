@@ -30,22 +30,22 @@ impl CompiledRule {
 pub(crate) struct Subscription {
     pub(super) topic: Weak<Entity>,
     /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
-    pub(super) bury_failed: AtomicBool,
+    pub(super) dead_letter_failed: AtomicBool,
     rules: RwLock<Vec<CompiledRule>>,
 }
 
 impl Subscription {
-    pub(super) fn new(topic: &Arc<Entity>, bury_failed: bool, rules: &[RuleSettings]) -> Result<Self> {
+    pub(super) fn new(topic: &Arc<Entity>, dead_letter_failed: bool, rules: &[RuleSettings]) -> Result<Self> {
         let rules = rules.iter().cloned().map(CompiledRule::new).collect::<Result<_>>()?;
         Ok(Self {
             topic: Arc::downgrade(topic),
-            bury_failed: AtomicBool::new(bury_failed),
+            dead_letter_failed: AtomicBool::new(dead_letter_failed),
             rules: RwLock::new(rules),
         })
     }
 
-    pub(super) fn apply(&self, bury_failed: bool, rules: &[RuleSettings]) {
-        self.bury_failed.store(bury_failed, Ordering::Release);
+    pub(super) fn apply(&self, dead_letter_failed: bool, rules: &[RuleSettings]) {
+        self.dead_letter_failed.store(dead_letter_failed, Ordering::Release);
         if self.rules().iter().map(|it| &*it.settings).ne(rules) {
             // What was compiled where it was changed compiles here.
             let compiled = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
@@ -89,7 +89,7 @@ impl Entity {
     /// True when what its rules cannot be evaluated for goes to its dead-letter queue.
     pub fn buries_failed(&self) -> bool {
         let subscription = self.kind.as_subscription();
-        subscription.is_some_and(|it| it.bury_failed.load(Ordering::Acquire))
+        subscription.is_some_and(|it| it.dead_letter_failed.load(Ordering::Acquire))
     }
 
     /// Bytes that a copy may have which an action has changed: those of a message of the topic.

@@ -7,7 +7,7 @@ use oxbus_model::rules::OwnedValue;
 use super::{Parsed, Parser};
 use crate::filter::like::Pattern;
 use crate::filter::operand::Comparison;
-use crate::filter::sql_lexer::{Keyword, Token, refused};
+use crate::filter::sql_lexer::{Keyword, SqlToken, syntax_error};
 use crate::filter::sql_tree::{Expression, LikePattern, Predicate};
 
 impl Parser<'_> {
@@ -27,18 +27,18 @@ impl Parser<'_> {
     ) -> Result<Parsed> {
         let column = self.column;
         let first = part(self)?;
-        if self.token != Token::Keyword(keyword) {
+        if self.token != SqlToken::Keyword(keyword) {
             return Ok(first);
         }
         let mut parts = vec![self.check_condition(first, column)?];
-        while self.took(&Token::Keyword(keyword))? {
+        while self.accept(&SqlToken::Keyword(keyword))? {
             parts.push(self.condition(part)?);
         }
         Ok(Parsed::Condition(join(parts)))
     }
 
     fn not(&mut self) -> Result<Parsed> {
-        if !self.took(&Token::Keyword(Keyword::Not))? {
+        if !self.accept(&SqlToken::Keyword(Keyword::Not))? {
             return self.comparison();
         }
         let inner = self.nested(|parser| parser.condition(Self::not))?;
@@ -50,13 +50,13 @@ impl Parser<'_> {
         let column = self.column;
         let left = self.sum()?;
         let comparison = match self.token {
-            Token::Sign("=") => Some(Comparison::Equal),
-            Token::Sign("<>") => Some(Comparison::NotEqual),
-            Token::Sign("<") => Some(Comparison::Less),
-            Token::Sign("<=") => Some(Comparison::LessOrEqual),
-            Token::Sign(">") => Some(Comparison::Greater),
-            Token::Sign(">=") => Some(Comparison::GreaterOrEqual),
-            Token::Keyword(Keyword::Is | Keyword::Not | Keyword::In | Keyword::Like) => None,
+            SqlToken::Sign("=") => Some(Comparison::Equal),
+            SqlToken::Sign("<>") => Some(Comparison::NotEqual),
+            SqlToken::Sign("<") => Some(Comparison::Less),
+            SqlToken::Sign("<=") => Some(Comparison::LessOrEqual),
+            SqlToken::Sign(">") => Some(Comparison::Greater),
+            SqlToken::Sign(">=") => Some(Comparison::GreaterOrEqual),
+            SqlToken::Keyword(Keyword::Is | Keyword::Not | Keyword::In | Keyword::Like) => None,
             _ => return Ok(left),
         };
         let Parsed::Value(left) = left else {
@@ -67,18 +67,18 @@ impl Parser<'_> {
             let right = self.expression()?;
             return Ok(Parsed::Condition(Predicate::Compare(left, comparison, right)));
         }
-        if self.took(&Token::Keyword(Keyword::Is))? {
+        if self.accept(&SqlToken::Keyword(Keyword::Is))? {
             let negation = self.negation()?;
             self.keyword(Keyword::Null)?;
             let Expression::Property(property) = left else {
-                return Err(refused(column, "expected a property before IS NULL"));
+                return Err(syntax_error(column, "expected a property before IS NULL"));
             };
             return Ok(Parsed::Condition(Predicate::Null(property, negation)));
         }
         let negation = self.negation()?;
-        let condition = if self.took(&Token::Keyword(Keyword::In))? {
+        let condition = if self.accept(&SqlToken::Keyword(Keyword::In))? {
             Predicate::In(left, self.choices()?, negation)
-        } else if self.took(&Token::Keyword(Keyword::Like))? {
+        } else if self.accept(&SqlToken::Keyword(Keyword::Like))? {
             Predicate::Like(left, Box::new(self.like_pattern()?), negation)
         } else {
             return Err(self.expected("IN or LIKE"));
@@ -89,7 +89,7 @@ impl Parser<'_> {
     fn choices(&mut self) -> Result<Vec<Expression>> {
         self.sign("(")?;
         let mut choices = vec![self.expression()?];
-        while self.took_sign(",")? {
+        while self.accept_sign(",")? {
             choices.push(self.expression()?);
         }
         self.sign(")")?;
@@ -99,19 +99,19 @@ impl Parser<'_> {
     fn like_pattern(&mut self) -> Result<LikePattern> {
         let pattern_column = self.column;
         let pattern = self.expression()?;
-        let escapes = self.took(&Token::Keyword(Keyword::Escape))?;
+        let escapes = self.accept(&SqlToken::Keyword(Keyword::Escape))?;
         let escape_column = self.column;
         let escape = if escapes { Some(self.expression()?) } else { None };
         let character = match &escape {
             None => None,
             Some(Expression::Constant(OwnedValue::Text(text))) => {
-                Some(Pattern::escape(text).map_err(|detail| refused(escape_column, detail))?)
+                Some(Pattern::escape(text).map_err(|detail| syntax_error(escape_column, detail))?)
             }
             Some(_) => return Ok(LikePattern::Computed(pattern, escape)),
         };
         match pattern {
             Expression::Constant(OwnedValue::Text(text)) => {
-                let read = Pattern::read(&text, character).map_err(|detail| refused(pattern_column, detail))?;
+                let read = Pattern::read(&text, character).map_err(|detail| syntax_error(pattern_column, detail))?;
                 Ok(LikePattern::Fixed(read, text, character))
             }
             _ => Ok(LikePattern::Computed(pattern, escape)),

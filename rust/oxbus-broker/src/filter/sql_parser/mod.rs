@@ -12,7 +12,7 @@ use oxbus_model::Result;
 use oxbus_model::caps::EXPRESSION_DEPTH_MAX;
 use oxbus_model::rules::OwnedValue;
 
-use super::sql_lexer::{Keyword, Lexer, Token, refused};
+use super::sql_lexer::{Keyword, Lexer, SqlToken, syntax_error};
 use super::sql_tree::{Expression, Negation, Predicate, Property};
 
 /// What was read, before anybody asked for one of the two.
@@ -24,7 +24,7 @@ enum Parsed {
 /// Reads a text, one token ahead.
 pub(super) struct Parser<'t> {
     lexer: Lexer<'t>,
-    token: Token,
+    token: SqlToken,
     column: usize,
     depth: usize,
     parameters: &'t [(String, OwnedValue)],
@@ -34,7 +34,7 @@ impl<'t> Parser<'t> {
     pub(super) fn new(text: &'t str, parameters: &'t [(String, OwnedValue)]) -> Result<Self> {
         let mut parser = Self {
             lexer: Lexer::new(text),
-            token: Token::End,
+            token: SqlToken::End,
             column: 1,
             depth: 0,
             parameters,
@@ -46,7 +46,7 @@ impl<'t> Parser<'t> {
     /// A whole filter.
     pub(super) fn filter(mut self) -> Result<Predicate> {
         let predicate = self.condition(Self::any)?;
-        if self.token == Token::End {
+        if self.token == SqlToken::End {
             Ok(predicate)
         } else {
             Err(self.expected("AND, OR or the end"))
@@ -65,18 +65,18 @@ impl<'t> Parser<'t> {
             Parsed::Value(Expression::Property(property)) if !matches!(property, Property::Computed(_)) => {
                 Ok((column, property))
             }
-            _ => Err(refused(column, "expected the name of a property")),
+            _ => Err(syntax_error(column, "expected the name of a property")),
         }
     }
 
     /// Takes that sign if it comes next.
-    pub(super) fn took_sign(&mut self, sign: &'static str) -> Result<bool> {
-        self.took(&Token::Sign(sign))
+    pub(super) fn accept_sign(&mut self, sign: &'static str) -> Result<bool> {
+        self.accept(&SqlToken::Sign(sign))
     }
 
     /// Takes that word if it comes next; it is no keyword elsewhere.
-    pub(super) fn took_word(&mut self, word: &str) -> Result<bool> {
-        let comes = matches!(&self.token, Token::Name(name) if name.eq_ignore_ascii_case(word));
+    pub(super) fn accept_word(&mut self, word: &str) -> Result<bool> {
+        let comes = matches!(&self.token, SqlToken::Name(name) if name.eq_ignore_ascii_case(word));
         if comes {
             self.advance()?;
         }
@@ -85,12 +85,12 @@ impl<'t> Parser<'t> {
 
     /// True when all is read.
     pub(super) fn is_at_end(&self) -> bool {
-        self.token == Token::End
+        self.token == SqlToken::End
     }
 
     /// Says what should stand here.
     pub(super) fn expected(&self, what: impl fmt::Display) -> oxbus_model::Error {
-        refused(self.column, format_args!("expected {what}, found {}", self.token))
+        syntax_error(self.column, format_args!("expected {what}, found {}", self.token))
     }
 
     fn condition(&mut self, read: fn(&mut Self) -> Result<Parsed>) -> Result<Predicate> {
@@ -110,8 +110,8 @@ impl<'t> Parser<'t> {
         match (parsed, &self.token) {
             (Parsed::Condition(predicate), _) => Ok(predicate),
             // A word that is none of ours, in the place of a comparison.
-            (Parsed::Value(_), Token::Name(_)) => Err(self.expected("a comparison")),
-            (Parsed::Value(_), _) => Err(refused(
+            (Parsed::Value(_), SqlToken::Name(_)) => Err(self.expected("a comparison")),
+            (Parsed::Value(_), _) => Err(syntax_error(
                 column,
                 "expected a condition, found a value; compare it with another, for example `flag = TRUE`",
             )),
@@ -121,7 +121,7 @@ impl<'t> Parser<'t> {
     /// Reads one level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == EXPRESSION_DEPTH_MAX {
-            return Err(refused(
+            return Err(syntax_error(
                 self.column,
                 format_args!("expected at most {EXPRESSION_DEPTH_MAX} levels of parentheses, signs and NOT"),
             ));
@@ -133,13 +133,13 @@ impl<'t> Parser<'t> {
     }
 
     fn negation(&mut self) -> Result<Negation> {
-        let negates = self.took(&Token::Keyword(Keyword::Not))?;
+        let negates = self.accept(&SqlToken::Keyword(Keyword::Not))?;
         Ok(if negates { Negation::Negated } else { Negation::Plain })
     }
 
     fn keyword(&mut self, keyword: Keyword) -> Result<()> {
-        let token = Token::Keyword(keyword);
-        if self.took(&token)? {
+        let token = SqlToken::Keyword(keyword);
+        if self.accept(&token)? {
             Ok(())
         } else {
             Err(self.expected(token))
@@ -147,14 +147,14 @@ impl<'t> Parser<'t> {
     }
 
     fn sign(&mut self, sign: &'static str) -> Result<()> {
-        if self.took_sign(sign)? {
+        if self.accept_sign(sign)? {
             Ok(())
         } else {
             Err(self.expected(format_args!("`{sign}`")))
         }
     }
 
-    fn took(&mut self, token: &Token) -> Result<bool> {
+    fn accept(&mut self, token: &SqlToken) -> Result<bool> {
         let comes = self.token == *token;
         if comes {
             self.advance()?;
@@ -163,7 +163,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The token that was next; the one behind it is next now.
-    fn advance(&mut self) -> Result<Token> {
+    fn advance(&mut self) -> Result<SqlToken> {
         let (column, token) = self.lexer.next()?;
         self.column = column;
         Ok(std::mem::replace(&mut self.token, token))
@@ -173,6 +173,6 @@ impl<'t> Parser<'t> {
 fn into_value(parsed: Parsed, column: usize) -> Result<Expression> {
     match parsed {
         Parsed::Value(expression) => Ok(expression),
-        Parsed::Condition(_) => Err(refused(column, "expected a value, found a condition")),
+        Parsed::Condition(_) => Err(syntax_error(column, "expected a value, found a condition")),
     }
 }

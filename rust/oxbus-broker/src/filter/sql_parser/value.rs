@@ -7,25 +7,25 @@ use oxbus_model::rules::OwnedValue;
 use super::{Parsed, Parser, into_value};
 use crate::filter::operand::Arithmetic;
 use crate::filter::property_name;
-use crate::filter::sql_lexer::{Keyword, Token, refused, too_large};
+use crate::filter::sql_lexer::{Keyword, SqlToken, syntax_error, too_large};
 use crate::filter::sql_tree::{Expression, Predicate, Property};
 use crate::filter::system_property::SystemProperty;
 
 impl Parser<'_> {
     pub(super) fn sum(&mut self) -> Result<Parsed> {
-        let operator = |token: &Token| match token {
-            Token::Sign("+") => Some(Arithmetic::Add),
-            Token::Sign("-") => Some(Arithmetic::Subtract),
+        let operator = |token: &SqlToken| match token {
+            SqlToken::Sign("+") => Some(Arithmetic::Add),
+            SqlToken::Sign("-") => Some(Arithmetic::Subtract),
             _ => None,
         };
         self.chain(Self::product, operator)
     }
 
     fn product(&mut self) -> Result<Parsed> {
-        let operator = |token: &Token| match token {
-            Token::Sign("*") => Some(Arithmetic::Multiply),
-            Token::Sign("/") => Some(Arithmetic::Divide),
-            Token::Sign("%") => Some(Arithmetic::Remainder),
+        let operator = |token: &SqlToken| match token {
+            SqlToken::Sign("*") => Some(Arithmetic::Multiply),
+            SqlToken::Sign("/") => Some(Arithmetic::Divide),
+            SqlToken::Sign("%") => Some(Arithmetic::Remainder),
             _ => None,
         };
         self.chain(Self::unary, operator)
@@ -34,7 +34,7 @@ impl Parser<'_> {
     fn chain(
         &mut self,
         part: fn(&mut Self) -> Result<Parsed>,
-        operator: fn(&Token) -> Option<Arithmetic>,
+        operator: fn(&SqlToken) -> Option<Arithmetic>,
     ) -> Result<Parsed> {
         let column = self.column;
         let first = part(self)?;
@@ -51,20 +51,20 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> Result<Parsed> {
-        if self.took_sign("+")? {
+        if self.accept_sign("+")? {
             let inner = self.nested(|parser| parser.value(Self::unary))?;
             return Ok(Parsed::Value(Expression::Plus(Box::new(inner))));
         }
-        if !self.took_sign("-")? {
+        if !self.accept_sign("-")? {
             return self.primary();
         }
         // A sign before digits is part of the number: the smallest integer has no positive counterpart.
         let constant = match self.token {
-            Token::Integer(digits) => 0i64
+            SqlToken::Integer(digits) => 0i64
                 .checked_sub_unsigned(digits)
                 .map(OwnedValue::Int)
-                .ok_or_else(|| refused(self.column, too_large(format_args!("-{digits}"))))?,
-            Token::Double(number) => OwnedValue::Double(-number),
+                .ok_or_else(|| syntax_error(self.column, too_large(format_args!("-{digits}"))))?,
+            SqlToken::Double(number) => OwnedValue::Double(-number),
             _ => {
                 let inner = self.nested(|parser| parser.value(Self::unary))?;
                 return Ok(Parsed::Value(Expression::Minus(Box::new(inner))));
@@ -77,31 +77,31 @@ impl Parser<'_> {
     pub(super) fn primary(&mut self) -> Result<Parsed> {
         let column = self.column;
         let value = match self.token {
-            Token::Integer(digits) => {
-                OwnedValue::Int(i64::try_from(digits).map_err(|_| refused(column, too_large(digits)))?)
+            SqlToken::Integer(digits) => {
+                OwnedValue::Int(i64::try_from(digits).map_err(|_| syntax_error(column, too_large(digits)))?)
             }
-            Token::Double(number) => OwnedValue::Double(number),
-            Token::Keyword(Keyword::True) => OwnedValue::Bool(true),
-            Token::Keyword(Keyword::False) => OwnedValue::Bool(false),
-            Token::Keyword(Keyword::Null) => OwnedValue::Null,
-            Token::Keyword(Keyword::Exists) => {
+            SqlToken::Double(number) => OwnedValue::Double(number),
+            SqlToken::Keyword(Keyword::True) => OwnedValue::Bool(true),
+            SqlToken::Keyword(Keyword::False) => OwnedValue::Bool(false),
+            SqlToken::Keyword(Keyword::Null) => OwnedValue::Null,
+            SqlToken::Keyword(Keyword::Exists) => {
                 self.advance()?;
                 self.sign("(")?;
                 let property_column = self.column;
                 let Parsed::Value(Expression::Property(property)) = self.primary()? else {
-                    return Err(refused(property_column, "expected a property in EXISTS( )"));
+                    return Err(syntax_error(property_column, "expected a property in EXISTS( )"));
                 };
                 self.sign(")")?;
                 return Ok(Parsed::Condition(Predicate::Exists(property)));
             }
-            Token::Sign("(") => {
+            SqlToken::Sign("(") => {
                 self.advance()?;
                 let inner = self.nested(Self::any)?;
                 self.sign(")")?;
                 return Ok(inner);
             }
-            Token::Text(_) | Token::Parameter(_) | Token::Name(_) | Token::Delimited(_) => {
-                return self.named().map(Parsed::Value);
+            SqlToken::Text(_) | SqlToken::Parameter(_) | SqlToken::Name(_) | SqlToken::Delimited(_) => {
+                return self.name_or_text().map(Parsed::Value);
             }
             _ => return Err(self.expected("a property, a constant or a parenthesis")),
         };
@@ -110,30 +110,30 @@ impl Parser<'_> {
     }
 
     /// What begins with a text, a parameter or a name.
-    fn named(&mut self) -> Result<Expression> {
+    fn name_or_text(&mut self) -> Result<Expression> {
         let column = self.column;
         match self.advance()? {
-            Token::Text(text) => Ok(Expression::Constant(OwnedValue::Text(text))),
-            Token::Parameter(name) => self.parameter(&name, column).map(Expression::Constant),
-            Token::Name(name) if self.took_sign("(")? => self.function(&name, column),
-            Token::Name(scope) if self.took_sign(".")? => {
-                let (Token::Name(name) | Token::Delimited(name)) = self.token.clone() else {
+            SqlToken::Text(text) => Ok(Expression::Constant(OwnedValue::Text(text))),
+            SqlToken::Parameter(name) => self.parameter(&name, column).map(Expression::Constant),
+            SqlToken::Name(name) if self.accept_sign("(")? => self.function(&name, column),
+            SqlToken::Name(scope) if self.accept_sign(".")? => {
+                let (SqlToken::Name(name) | SqlToken::Delimited(name)) = self.token.clone() else {
                     return Err(self.expected("the name of a property"));
                 };
                 self.advance()?;
                 if scope.eq_ignore_ascii_case("user") {
                     Ok(Expression::Property(Property::User(name)))
                 } else if scope.eq_ignore_ascii_case("sys") {
-                    let known = SystemProperty::named(&name).map(Property::System);
+                    let known = SystemProperty::from_name(&name).map(Property::System);
                     Ok(Expression::Property(known.unwrap_or(Property::UnknownSystem(name))))
                 } else {
-                    Err(refused(
+                    Err(syntax_error(
                         column,
                         format_args!("expected the scope `sys` or `user`, found `{scope}`"),
                     ))
                 }
             }
-            Token::Name(name) | Token::Delimited(name) => Ok(Expression::Property(Property::User(name))),
+            SqlToken::Name(name) | SqlToken::Delimited(name) => Ok(Expression::Property(Property::User(name))),
             other => unreachable!("`primary` asks for no other token: {other}"),
         }
     }
@@ -145,7 +145,7 @@ impl Parser<'_> {
             .find(|(known, _)| property_name::same(known.strip_prefix('@').unwrap_or(known), name));
         match found {
             Some((_, value)) => Ok(value.clone()),
-            None => Err(refused(
+            None => Err(syntax_error(
                 column,
                 format_args!("expected a parameter that has a value, found `@{name}`"),
             )),
@@ -161,7 +161,7 @@ impl Parser<'_> {
             Expression::Property(Property::Computed(Box::new(name)))
         } else {
             let expected = "expected one of the functions newid(), property(name) and p(name)";
-            return Err(refused(column, format_args!("{expected}, found `{name}`")));
+            return Err(syntax_error(column, format_args!("{expected}, found `{name}`")));
         };
         self.sign(")")?;
         Ok(expression)

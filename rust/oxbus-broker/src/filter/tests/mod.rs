@@ -11,11 +11,11 @@ use oxbus_model::message::{Fields, PropertiesBuilder, Value};
 use oxbus_model::rules::{ActionSettings, FilterSettings, OwnedValue, RuleSettings};
 use oxbus_model::{Counter, PartitionId, SequenceNumber, Timestamp};
 
-use super::{SqlFilter, Subject};
+use super::{RuleInput, SqlFilter};
 
 /// The message of fields, as it arrives at a topic.
-fn arrived<'a>(fields: &'a Fields<'a>) -> Subject<'a> {
-    Subject {
+fn rule_input<'a>(fields: &'a Fields<'a>) -> RuleInput<'a> {
+    RuleInput {
         fields,
         enqueued_at: Timestamp(1_700_000_000_000),
         enqueued_number: Some(SequenceNumber::new(PartitionId(2), Counter(7))),
@@ -34,7 +34,7 @@ fn properties(entries: &[(&str, Value<'_>)]) -> PropertiesBuilder {
 }
 
 /// The message that the tables ask about.
-fn with_order<T>(see: impl FnOnce(&Subject<'_>) -> T) -> T {
+fn with_order<T>(see: impl FnOnce(&RuleInput<'_>) -> T) -> T {
     let properties = properties(&[
         ("Color", Value::Text("red")),
         ("quantity", Value::Int(10)),
@@ -59,7 +59,7 @@ fn with_order<T>(see: impl FnOnce(&Subject<'_>) -> T) -> T {
         application_properties: Some(properties.properties()),
         ..Fields::default()
     };
-    see(&arrived(&fields))
+    see(&rule_input(&fields))
 }
 
 fn parameters() -> Vec<(String, OwnedValue)> {
@@ -91,7 +91,7 @@ const TRUE: Option<bool> = Some(true);
 const FALSE: Option<bool> = Some(false);
 const UNKNOWN: Option<bool> = None;
 
-fn holds(table: &[(&str, Option<bool>)]) {
+fn check_answers(table: &[(&str, Option<bool>)]) {
     for (expression, expected) in table {
         assert_eq!(answer(expression), Ok(*expected), "{expression}");
     }

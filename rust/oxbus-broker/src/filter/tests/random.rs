@@ -182,17 +182,17 @@ fn try_all(text: &str) {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in ".{0,60}") {
+    fn any_text_parses_or_is_rejected(text in ".{0,60}") {
         try_all(&text);
     }
 
     #[test]
-    fn any_row_of_pieces_is_read_or_refused(text in pieces()) {
+    fn any_sequence_of_tokens_parses_or_is_rejected(text in pieces()) {
         try_all(&text);
     }
 
     #[test]
-    fn the_text_of_a_tree_reads_as_that_tree(tree in predicate()) {
+    fn a_printed_tree_parses_to_the_same_tree(tree in predicate()) {
         let text = tree.to_string();
         prop_assume!(text.chars().count() <= oxbus_model::caps::FILTER_TEXT_CHARS_MAX);
         let read = SqlFilter::parse(&text, &[]);

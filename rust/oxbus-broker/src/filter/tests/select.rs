@@ -8,9 +8,9 @@ use oxbus_model::rules::CorrelationSettings;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::rule::Filter;
-use super::super::view::View;
-use super::super::{Copied, Failure, Rule, Selected, TopicRules};
+use super::super::rule::RuleFilter;
+use super::super::view::MessageView;
+use super::super::{MessageCopy, Rule, RuleFailure, Selection, TopicRules};
 use super::*;
 
 fn compiled(settings: &[RuleSettings]) -> Vec<Arc<Rule>> {
@@ -19,10 +19,10 @@ fn compiled(settings: &[RuleSettings]) -> Vec<Arc<Rule>> {
 }
 
 /// Copies as texts that compare.
-fn shown(selected: &[Selected]) -> Vec<String> {
-    let show = |it: &Selected| match &it.copied {
-        Copied::AsSent => format!("{} as sent", it.subscription),
-        Copied::Changed(record) => {
+fn shown(selected: &[Selection]) -> Vec<String> {
+    let show = |it: &Selection| match &it.copy {
+        MessageCopy::AsSent => format!("{} as sent", it.subscription),
+        MessageCopy::Changed(record) => {
             let fields = Fields::decode(record).expect("a message");
             let properties = fields.application_properties.expect("the rule's name");
             format!(
@@ -32,7 +32,7 @@ fn shown(selected: &[Selected]) -> Vec<String> {
                 &record[..]
             )
         }
-        Copied::Failed(failure) => format!("{} failed {failure:?}", it.subscription),
+        MessageCopy::Failed(failure) => format!("{} failed {failure:?}", it.subscription),
     };
     selected.iter().map(show).collect()
 }
@@ -81,7 +81,7 @@ fn five_matching_rules_of_which_two_have_actions_make_three_copies_b347_b348_b34
 }
 
 #[test]
-fn subscriptions_come_in_order_and_only_those_that_are_selected_b343_b346() {
+fn selected_subscriptions_come_in_order_b343_b346() {
     let one = |filter| vec![rule("r", filter, None)];
     let subscriptions = [
         one(subject_is("order.created")),
@@ -105,7 +105,7 @@ fn an_error_makes_a_failed_copy_unless_another_rule_of_that_copy_selects_b358() 
     let broken = |name: &str| rule(name, sql("sys.Color = 1"), None);
     let failed = |subscription: usize, name: &str| {
         let detail = format!("the broker has no property `sys.Color`: rule=`{name}`");
-        format!("{subscription} failed {:?}", Failure::Filter(detail))
+        format!("{subscription} failed {:?}", RuleFailure::Filter(detail))
     };
     assert_eq!(
         copies(&[
@@ -131,7 +131,7 @@ fn an_error_makes_a_failed_copy_unless_another_rule_of_that_copy_selects_b358() 
 }
 
 #[test]
-fn an_action_leaves_other_copies_alone_b350() {
+fn an_action_does_not_change_other_copies_b350() {
     let subscriptions = [
         vec![rule("a", FilterSettings::True, Some("SET color = 'blue'"))],
         vec![rule("b", sql("color = 'red'"), None)],
@@ -185,11 +185,11 @@ fn a_correlation_filter_needs_a_condition_and_names_a_property_once_b356() {
 #[test]
 fn a_constant_filter_is_known_before_the_first_message_b355() {
     let filter = |text| Rule::compile(&rule("r", sql(text), None)).expect("a rule").filter;
-    assert_eq!(filter("1=1"), Filter::All);
-    assert_eq!(filter("1=0"), Filter::Nothing);
-    assert_eq!(filter("NOT 'a' LIKE 'b%'"), Filter::All);
-    assert!(matches!(filter("1/0 = 1"), Filter::Sql(_)));
-    assert!(matches!(filter("missing IS NULL"), Filter::Sql(_)));
+    assert_eq!(filter("1=1"), RuleFilter::All);
+    assert_eq!(filter("1=0"), RuleFilter::Nothing);
+    assert_eq!(filter("NOT 'a' LIKE 'b%'"), RuleFilter::All);
+    assert!(matches!(filter("1/0 = 1"), RuleFilter::Sql(_)));
+    assert!(matches!(filter("missing IS NULL"), RuleFilter::Sql(_)));
 }
 
 #[test]
@@ -206,33 +206,33 @@ fn a_rule_has_a_name_b016_b017() {
 }
 
 /// Every rule on its own, in order.
-fn naive(subscriptions: &[Vec<Arc<Rule>>], subject: &Subject<'_>) -> Vec<Selected> {
+fn naive(subscriptions: &[Vec<Arc<Rule>>], subject: &RuleInput<'_>) -> Vec<Selection> {
     let mut out = Vec::new();
-    let view = View::of(subject);
+    let view = MessageView::of(subject);
     for (subscription, rules) in subscriptions.iter().enumerate() {
         let mut shared = None;
         let mut own = Vec::new();
         for rule in rules {
             let selects = match &rule.filter {
-                Filter::All => Ok(true),
-                Filter::Nothing => Ok(false),
-                Filter::Sql(filter) => filter.selects(subject),
-                Filter::Correlation(filter) => Ok(filter.selects(&view)),
+                RuleFilter::All => Ok(true),
+                RuleFilter::Nothing => Ok(false),
+                RuleFilter::Sql(filter) => filter.selects(subject),
+                RuleFilter::Correlation(filter) => Ok(filter.selects(&view)),
             };
             let selects = selects.map_err(|text| format!("{text}: rule=`{}`", rule.name()));
             match (selects, &rule.action) {
                 (Ok(false), _) => {}
-                (Ok(true), None) => shared = Some(Copied::AsSent),
-                (Err(text), None) => shared = shared.or(Some(Copied::Failed(Failure::Filter(text)))),
-                (Err(text), Some(_)) => own.push(Copied::Failed(Failure::Filter(text))),
-                (Ok(true), Some(action)) => own.push(match action.run(&view, rule.name()) {
-                    Ok(record) => Copied::Changed(record),
-                    Err(text) => Copied::Failed(Failure::Action(format!("{text}: rule=`{}`", rule.name()))),
+                (Ok(true), None) => shared = Some(MessageCopy::AsSent),
+                (Err(text), None) => shared = shared.or(Some(MessageCopy::Failed(RuleFailure::Filter(text)))),
+                (Err(text), Some(_)) => own.push(MessageCopy::Failed(RuleFailure::Filter(text))),
+                (Ok(true), Some(action)) => own.push(match action.apply(&view, rule.name()) {
+                    Ok(record) => MessageCopy::Changed(record),
+                    Err(text) => MessageCopy::Failed(RuleFailure::Action(format!("{text}: rule=`{}`", rule.name()))),
                 }),
             }
         }
         let copies = shared.into_iter().chain(own);
-        out.extend(copies.map(|copied| Selected { subscription, copied }));
+        out.extend(copies.map(|copy| Selection { subscription, copy }));
     }
     out
 }
@@ -303,7 +303,7 @@ fn action() -> impl Strategy<Value = Option<&'static str>> {
 
 proptest! {
     #[test]
-    fn the_index_finds_what_every_rule_alone_finds(
+    fn the_index_selects_like_the_rules_one_by_one(
         subscriptions in vec(vec((filter(), action()), 0..5), 0..6),
         subject in prop::option::of(small_text()),
         message_id in prop::option::of(small_text()),
@@ -328,7 +328,7 @@ proptest! {
             application_properties: Some(properties.properties()),
             ..Fields::default()
         };
-        let arrived = arrived(&fields);
+        let arrived = rule_input(&fields);
         let mut out = Vec::new();
         topic.select(&arrived, &mut out);
         prop_assert_eq!(shown(&out), shown(&naive(&subscriptions, &arrived)));

@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn and_and_or_follow_their_tables_b370() {
+fn and_and_or_follow_their_truth_tables_b370() {
     let value = |text: char| match text {
         'T' => "1=1",
         'F' => "1=2",
@@ -33,8 +33,8 @@ fn and_and_or_follow_their_tables_b370() {
 }
 
 #[test]
-fn what_is_missing_or_null_is_unknown_b370_b375() {
-    holds(&[
+fn missing_and_null_are_unknown_b370_b375() {
+    check_answers(&[
         ("missing = 1", UNKNOWN),
         ("missing <> 1", UNKNOWN),
         ("note = NULL", UNKNOWN),
@@ -56,8 +56,8 @@ fn what_is_missing_or_null_is_unknown_b370_b375() {
 }
 
 #[test]
-fn null_and_presence_are_asked_for_b371() {
-    holds(&[
+fn is_null_and_exists_b371() {
+    check_answers(&[
         ("missing IS NULL", TRUE),
         ("missing IS NOT NULL", FALSE),
         ("note IS NULL", TRUE),
@@ -88,12 +88,12 @@ fn an_unknown_system_property_is_an_error_b372() {
         );
     }
     // What the answer does not depend on is not looked at.
-    holds(&[("1=2 AND sys.Color = 1", FALSE), ("1=1 OR sys.Color = 1", TRUE)]);
+    check_answers(&[("1=2 AND sys.Color = 1", FALSE), ("1=1 OR sys.Color = 1", TRUE)]);
 }
 
 #[test]
 fn numbers_promote_as_in_c_sharp_b373() {
-    holds(&[
+    check_answers(&[
         ("7 / 2 = 3", TRUE),
         ("-7 / 2 = -3", TRUE),
         ("-7 % 3 = -1", TRUE),
@@ -120,7 +120,7 @@ fn numbers_promote_as_in_c_sharp_b373() {
 
 #[test]
 fn types_that_do_not_compare_are_unknown() {
-    holds(&[
+    check_answers(&[
         ("color = 1", UNKNOWN),
         ("color <> 1", UNKNOWN),
         ("color > 1", UNKNOWN),
@@ -143,7 +143,7 @@ fn types_that_do_not_compare_are_unknown() {
 
 #[test]
 fn texts_compare_by_characters_and_join_with_anything() {
-    holds(&[
+    check_answers(&[
         ("color = 'RED'", FALSE),
         ("'B' < 'a'", TRUE),
         ("color >= 'rea'", TRUE),
@@ -161,8 +161,8 @@ fn texts_compare_by_characters_and_join_with_anything() {
 }
 
 #[test]
-fn like_takes_patterns_from_anywhere_b369() {
-    holds(&[
+fn like_takes_computed_patterns_b369() {
+    check_answers(&[
         ("color LIKE pattern", TRUE),
         ("color LIKE pattern ESCAPE 'r'", FALSE),
         ("'r%' LIKE 'r!%' ESCAPE '!'", TRUE),
@@ -177,7 +177,7 @@ fn like_takes_patterns_from_anywhere_b369() {
 
 #[test]
 fn functions_b368() {
-    holds(&[
+    check_answers(&[
         ("property('color') = 'red'", TRUE),
         ("p('Name' + ' with ]') = 'x'", TRUE),
         ("p(key) = 'red'", TRUE),
@@ -189,7 +189,7 @@ fn functions_b368() {
 
 #[test]
 fn system_properties_are_those_of_the_message_b364() {
-    holds(&[
+    check_answers(&[
         ("sys.CorrelationId = 'high'", TRUE),
         ("sys.SessionId LIKE 'customer-%'", TRUE),
         ("sys.DeliveryCount = 0", TRUE),
@@ -219,11 +219,11 @@ fn system_properties_are_those_of_the_message_b364() {
         "sys.MessageId = '00000000000000010000000000000002' AND sys.TimeToLive = 5000",
         &[],
     );
-    assert_eq!(filter.expect("a filter").selects(&arrived(&fields)), Ok(true));
+    assert_eq!(filter.expect("a filter").selects(&rule_input(&fields)), Ok(true));
 }
 
 #[test]
-fn a_text_that_grows_without_end_is_an_error() {
+fn a_computed_text_over_the_limit_is_an_error() {
     let long = "x".repeat(40_000);
     let properties = properties(&[("a", Value::Text(&long))]);
     let fields = Fields {
@@ -231,6 +231,6 @@ fn a_text_that_grows_without_end_is_an_error() {
         ..Fields::default()
     };
     let filter = SqlFilter::parse("a + a = 'x'", &[]).expect("a filter");
-    let failure = filter.selects(&arrived(&fields)).expect_err("80,000 bytes");
+    let failure = filter.selects(&rule_input(&fields)).expect_err("80,000 bytes");
     assert!(failure.contains("longer than 65536 bytes"), "{failure}");
 }

@@ -14,7 +14,7 @@ use oxbus_store::fault::FaultDisk;
 
 use super::tests::open;
 use crate::client::{SettleKey, Settlement};
-use crate::durable::Kept;
+use crate::durable::UpkeepTarget;
 use crate::entity::Entity;
 use crate::shard::{Fault, Shard};
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
@@ -67,7 +67,7 @@ fn shard(namespace: &Namespace) -> &Arc<Shard> {
     &namespace.inner.shards[0]
 }
 
-fn panics(call: impl FnOnce()) {
+fn assert_panics(call: impl FnOnce()) {
     assert!(catch_unwind(AssertUnwindSafe(call)).is_err(), "the call panics");
 }
 
@@ -82,23 +82,30 @@ fn received(namespace: &Namespace) -> usize {
     found
 }
 
-/// Every kind of call on the partition is refused, says why and does not wait; the other partition goes on.
-fn check_out_of_service(namespace: &Namespace, says: &str) {
+/// Every kind of call on the partition is refused, expected_text why and does not wait; the other partition goes on.
+fn check_out_of_service(namespace: &Namespace, expected_text: &str) {
     let [here, there] = keys(namespace);
     assert_eq!(shard(namespace).health().fault(), Some(Fault::Panicked));
     let refused = send(namespace, &here).expect_err("the partition is out of service");
     assert_eq!(refused.kind(), ErrorKind::PartitionUnavailable);
-    for part in ["a call panicked while it changed the partition", says, "partition=0"] {
+    for part in [
+        "a call panicked while it changed the partition",
+        expected_text,
+        "partition=0",
+    ] {
         assert!(refused.detail().contains(part), "{part}: {refused}");
     }
     let healed = namespace
         .heal(PartitionId(0), &Wait::FOREVER)
         .expect_err("nobody knows what it holds");
-    assert!(healed.detail().contains(says), "{healed}");
+    assert!(healed.detail().contains(expected_text), "{healed}");
     let health = &namespace.partition_health()[0];
     assert_eq!(health.fault.map(Fault::status), Some("offline"));
     assert!(
-        health.reason.as_ref().is_some_and(|reason| reason.contains(says)),
+        health
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains(expected_text)),
         "{health:?}"
     );
     send(namespace, &there).expect("the other partition goes on");
@@ -111,13 +118,13 @@ fn a_panic_takes_a_partition_in_memory_out_of_service_for_good() {
     let [here, there] = keys(&namespace);
     send(&namespace, &here).expect("it works");
     send(&namespace, &there).expect("it works");
-    panics(|| shard(&namespace).panic_in_a_step());
+    assert_panics(|| shard(&namespace).panic_in_a_step());
     check_out_of_service(&namespace, "it is in memory only and stays out of service");
     namespace.close();
 }
 
 #[test]
-fn a_lock_of_a_partition_that_a_panic_took_out_of_service_cannot_be_settled() {
+fn a_lock_in_a_panicked_partition_cannot_be_settled() {
     let namespace = in_memory();
     let [here, _] = keys(&namespace);
     send(&namespace, &here).expect("it works");
@@ -132,7 +139,7 @@ fn a_lock_of_a_partition_that_a_panic_took_out_of_service_cannot_be_settled() {
         index: deliveries[0].index,
         key: deliveries[0].claimed.key,
     };
-    panics(|| shard(&namespace).panic_in_a_step());
+    assert_panics(|| shard(&namespace).panic_in_a_step());
     let refused = receiver
         .settle(at, Settlement::Complete, &Wait::FOREVER)
         .expect_err("the partition is out of service");
@@ -141,7 +148,7 @@ fn a_lock_of_a_partition_that_a_panic_took_out_of_service_cannot_be_settled() {
 }
 
 #[test]
-fn the_next_open_finds_what_was_acknowledged_before_a_panic() {
+fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
     // What a call had done when it panicked: nothing; numbers given out that no message has, under the journal's order or as
     // it waits for its entry; half of a unit of work.
     let steps: [fn(&Namespace); 4] = [
@@ -172,11 +179,14 @@ fn the_next_open_finds_what_was_acknowledged_before_a_panic() {
         for key in [&here, &there, &here] {
             send(&namespace, key).expect("it works");
         }
-        panics(|| step(&namespace));
+        assert_panics(|| step(&namespace));
         check_out_of_service(&namespace, "open the namespace again");
         // Nothing of it is written down, and nobody waits for what the call left undone.
-        assert!(!Kept::save(&*namespace.inner, shard(&namespace)));
-        assert!(!Kept::try_heal(&*namespace.inner, shard(&namespace)) || shard(&namespace).health().fault().is_some());
+        assert!(!UpkeepTarget::save(&*namespace.inner, shard(&namespace)));
+        assert!(
+            !UpkeepTarget::try_heal(&*namespace.inner, shard(&namespace))
+                || shard(&namespace).health().fault().is_some()
+        );
         assert_eq!(shard(&namespace).health().fault(), Some(Fault::Panicked));
         namespace.close();
         drop(namespace);

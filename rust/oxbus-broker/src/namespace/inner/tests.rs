@@ -13,7 +13,7 @@ use oxbus_store::fault::FaultDisk;
 use oxbus_store::injected::DiskFault;
 
 use super::Inner;
-use crate::durable::{Kept, StoreOptions};
+use crate::durable::{StoreOptions, UpkeepTarget};
 use crate::shard::Injected;
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
@@ -35,7 +35,7 @@ pub(super) fn open(disk: &FaultDisk) -> Namespace {
 }
 
 /// Sends to both partitions, ends the namespace and does what the upkeep does, which looked before and comes late.
-fn late(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
+fn messages_after(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
     let disk = FaultDisk::default();
     let namespace = open(&disk);
     let settings = QueueSettings {
@@ -71,23 +71,28 @@ fn late(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
 }
 
 #[test]
-fn a_snapshot_that_comes_late_takes_nothing_away() {
-    for as_it_is in [true, false] {
-        let found = late(
-            |inner| inner.close(as_it_is),
-            |inner| inner.shards.iter().for_each(|shard| assert!(Kept::save(inner, shard))),
+fn a_snapshot_after_close_loses_nothing() {
+    for without_snapshots in [true, false] {
+        let found = messages_after(
+            |inner| inner.close(without_snapshots),
+            |inner| {
+                inner
+                    .shards
+                    .iter()
+                    .for_each(|shard| assert!(UpkeepTarget::save(inner, shard)))
+            },
         );
-        assert_eq!(found, MESSAGES, "closed as it is: {as_it_is}");
+        assert_eq!(found, MESSAGES, "closed as it is: {without_snapshots}");
     }
 }
 
 #[test]
-fn healing_that_comes_late_takes_nothing_away() {
-    let found = late(
+fn healing_after_close_loses_nothing() {
+    let found = messages_after(
         |inner| inner.close(true),
         |inner| {
             for shard in &*inner.shards {
-                Kept::try_heal(inner, shard);
+                UpkeepTarget::try_heal(inner, shard);
             }
         },
     );
@@ -95,7 +100,7 @@ fn healing_that_comes_late_takes_nothing_away() {
 }
 
 #[test]
-fn what_comes_late_leaves_the_catalog_to_the_next_owner() {
+fn a_closed_namespace_refuses_catalog_changes() {
     let namespace = open(&FaultDisk::default());
     namespace.close();
     let stores = namespace.stores().expect("it has a directory");
@@ -104,7 +109,7 @@ fn what_comes_late_leaves_the_catalog_to_the_next_owner() {
 }
 
 #[test]
-fn a_dropped_namespace_is_closed_though_a_thread_looks_after_it() {
+fn dropping_the_last_handle_closes_a_namespace_that_upkeep_still_holds() {
     let namespace = open(&FaultDisk::default());
     let looks = Arc::clone(&namespace.inner);
     let other = namespace.clone();
@@ -116,7 +121,7 @@ fn a_dropped_namespace_is_closed_though_a_thread_looks_after_it() {
 
 /// Senders that learn of the failure after the partition was healed do not take it out of service again.
 #[test]
-fn who_learns_late_of_a_failure_leaves_the_healed_partition_in_service() {
+fn a_stale_failure_report_leaves_the_healed_partition_in_service() {
     const ROUNDS: usize = 100;
     const SENDERS: usize = 8;
     let namespace = open(&FaultDisk::default());

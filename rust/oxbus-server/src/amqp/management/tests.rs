@@ -47,7 +47,9 @@ fn bus() -> Bus {
     namespace
         .create_topic("t", QueueSettings::default(), options, &Wait::FOREVER)
         .expect("t");
-    let options = SubscriptionOptions { bury_failed: false };
+    let options = SubscriptionOptions {
+        dead_letter_failed: false,
+    };
     let made = namespace.create_subscription("t", "a", QueueSettings::default(), options, None, &Wait::FOREVER);
     made.expect("a");
     let context = Context::for_tests(namespace.clone());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decimals in the layout that .NET wrote for years, which the service answers in and the decoder of azure-servicebus for
-//! Python reads ([decision 0024](../../../../../docs/decisions/0024-decimals-as-dotnet-writes-them.md)).
+//! Python reads ([decision 0024](../../../../../docs/decisions/0024-decimals-in-dotnet-layout.md)).
 //!
 //! ```text
 //! standard   sign 1 bit | biased exponent 14 bits | coefficient 113 bits

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Authorization rules of an entity in its description (B-046).
 
-use oxbus_broker::namespace::RuleWish;
+use oxbus_broker::namespace::AuthorizationRuleUpdate;
 use oxbus_model::Timestamp;
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 
@@ -10,11 +10,11 @@ use super::xml::{Element, Out};
 use crate::http::refusal::Refusal;
 
 /// All rules that are to hold.
-pub(super) fn read(list: &Element) -> Result<Vec<RuleWish>, Refusal> {
+pub(super) fn read(list: &Element) -> Result<Vec<AuthorizationRuleUpdate>, Refusal> {
     list.children.iter().map(rule).collect()
 }
 
-fn rule(element: &Element) -> Result<RuleWish, Refusal> {
+fn rule(element: &Element) -> Result<AuthorizationRuleUpdate, Refusal> {
     let text = |name: &str| element.text_of(name).map(str::to_owned);
     let mut rights = Vec::new();
     for right in element.child("Rights").map_or(&[][..], |list| &list.children) {
@@ -25,7 +25,7 @@ fn rule(element: &Element) -> Result<RuleWish, Refusal> {
             rights.push(right);
         }
     }
-    Ok(RuleWish {
+    Ok(AuthorizationRuleUpdate {
         key_name: text("KeyName").unwrap_or_default(),
         primary_key: text("PrimaryKey"),
         secondary_key: text("SecondaryKey"),

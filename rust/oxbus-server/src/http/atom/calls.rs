@@ -11,7 +11,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use oxbus_broker::Namespace;
 use oxbus_broker::entity::Entity;
-use oxbus_broker::namespace::Wish;
+use oxbus_broker::namespace::EntityOption;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::ATOM_BODY_BYTES_MAX;
 use oxbus_model::rules::RuleSettings;
@@ -131,9 +131,9 @@ fn described(root: &Element) -> Result<&Element, Refusal> {
 
 /// What a PUT is to make of its place.
 enum Wanted {
-    Queue(String, Vec<Wish>),
-    Topic(String, Vec<Wish>),
-    Subscription(String, String, Vec<Wish>, Option<RuleSettings>),
+    Queue(String, Vec<EntityOption>),
+    Topic(String, Vec<EntityOption>),
+    Subscription(String, String, Vec<EntityOption>, Option<RuleSettings>),
     Rule(String, String, RuleSettings),
 }
 
@@ -165,7 +165,7 @@ impl Wanted {
         }
     }
 
-    fn wishes(&self) -> &[Wish] {
+    fn wishes(&self) -> &[EntityOption] {
         match self {
             Self::Queue(_, wishes) | Self::Topic(_, wishes) | Self::Subscription(_, _, wishes, _) => wishes,
             Self::Rule(..) => &[],
@@ -173,7 +173,7 @@ impl Wanted {
     }
 
     fn is_partitioned(&self) -> bool {
-        self.wishes().contains(&Wish::EnablePartitioning(true))
+        self.wishes().contains(&EntityOption::EnablePartitioning(true))
     }
 }
 

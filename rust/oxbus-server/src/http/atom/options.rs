@@ -3,7 +3,7 @@
 //!
 //! An element that is absent says nothing; so does an empty one, except where an empty text is a value.
 
-use oxbus_broker::namespace::Wish;
+use oxbus_broker::namespace::EntityOption;
 use oxbus_model::options::EntityStatus;
 
 use super::xml::Element;
@@ -12,11 +12,11 @@ use crate::http::refusal::Refusal;
 
 /// How an element is read, and what it asks for.
 enum Read {
-    Duration(fn(u64) -> Wish),
-    Number(fn(u64) -> Wish),
-    Flag(fn(bool) -> Wish),
-    Text(fn(String) -> Wish),
-    Path(fn(String) -> Wish),
+    Duration(fn(u64) -> EntityOption),
+    Number(fn(u64) -> EntityOption),
+    Flag(fn(bool) -> EntityOption),
+    Text(fn(String) -> EntityOption),
+    Path(fn(String) -> EntityOption),
     Status,
     Rules,
     /// Refused unless it is false: the broker has no such thing.
@@ -26,73 +26,109 @@ enum Read {
 type Options = &'static [(&'static str, Read)];
 
 const QUEUE: Options = &[
-    ("LockDuration", Read::Duration(Wish::LockDuration)),
-    ("MaxSizeInMegabytes", Read::Number(Wish::MaxSizeMegabytes)),
+    ("LockDuration", Read::Duration(EntityOption::LockDuration)),
+    ("MaxSizeInMegabytes", Read::Number(EntityOption::MaxSizeMegabytes)),
     (
         "RequiresDuplicateDetection",
-        Read::Flag(Wish::RequiresDuplicateDetection),
+        Read::Flag(EntityOption::RequiresDuplicateDetection),
     ),
-    ("RequiresSession", Read::Flag(Wish::RequiresSession)),
-    ("DefaultMessageTimeToLive", Read::Duration(Wish::DefaultTimeToLive)),
-    ("DeadLetteringOnMessageExpiration", Read::Flag(Wish::BuryExpired)),
+    ("RequiresSession", Read::Flag(EntityOption::RequiresSession)),
+    (
+        "DefaultMessageTimeToLive",
+        Read::Duration(EntityOption::DefaultTimeToLive),
+    ),
+    (
+        "DeadLetteringOnMessageExpiration",
+        Read::Flag(EntityOption::DeadLetterExpired),
+    ),
     (
         "DuplicateDetectionHistoryTimeWindow",
-        Read::Duration(Wish::DuplicateWindow),
+        Read::Duration(EntityOption::DuplicateWindow),
     ),
-    ("MaxDeliveryCount", Read::Number(Wish::MaxDeliveryCount)),
-    ("EnableBatchedOperations", Read::Flag(Wish::EnableBatchedOperations)),
+    ("MaxDeliveryCount", Read::Number(EntityOption::MaxDeliveryCount)),
+    (
+        "EnableBatchedOperations",
+        Read::Flag(EntityOption::EnableBatchedOperations),
+    ),
     ("IsAnonymousAccessible", Read::Off),
     ("AuthorizationRules", Read::Rules),
     ("Status", Read::Status),
-    ("AutoDeleteOnIdle", Read::Duration(Wish::AutoDeleteOnIdle)),
-    ("EnablePartitioning", Read::Flag(Wish::EnablePartitioning)),
-    ("EnableExpress", Read::Flag(Wish::EnableExpress)),
-    ("ForwardTo", Read::Path(Wish::ForwardTo)),
-    ("UserMetadata", Read::Text(Wish::UserMetadata)),
-    ("ForwardDeadLetteredMessagesTo", Read::Path(Wish::ForwardDeadLettersTo)),
-    ("MaxMessageSizeInKilobytes", Read::Number(Wish::MaxMessageSizeKilobytes)),
+    ("AutoDeleteOnIdle", Read::Duration(EntityOption::AutoDeleteOnIdle)),
+    ("EnablePartitioning", Read::Flag(EntityOption::EnablePartitioning)),
+    ("EnableExpress", Read::Flag(EntityOption::EnableExpress)),
+    ("ForwardTo", Read::Path(EntityOption::ForwardTo)),
+    ("UserMetadata", Read::Text(EntityOption::UserMetadata)),
+    (
+        "ForwardDeadLetteredMessagesTo",
+        Read::Path(EntityOption::ForwardDeadLettersTo),
+    ),
+    (
+        "MaxMessageSizeInKilobytes",
+        Read::Number(EntityOption::MaxMessageSizeKilobytes),
+    ),
 ];
 
 const TOPIC: Options = &[
-    ("DefaultMessageTimeToLive", Read::Duration(Wish::DefaultTimeToLive)),
-    ("MaxSizeInMegabytes", Read::Number(Wish::MaxSizeMegabytes)),
+    (
+        "DefaultMessageTimeToLive",
+        Read::Duration(EntityOption::DefaultTimeToLive),
+    ),
+    ("MaxSizeInMegabytes", Read::Number(EntityOption::MaxSizeMegabytes)),
     (
         "RequiresDuplicateDetection",
-        Read::Flag(Wish::RequiresDuplicateDetection),
+        Read::Flag(EntityOption::RequiresDuplicateDetection),
     ),
     (
         "DuplicateDetectionHistoryTimeWindow",
-        Read::Duration(Wish::DuplicateWindow),
+        Read::Duration(EntityOption::DuplicateWindow),
     ),
-    ("EnableBatchedOperations", Read::Flag(Wish::EnableBatchedOperations)),
+    (
+        "EnableBatchedOperations",
+        Read::Flag(EntityOption::EnableBatchedOperations),
+    ),
     ("FilteringMessagesBeforePublishing", Read::Off),
     ("IsAnonymousAccessible", Read::Off),
     ("AuthorizationRules", Read::Rules),
     ("Status", Read::Status),
-    ("SupportOrdering", Read::Flag(Wish::SupportOrdering)),
-    ("AutoDeleteOnIdle", Read::Duration(Wish::AutoDeleteOnIdle)),
-    ("EnablePartitioning", Read::Flag(Wish::EnablePartitioning)),
-    ("EnableExpress", Read::Flag(Wish::EnableExpress)),
-    ("UserMetadata", Read::Text(Wish::UserMetadata)),
-    ("MaxMessageSizeInKilobytes", Read::Number(Wish::MaxMessageSizeKilobytes)),
+    ("SupportOrdering", Read::Flag(EntityOption::SupportOrdering)),
+    ("AutoDeleteOnIdle", Read::Duration(EntityOption::AutoDeleteOnIdle)),
+    ("EnablePartitioning", Read::Flag(EntityOption::EnablePartitioning)),
+    ("EnableExpress", Read::Flag(EntityOption::EnableExpress)),
+    ("UserMetadata", Read::Text(EntityOption::UserMetadata)),
+    (
+        "MaxMessageSizeInKilobytes",
+        Read::Number(EntityOption::MaxMessageSizeKilobytes),
+    ),
 ];
 
 const SUBSCRIPTION: Options = &[
-    ("LockDuration", Read::Duration(Wish::LockDuration)),
-    ("RequiresSession", Read::Flag(Wish::RequiresSession)),
-    ("DefaultMessageTimeToLive", Read::Duration(Wish::DefaultTimeToLive)),
-    ("DeadLetteringOnMessageExpiration", Read::Flag(Wish::BuryExpired)),
+    ("LockDuration", Read::Duration(EntityOption::LockDuration)),
+    ("RequiresSession", Read::Flag(EntityOption::RequiresSession)),
+    (
+        "DefaultMessageTimeToLive",
+        Read::Duration(EntityOption::DefaultTimeToLive),
+    ),
+    (
+        "DeadLetteringOnMessageExpiration",
+        Read::Flag(EntityOption::DeadLetterExpired),
+    ),
     (
         "DeadLetteringOnFilterEvaluationExceptions",
-        Read::Flag(Wish::BuryFailed),
+        Read::Flag(EntityOption::DeadLetterFailed),
     ),
-    ("MaxDeliveryCount", Read::Number(Wish::MaxDeliveryCount)),
-    ("EnableBatchedOperations", Read::Flag(Wish::EnableBatchedOperations)),
+    ("MaxDeliveryCount", Read::Number(EntityOption::MaxDeliveryCount)),
+    (
+        "EnableBatchedOperations",
+        Read::Flag(EntityOption::EnableBatchedOperations),
+    ),
     ("Status", Read::Status),
-    ("ForwardTo", Read::Path(Wish::ForwardTo)),
-    ("ForwardDeadLetteredMessagesTo", Read::Path(Wish::ForwardDeadLettersTo)),
-    ("AutoDeleteOnIdle", Read::Duration(Wish::AutoDeleteOnIdle)),
-    ("UserMetadata", Read::Text(Wish::UserMetadata)),
+    ("ForwardTo", Read::Path(EntityOption::ForwardTo)),
+    (
+        "ForwardDeadLetteredMessagesTo",
+        Read::Path(EntityOption::ForwardDeadLettersTo),
+    ),
+    ("AutoDeleteOnIdle", Read::Duration(EntityOption::AutoDeleteOnIdle)),
+    ("UserMetadata", Read::Text(EntityOption::UserMetadata)),
 ];
 
 /// What is described, by the name of its element.
@@ -123,7 +159,7 @@ impl Described {
 }
 
 /// What a description asks for. An update that is silent about forwarding ends it, as in the service.
-pub(super) fn wishes(kind: Described, description: &Element, is_update: bool) -> Result<Vec<Wish>, Refusal> {
+pub(super) fn wishes(kind: Described, description: &Element, is_update: bool) -> Result<Vec<EntityOption>, Refusal> {
     let mut wishes = Vec::new();
     for (name, read) in kind.options() {
         let element = description.child(name);
@@ -138,19 +174,19 @@ pub(super) fn wishes(kind: Described, description: &Element, is_update: bool) ->
 }
 
 /// The paths that a description forwards to: those of messages, then those of dead letters.
-pub(super) fn destinations(wishes: &[Wish]) -> [Option<&str>; 2] {
+pub(super) fn destinations(wishes: &[EntityOption]) -> [Option<&str>; 2] {
     let mut found = [None, None];
     for wish in wishes {
         match wish {
-            Wish::ForwardTo(path) => found[0] = Some(path.as_str()),
-            Wish::ForwardDeadLettersTo(path) => found[1] = Some(path.as_str()),
+            EntityOption::ForwardTo(path) => found[0] = Some(path.as_str()),
+            EntityOption::ForwardDeadLettersTo(path) => found[1] = Some(path.as_str()),
             _ => {}
         }
     }
     found.map(|path| path.filter(|path| !path.is_empty()))
 }
 
-fn wish(name: &str, read: &Read, element: &Element) -> Result<Option<Wish>, Refusal> {
+fn wish(name: &str, read: &Read, element: &Element) -> Result<Option<EntityOption>, Refusal> {
     let text = element.text.trim();
     let wrong = |expected: &str| Refusal::bad_request(format!("{name} must be {expected}: `{text}`"));
     if text.is_empty()
@@ -175,10 +211,10 @@ fn wish(name: &str, read: &Read, element: &Element) -> Result<Option<Wish>, Refu
         Read::Flag(wish) => wish(flag()?),
         Read::Text(wish) => wish(element.text.clone()),
         Read::Path(wish) => wish(forwarding::path(text)),
-        Read::Status => Wish::Status(status(text).ok_or_else(|| {
+        Read::Status => EntityOption::Status(status(text).ok_or_else(|| {
             wrong("Active, Disabled, SendDisabled or ReceiveDisabled; the others are set by the service alone")
         })?),
-        Read::Rules => Wish::AuthorizationRules(authorization::read(element)?),
+        Read::Rules => EntityOption::AuthorizationRules(authorization::read(element)?),
         Read::Off if flag()? => return Err(wrong("false: this version does not have that")),
         Read::Off => return Ok(None),
     }))
@@ -197,12 +233,12 @@ fn status(text: &str) -> Option<EntityStatus> {
 
 #[cfg(test)]
 mod tests {
-    use oxbus_broker::namespace::Wish;
+    use oxbus_broker::namespace::EntityOption;
 
     use super::{Described, wishes};
     use crate::http::atom::xml::Element;
 
-    fn of(xml: &str, is_update: bool) -> Vec<Wish> {
+    fn of(xml: &str, is_update: bool) -> Vec<EntityOption> {
         let root = Element::parse(xml.as_bytes()).expect("XML");
         wishes(Described::of(&root).expect("a description"), &root, is_update).expect("wishes")
     }
@@ -211,7 +247,7 @@ mod tests {
     fn absent_and_empty_elements_say_nothing() {
         assert_eq!(of("<QueueDescription><LockDuration/></QueueDescription>", false), []);
         let xml = "<QueueDescription><Unheard>1</Unheard><LockDuration>PT5S</LockDuration></QueueDescription>";
-        assert_eq!(of(xml, false), [Wish::LockDuration(5_000)]);
+        assert_eq!(of(xml, false), [EntityOption::LockDuration(5_000)]);
     }
 
     #[test]
@@ -219,7 +255,10 @@ mod tests {
         let none = || String::new();
         assert_eq!(
             of("<SubscriptionDescription/>", true),
-            [Wish::ForwardTo(none()), Wish::ForwardDeadLettersTo(none())]
+            [
+                EntityOption::ForwardTo(none()),
+                EntityOption::ForwardDeadLettersTo(none())
+            ]
         );
         assert_eq!(of("<TopicDescription/>", true), []);
     }

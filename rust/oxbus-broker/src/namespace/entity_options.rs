@@ -21,7 +21,7 @@ use crate::entity::Entity;
 
 /// One option. Durations are milliseconds; the longest of .NET, or more, means never.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
+pub enum EntityOption {
     /// `lock_duration`.
     LockDuration(u64),
     /// `max_delivery_count`.
@@ -39,9 +39,9 @@ pub enum Wish {
     /// `enable_partitioning`.
     EnablePartitioning(bool),
     /// `dead_lettering_on_message_expiration`.
-    BuryExpired(bool),
+    DeadLetterExpired(bool),
     /// `dead_lettering_on_filter_evaluation_exceptions`.
-    BuryFailed(bool),
+    DeadLetterFailed(bool),
     /// `enable_batched_operations`.
     EnableBatchedOperations(bool),
     /// `enable_express`.
@@ -63,12 +63,12 @@ pub enum Wish {
     /// `forward_dead_lettered_messages_to`; an empty text clears it.
     ForwardDeadLettersTo(String),
     /// `authorization_rules`: all that are to hold.
-    AuthorizationRules(Vec<RuleWish>),
+    AuthorizationRules(Vec<AuthorizationRuleUpdate>),
 }
 
 /// An authorization rule as it is asked for. A key that is left out stays as it is, or is made.
 #[derive(Clone, PartialEq, Eq)]
-pub struct RuleWish {
+pub struct AuthorizationRuleUpdate {
     /// The name of its keys.
     pub key_name: String,
     /// One key.
@@ -79,112 +79,116 @@ pub struct RuleWish {
     pub rights: Vec<AccessRight>,
 }
 
-impl std::fmt::Debug for RuleWish {
+impl std::fmt::Debug for AuthorizationRuleUpdate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RuleWish(key_name={:?}, rights={:?})", self.key_name, self.rights)
+        write!(
+            f,
+            "AuthorizationRuleUpdate(key_name={:?}, rights={:?})",
+            self.key_name, self.rights
+        )
     }
 }
 
 /// An entity while its options are read.
-struct Draft {
+struct EntityDraft {
     settings: QueueSettings,
     role: EntityRole,
     /// What was said about partitioning, if anything.
     partitioned: Option<bool>,
 }
 
-impl Draft {
-    fn apply(&mut self, wish: Wish, plan: Plan, now: Timestamp, randomness: &Randomness) -> Result<()> {
+impl EntityDraft {
+    fn apply(&mut self, option: EntityOption, plan: Plan, now: Timestamp, randomness: &Randomness) -> Result<()> {
         let it = &mut self.settings;
         let unless_never = |ms: u64| (ms < DURATION_MS_NEVER).then_some(ms);
         let unless_empty = |path: String| Some(path).filter(|path| !path.is_empty());
-        match wish {
-            Wish::LockDuration(ms) => it.lock_duration_ms = ms,
-            Wish::MaxDeliveryCount(count) => it.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX),
-            Wish::DefaultTimeToLive(ms) => it.default_time_to_live_ms = unless_never(ms),
-            Wish::MaxSizeMegabytes(megabytes) => {
+        match option {
+            EntityOption::LockDuration(ms) => it.lock_duration_ms = ms,
+            EntityOption::MaxDeliveryCount(count) => it.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX),
+            EntityOption::DefaultTimeToLive(ms) => it.default_time_to_live_ms = unless_never(ms),
+            EntityOption::MaxSizeMegabytes(megabytes) => {
                 // What is shown for a queue without a size comes back from an update: it stays without.
                 if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
                     it.max_size_megabytes = Some(megabytes);
                 }
             }
-            Wish::MaxMessageSizeKilobytes(kilobytes) => {
+            EntityOption::MaxMessageSizeKilobytes(kilobytes) => {
                 // The same.
                 if it.max_message_size_kilobytes.is_some() || kilobytes != plan.shown_max_message_size_kilobytes(it) {
                     it.max_message_size_kilobytes = Some(kilobytes);
                 }
             }
-            Wish::DuplicateWindow(ms) => it.duplicate_window_ms = ms,
-            Wish::AutoDeleteOnIdle(ms) => it.auto_delete_on_idle_ms = unless_never(ms),
-            Wish::EnablePartitioning(on) => {
+            EntityOption::DuplicateWindow(ms) => it.duplicate_window_ms = ms,
+            EntityOption::AutoDeleteOnIdle(ms) => it.auto_delete_on_idle_ms = unless_never(ms),
+            EntityOption::EnablePartitioning(on) => {
                 it.enable_partitioning = on;
                 self.partitioned = Some(on);
             }
-            Wish::BuryExpired(on) => it.dead_lettering_on_message_expiration = on,
-            Wish::BuryFailed(on) => {
-                if let EntityRole::Subscription { bury_failed, .. } = &mut self.role {
-                    *bury_failed = on;
+            EntityOption::DeadLetterExpired(on) => it.dead_lettering_on_message_expiration = on,
+            EntityOption::DeadLetterFailed(on) => {
+                if let EntityRole::Subscription { dead_letter_failed, .. } = &mut self.role {
+                    *dead_letter_failed = on;
                 }
             }
-            Wish::EnableBatchedOperations(on) => it.enable_batched_operations = on,
-            Wish::EnableExpress(on) => it.enable_express = on,
-            Wish::RequiresDuplicateDetection(on) => it.requires_duplicate_detection = on,
-            Wish::RequiresSession(on) => it.requires_session = on,
-            Wish::ExpireWholeSessions(on) => it.expire_whole_sessions = on,
-            Wish::SupportOrdering(on) => {
+            EntityOption::EnableBatchedOperations(on) => it.enable_batched_operations = on,
+            EntityOption::EnableExpress(on) => it.enable_express = on,
+            EntityOption::RequiresDuplicateDetection(on) => it.requires_duplicate_detection = on,
+            EntityOption::RequiresSession(on) => it.requires_session = on,
+            EntityOption::ExpireWholeSessions(on) => it.expire_whole_sessions = on,
+            EntityOption::SupportOrdering(on) => {
                 if let EntityRole::Topic { support_ordering } = &mut self.role {
                     *support_ordering = on;
                 }
             }
-            Wish::Status(status) => it.status = status,
-            Wish::UserMetadata(metadata) => it.user_metadata = metadata,
-            Wish::ForwardTo(path) => it.forward_to = unless_empty(path),
-            Wish::ForwardDeadLettersTo(path) => it.forward_dead_letters_to = unless_empty(path),
-            Wish::AuthorizationRules(rules) => {
-                let held = &it.authorization_rules;
-                let rules = rules.into_iter().map(|rule| rule.grant(held, now, randomness));
+            EntityOption::Status(status) => it.status = status,
+            EntityOption::UserMetadata(metadata) => it.user_metadata = metadata,
+            EntityOption::ForwardTo(path) => it.forward_to = unless_empty(path),
+            EntityOption::ForwardDeadLettersTo(path) => it.forward_dead_letters_to = unless_empty(path),
+            EntityOption::AuthorizationRules(rules) => {
+                let current = &it.authorization_rules;
+                let rules = rules.into_iter().map(|rule| rule.apply_to(current, now, randomness));
                 it.authorization_rules = rules.collect::<Result<_>>()?;
             }
         }
         Ok(())
     }
 
-    fn apply_all(&mut self, wishes: Vec<Wish>, namespace: &Namespace) -> Result<()> {
+    fn apply_all(&mut self, options: Vec<EntityOption>, namespace: &Namespace) -> Result<()> {
         let (plan, now) = (namespace.plan(), namespace.clock().now());
         let randomness = namespace.inner.core.randomness();
-        wishes
+        options
             .into_iter()
-            .try_for_each(|wish| self.apply(wish, plan, now, randomness))
+            .try_for_each(|option| self.apply(option, plan, now, randomness))
     }
 }
 
-impl RuleWish {
-    /// The rule that the wish makes of the one of its name, if there is one. A key that it lacks is of `randomness`.
-    pub fn grant(
+impl AuthorizationRuleUpdate {
+    /// The rule that the option makes of the one of its name, if there is one. A key that it lacks is of `randomness`.
+    pub fn apply_to(
         self,
-        held: &[AuthorizationRule],
+        current: &[AuthorizationRule],
         now: Timestamp,
         randomness: &Randomness,
     ) -> Result<AuthorizationRule> {
-        let held = held.iter().find(|rule| rule.key_name == self.key_name);
-        let key = |given: Option<String>, held: Option<&str>| match (given, held) {
+        let current = current.iter().find(|rule| rule.key_name == self.key_name);
+        let key = |given: Option<String>, current: Option<&str>| match (given, current) {
             (Some(key), _) => Ok(key),
             (None, Some(key)) => Ok(key.to_owned()),
             (None, None) => new_key(randomness),
         };
         let rule = AuthorizationRule {
-            primary_key: key(self.primary_key, held.map(|rule| rule.primary_key.as_str()))?,
+            primary_key: key(self.primary_key, current.map(|rule| rule.primary_key.as_str()))?,
             secondary_key: Some(key(
                 self.secondary_key,
-                held.and_then(|rule| rule.secondary_key.as_deref()),
+                current.and_then(|rule| rule.secondary_key.as_deref()),
             )?),
             key_name: self.key_name,
             rights: self.rights,
-            created_at_ms: held.map_or(now.0, |rule| rule.created_at_ms),
-            modified_at_ms: held.map_or(now.0, |rule| rule.modified_at_ms),
+            created_at_ms: current.map_or(now.0, |rule| rule.created_at_ms),
+            modified_at_ms: current.map_or(now.0, |rule| rule.modified_at_ms),
         };
-        Ok(match held {
-            Some(held) if *held != rule => AuthorizationRule {
+        Ok(match current {
+            Some(current) if *current != rule => AuthorizationRule {
                 modified_at_ms: now.0,
                 ..rule
             },
@@ -206,27 +210,27 @@ fn new_key(randomness: &Randomness) -> Result<String> {
 
 impl Namespace {
     /// The settings and the role of a new entity.
-    fn draft(&self, role: EntityRole, wishes: Vec<Wish>) -> Result<(QueueSettings, EntityRole)> {
-        let mut draft = Draft {
+    fn draft(&self, role: EntityRole, options: Vec<EntityOption>) -> Result<(QueueSettings, EntityRole)> {
+        let mut draft = EntityDraft {
             settings: QueueSettings::default(),
             role,
             partitioned: None,
         };
-        draft.apply_all(wishes, self)?;
+        draft.apply_all(options, self)?;
         draft.settings.enable_partitioning = self.plan().is_partitioned(draft.partitioned, self.partitions());
         Ok((draft.settings, draft.role))
     }
 
     /// Creates a queue with these options.
-    pub fn create_queue_with(&self, name: &str, wishes: Vec<Wish>, wait: &Wait<'_>) -> Result<Arc<Entity>> {
-        let (settings, role) = self.draft(EntityRole::Queue, wishes)?;
+    pub fn create_queue_with(&self, name: &str, options: Vec<EntityOption>, wait: &Wait<'_>) -> Result<Arc<Entity>> {
+        let (settings, role) = self.draft(EntityRole::Queue, options)?;
         self.create(&EntityName::parse(name)?, settings, role, wait)
     }
 
     /// Creates a topic with these options.
-    pub fn create_topic_with(&self, name: &str, wishes: Vec<Wish>, wait: &Wait<'_>) -> Result<Arc<Entity>> {
+    pub fn create_topic_with(&self, name: &str, options: Vec<EntityOption>, wait: &Wait<'_>) -> Result<Arc<Entity>> {
         let support_ordering = true;
-        let (settings, role) = self.draft(EntityRole::Topic { support_ordering }, wishes)?;
+        let (settings, role) = self.draft(EntityRole::Topic { support_ordering }, options)?;
         self.create(&EntityName::parse(name)?, settings, role, wait)
     }
 
@@ -235,31 +239,44 @@ impl Namespace {
         &self,
         topic: &str,
         name: &str,
-        wishes: Vec<Wish>,
+        options: Vec<EntityOption>,
         rule: Option<RuleSettings>,
         wait: &Wait<'_>,
     ) -> Result<Arc<Entity>> {
         let role = EntityRole::Subscription {
             topic: 0,
-            bury_failed: true,
+            dead_letter_failed: true,
             rules: Vec::new(),
         };
-        let (settings, role) = self.draft(role, wishes)?;
-        let bury_failed = matches!(role, EntityRole::Subscription { bury_failed: true, .. });
-        self.create_subscription(topic, name, settings, SubscriptionOptions { bury_failed }, rule, wait)
+        let (settings, role) = self.draft(role, options)?;
+        let dead_letter_failed = matches!(
+            role,
+            EntityRole::Subscription {
+                dead_letter_failed: true,
+                ..
+            }
+        );
+        self.create_subscription(
+            topic,
+            name,
+            settings,
+            SubscriptionOptions { dead_letter_failed },
+            rule,
+            wait,
+        )
     }
 
     /// Changes these options of an entity.
-    pub fn update_with(&self, entity: &Arc<Entity>, wishes: Vec<Wish>, wait: &Wait<'_>) -> Result<()> {
+    pub fn update_with(&self, entity: &Arc<Entity>, options: Vec<EntityOption>, wait: &Wait<'_>) -> Result<()> {
         self.update_entry(
             entity,
             |settings, role| {
-                let mut draft = Draft {
+                let mut draft = EntityDraft {
                     settings: std::mem::take(settings),
                     role: std::mem::take(role),
                     partitioned: None,
                 };
-                draft.apply_all(wishes, self)?;
+                draft.apply_all(options, self)?;
                 (*settings, *role) = (draft.settings, draft.role);
                 Ok(())
             },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a directory is: a namespace, empty, damaged, or something else.
+//! Tells whether a directory is a namespace, empty, damaged, or something else.
 //!
-//! A person may delete a directory that is said to be no namespace. So one with partitions is never called so: its catalog is
-//! damaged or missing, and its messages may be whole.
+//! An operator may delete a directory that is reported as "not a namespace". A directory with partitions is never reported so:
+//! its catalog is damaged or missing, and its messages may be intact.
 
 use std::io;
 use std::path::Path;
@@ -11,29 +11,29 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, HeaderError, OpenError};
 
-use super::open::storage;
+use super::open::storage_error;
 
-/// The partition whose directory has that name.
+/// The partition of a shard directory's name.
 pub(crate) fn partition_of(name: &str) -> Option<u16> {
     name.strip_prefix("shard-")?.parse().ok()
 }
 
 /// The catalog in a directory; `None` when the directory is missing or empty.
-pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
+pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
     let names = match disk.list(dir) {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(not_a_namespace(dir, "it is a file"));
         }
-        Err(error) => return Err(storage(dir, "read", error)),
+        Err(error) => return Err(storage_error(dir, "read", error)),
     };
     match Catalog::read(disk, dir) {
         Ok(Some(catalog)) => Ok(Some(catalog)),
-        Ok(None) if names.iter().all(|name| is_cut_short(disk, dir, name)) => Ok(None),
-        Ok(None) if has_shards(&names) => Err(without_catalog(dir, "is missing")),
+        Ok(None) if names.iter().all(|name| is_from_interrupted_create(disk, dir, name)) => Ok(None),
+        Ok(None) if has_shards(&names) => Err(unreadable_catalog(dir, "is missing")),
         Ok(None) => Err(not_a_namespace(dir, "it has other files and no catalog")),
-        Err(OpenError::Io(error)) => Err(storage(&Catalog::path(dir), "read", error)),
+        Err(OpenError::Io(error)) => Err(storage_error(&Catalog::path(dir), "read", error)),
         Err(OpenError::Header { path, error }) => Err(match error {
             HeaderError::Newer { version } => {
                 let detail = format!(
@@ -45,7 +45,9 @@ pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
             HeaderError::Foreign if !has_shards(&names) => {
                 not_a_namespace(dir, "its catalog is a file of something else")
             }
-            HeaderError::Foreign | HeaderError::Damaged | HeaderError::Misplaced => without_catalog(dir, "is damaged"),
+            HeaderError::Foreign | HeaderError::Damaged | HeaderError::Misplaced => {
+                unreadable_catalog(dir, "is damaged")
+            }
         }),
         Err(error @ OpenError::Damaged { .. }) => {
             Err(Error::new(ErrorKind::Corrupt, error.to_string()).with_source(error))
@@ -53,8 +55,8 @@ pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
     }
 }
 
-/// True for what creating a namespace makes before its catalog: files of a shard without messages.
-fn is_cut_short(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
+/// True for files that creating a namespace writes before its catalog: the files of an empty shard.
+fn is_from_interrupted_create(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
     if !name.starts_with("shard-") {
         return name == "owner" || name == "catalog.tmp";
     }
@@ -62,15 +64,15 @@ fn is_cut_short(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
     disk.list(&dir.join(name)).is_ok_and(|names| names.iter().all(first))
 }
 
-/// True when partitions are there, which only a namespace has.
+/// True when there are shard directories, which only a namespace has.
 fn has_shards(names: &[String]) -> bool {
     names.iter().any(|name| partition_of(name).is_some())
 }
 
-/// A namespace whose catalog cannot be read: its messages are there.
-fn without_catalog(dir: &Path, what: &str) -> Error {
+/// The error of a namespace whose catalog cannot be read but whose messages are there.
+fn unreadable_catalog(dir: &Path, what: &str) -> Error {
     let detail = format!(
-        "the catalog of the namespace {what}, and its messages may be whole; keep the directory, and restore the catalog from a \
+        "the catalog of the namespace {what}, but its messages may be intact; keep the directory, and restore the catalog from a \
          copy, or copy the messages into a new namespace by `oxbus salvage {}`: `{}`",
         dir.display(),
         Catalog::path(dir).display()

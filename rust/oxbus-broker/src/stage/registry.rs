@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where stages wait: all of a namespace by their id, in memory or in a directory beside its shards.
+//! All stages of a namespace by id, in memory or in a directory beside its shards.
 //!
 //! Holds always
-//! - a stage that a commit names is removed by nobody else;
-//! - one commit of a sink is under way at a time: it has the turn of that sink;
-//! - the guard of the table is not held across a call to a disk.
+//! - only the commit that names a stage removes it;
+//! - one commit of a sink runs at a time: it holds the lock of that sink;
+//! - the guard of the table is not held across a disk call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -21,97 +21,97 @@ use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageError, StageFile, StageNames, stage_path};
 
-use super::content::Content;
+use super::content::StageContent;
 use super::{StageInfo, StageState};
 use crate::durable::Stores;
 use crate::entity::Core;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Intent, Pending};
 
-/// Between two questions whether to leave.
-const ASK_EVERY: Duration = Duration::from_millis(10);
+/// Interval between two checks whether the caller's wait is over.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The stages of a namespace.
-pub(crate) struct Shelf {
+pub(crate) struct StageRegistry {
     pub(super) core: Arc<Core>,
     pub(super) shards: Arc<[Arc<Shard>]>,
-    /// Where the files are; `None` in memory.
-    pub(super) files: Option<Files>,
-    /// Whole after a panic: each change is one call of a map, and what counts of a commit is in a journal.
-    pub(super) table: Mutex<Table>,
-    /// Notified when somebody's turn is over.
-    turn_over: Condvar,
-    /// Bytes that are attached in one entry of a journal; less in tests.
+    /// The directory of the stages; `None` in memory.
+    pub(super) files: Option<StageFiles>,
+    /// Valid after a panic: each change is one call of a map, and the decision of a commit is in a journal.
+    pub(super) table: Mutex<StageTable>,
+    /// Notified when the lock of a sink is released.
+    sink_unlocked: Condvar,
+    /// Bytes attached per journal entry; less in tests.
     pub(super) piece_bytes: AtomicU64,
 }
 
 /// The directory of the stages.
 #[derive(Debug)]
-pub(crate) struct Files {
-    /// Its disk.
+pub(crate) struct StageFiles {
+    /// Its file system.
     pub(crate) disk: Arc<dyn Disk>,
     /// The directory of the namespace.
     pub(crate) namespace: PathBuf,
-    /// The namespace that the files belong to.
+    /// The store id of the namespace.
     pub(crate) store: [u8; 16],
-    /// A finished stage is safe from a loss of power.
+    /// Finished stages are synced.
     pub(crate) synced: bool,
-    /// This process owns all partitions, and with them the stages.
+    /// This process owns all partitions, and so the stages.
     pub(crate) owns_all: bool,
 }
 
-/// The last entry of each journal that a batch went to.
-pub(super) type Syncing = Vec<(Arc<Shard>, Pending)>;
+/// The last journal entry of each shard to which a batch went.
+pub(super) type PendingSyncs = Vec<(Arc<Shard>, Pending)>;
 
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct StageTable {
     pub(super) stages: BTreeMap<String, Stage>,
-    /// Files of removed stages that are there still.
-    left_over: Vec<PathBuf>,
-    /// Sinks of which somebody has the turn.
+    /// Files of removed stages that could not be removed yet.
+    obsolete_files: Vec<PathBuf>,
+    /// Locked sinks.
     busy: BTreeSet<String>,
-    /// Sinks with a batch that is committed and not done. Once all of it is attached, what its syncing is waited for by.
-    pub(super) undone: BTreeMap<String, Option<Syncing>>,
+    /// Sinks with a committed batch that is not finished; once all rows are attached, with the entries to sync.
+    pub(super) unpublished: BTreeMap<String, Option<PendingSyncs>>,
 }
 
 /// One stage.
 pub(super) struct Stage {
     pub(super) entity: EntityId,
     pub(super) created_at: Timestamp,
-    pub(super) place: Place,
-    /// The partition whose store did not say whether a commit of it was decided: until that works again, it may have been.
+    pub(super) phase: StagePhase,
+    /// The partition whose store did not tell whether a commit of this stage was decided. Until it works again, it may have been.
     pub(super) undecided: Option<usize>,
 }
 
-/// Where a stage is.
-pub(super) enum Place {
-    /// With its task.
+/// The phase of a stage.
+pub(super) enum StagePhase {
+    /// Its task is writing.
     Open,
-    /// Here.
-    Ready(Arc<Content>),
-    /// Here, named by a commit.
+    /// Finished.
+    Ready(Arc<StageContent>),
+    /// Named by a commit.
     Committed {
         sink: String,
         batch: u64,
-        content: Arc<Content>,
+        content: Arc<StageContent>,
     },
 }
 
-/// The turn of a sink, until it is dropped.
-pub(super) struct Turn<'a> {
-    shelf: &'a Shelf,
+/// Holds the lock of a sink until it is dropped.
+pub(super) struct SinkGuard<'a> {
+    registry: &'a StageRegistry,
     sink: String,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SinkGuard<'_> {
     fn drop(&mut self) {
-        self.shelf.table().busy.remove(&self.sink);
-        self.shelf.turn_over.notify_all();
+        self.registry.table().busy.remove(&self.sink);
+        self.registry.sink_unlocked.notify_all();
     }
 }
 
-impl Files {
-    /// Those of the namespace in a directory.
+impl StageFiles {
+    /// The stage directory of a durable namespace.
     pub(crate) fn of(stores: &Stores) -> Self {
         Self {
             disk: stores.disk(),
@@ -127,7 +127,7 @@ impl Files {
         self.namespace.join("stages")
     }
 
-    /// Makes that directory.
+    /// Creates the directory.
     pub(super) fn make_dir(&self) -> std::io::Result<()> {
         self.disk.create_dir(&self.dir())?;
         if self.synced {
@@ -137,32 +137,32 @@ impl Files {
     }
 }
 
-impl Shelf {
-    pub(crate) fn new(core: &Arc<Core>, shards: &Arc<[Arc<Shard>]>, files: Option<Files>) -> Self {
+impl StageRegistry {
+    pub(crate) fn new(core: &Arc<Core>, shards: &Arc<[Arc<Shard>]>, files: Option<StageFiles>) -> Self {
         Self {
             core: Arc::clone(core),
             shards: Arc::clone(shards),
             files,
             table: Mutex::default(),
-            turn_over: Condvar::new(),
+            sink_unlocked: Condvar::new(),
             piece_bytes: AtomicU64::new(ATTACHED_BYTES_MAX as u64),
         }
     }
 
-    /// Takes over the files that are there, removes what was never finished, and goes on with what was decided.
+    /// Loads the finished stages, removes unfinished files, and publishes decided batches.
     pub(crate) fn restore(&self) -> Result<()> {
         let Some(files) = self.files.as_ref().filter(|files| files.owns_all) else {
             return Ok(());
         };
         let dir = files.dir();
-        let names = StageNames::of(&*files.disk, &dir).map_err(|error| storage(files, "read", error))?;
+        let names = StageNames::of(&*files.disk, &dir).map_err(|error| stage_storage_error(files, "read", error))?;
         for path in names.unfinished {
-            // What stays does no harm, and is tried again by the next open.
+            // A file that stays is harmless; the next open tries again.
             let _ = files.disk.remove(&path);
         }
         let now = self.core.clock().now();
         for number in names.finished {
-            let (id, stage) = find(files, number, now);
+            let (id, stage) = open_stage(files, number, now);
             let bytes = stage.content().map_or(0, |content| content.sums().1);
             self.core.staged_bytes().fetch_add(bytes, Ordering::Relaxed);
             self.table().stages.entry(id).or_insert(stage);
@@ -173,28 +173,28 @@ impl Shelf {
                 continue;
             }
             let mut table = self.table();
-            table.hold(&sink, &intent);
-            table.undone.insert(sink, None);
+            table.reserve(&sink, &intent);
+            table.unpublished.insert(sink, None);
         }
-        self.tend();
+        self.resume();
         Ok(())
     }
 
-    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, StageTable> {
         whole(self.table.lock())
     }
 
-    /// What all sinks committed last.
+    /// The last intent of each sink.
     pub(super) fn intents(&self) -> Vec<(String, Intent)> {
         self.shards.iter().flat_map(|shard| shard.intents()).collect()
     }
 
-    /// The shard that knows what a sink committed.
+    /// The shard that stores the intent of a sink.
     pub(super) fn home_of(&self, sink: &str) -> &Arc<Shard> {
         &self.shards[partition_of(sink.as_bytes(), self.shards.len() as u32) as usize]
     }
 
-    /// Refuses when this process cannot have stages.
+    /// Fails when this process cannot use stages.
     pub(super) fn check(&self) -> Result<()> {
         self.core.check_open()?;
         if self.files.as_ref().is_some_and(|files| !files.owns_all) {
@@ -205,46 +205,46 @@ impl Shelf {
         Ok(())
     }
 
-    /// Waits for the turn of a sink.
-    pub(super) fn turn(&self, sink: &str, wait: &Wait<'_>) -> Result<Turn<'_>> {
+    /// Waits for the lock of a sink.
+    pub(super) fn lock_sink(&self, sink: &str, wait: &Wait<'_>) -> Result<SinkGuard<'_>> {
         loop {
-            if let Some(turn) = self.try_turn(sink) {
-                return Ok(turn);
+            if let Some(guard) = self.try_lock_sink(sink) {
+                return Ok(guard);
             }
             let table = self.table();
-            let waited = self.turn_over.wait_timeout(table, ASK_EVERY);
+            let waited = self.sink_unlocked.wait_timeout(table, POLL_INTERVAL);
             drop(whole(waited));
-            // With no guard: who is asked may call Python.
+            // Without the guard: the wait's callback may call Python.
             if wait.is_over() {
                 let detail = format!(
-                    "another commit of the sink did not end in time and nothing has happened; make the call again: sink=`{sink}`"
+                    "another commit of the sink did not end in time and nothing has happened; retry the call: sink=`{sink}`"
                 );
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
         }
     }
 
-    /// The turn of a sink, if nobody has it.
-    pub(super) fn try_turn(&self, sink: &str) -> Option<Turn<'_>> {
+    /// The lock of a sink, if it is free.
+    pub(super) fn try_lock_sink(&self, sink: &str) -> Option<SinkGuard<'_>> {
         let is_mine = self.table().busy.insert(sink.to_owned());
-        is_mine.then(|| Turn {
-            shelf: self,
+        is_mine.then(|| SinkGuard {
+            registry: self,
             sink: sink.to_owned(),
         })
     }
 
-    /// The disk of the stages.
+    /// The file system of the stages.
     pub(super) fn disk(&self) -> Option<&Arc<dyn Disk>> {
         self.files.as_ref().map(|files| &files.disk)
     }
 
-    /// True when no commit names the stage, nor may have.
+    /// True when no commit has, or may have, named the stage.
     fn is_free(&self, stage: &Stage) -> bool {
         let undecided = stage.undecided.map(|partition| &self.shards[partition]);
-        matches!(stage.place, Place::Ready(_)) && undecided.is_none_or(|shard| shard.health().serves())
+        matches!(stage.phase, StagePhase::Ready(_)) && undecided.is_none_or(|shard| shard.health().serves())
     }
 
-    /// Removes those stages that no commit names, nor may have.
+    /// Removes those of the stages that no commit has, or may have, named.
     pub(super) fn discard_all(&self, ids: &[String]) {
         let free: Vec<String> = {
             let table = self.table();
@@ -254,7 +254,7 @@ impl Shelf {
         self.remove_all(&free);
     }
 
-    /// Forgets stages and removes their files. A file that cannot be removed is tried again later.
+    /// Removes stages and their files. A file that cannot be removed is tried again later.
     pub(super) fn remove_all(&self, ids: &[String]) {
         for id in ids {
             let taken = self.table().stages.remove(id);
@@ -264,29 +264,29 @@ impl Shelf {
             let bytes = content.sums().1;
             self.core.staged_bytes().fetch_sub(bytes, Ordering::Relaxed);
             let path = match (&*content, &self.files) {
-                (Content::File(file), _) => file.path().to_owned(),
-                (Content::Unreadable { number, .. }, Some(files)) => stage_path(&files.dir(), *number),
+                (StageContent::File(file), _) => file.path().to_owned(),
+                (StageContent::Unreadable { number, .. }, Some(files)) => stage_path(&files.dir(), *number),
                 _ => continue,
             };
-            self.table().left_over.push(path);
+            self.table().obsolete_files.push(path);
         }
-        self.remove_left_over();
+        self.remove_obsolete_files();
     }
 
-    /// Removes files that no stage has any more.
-    fn remove_left_over(&self) {
+    /// Removes the files of removed stages.
+    fn remove_obsolete_files(&self) {
         let Some(disk) = self.disk() else { return };
-        let mut paths = std::mem::take(&mut self.table().left_over);
+        let mut paths = std::mem::take(&mut self.table().obsolete_files);
         let stays = |path: &PathBuf| {
             let error = disk.remove(path).err();
             error.is_some_and(|error| error.kind() != std::io::ErrorKind::NotFound)
         };
         paths.retain(stays);
-        self.table().left_over.append(&mut paths);
+        self.table().obsolete_files.append(&mut paths);
     }
 
-    /// Removes what no commit has named for long.
-    pub(super) fn sweep(&self) {
+    /// Removes stages that no commit has named for too long, and expired intents.
+    pub(super) fn remove_expired(&self) {
         let now = self.core.clock().now();
         let over: Vec<String> = {
             let table = self.table();
@@ -295,7 +295,7 @@ impl Shelf {
             over.map(|(id, _)| id.clone()).collect()
         };
         self.remove_all(&over);
-        self.remove_left_over();
+        self.remove_obsolete_files();
         for shard in &*self.shards {
             shard.forget_sinks(now);
         }
@@ -304,7 +304,7 @@ impl Shelf {
     /// See [`Stages::abort`](super::Stages::abort).
     pub(super) fn abort(&self, sink: &str, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         self.check()?;
-        let _turn = self.turn(sink, wait)?;
+        let _guard = self.lock_sink(sink, wait)?;
         self.discard_all(ids);
         Ok(())
     }
@@ -317,13 +317,13 @@ impl Shelf {
             is_named.then(|| sink.clone())
         };
         if let Some(sink) = self.intents().iter().find_map(waits_for) {
-            return self.give_up(&sink, id, wait);
+            return self.publish_without(&sink, id, wait);
         }
         let is_known = {
             let table = self.table();
             let stage = table.stages.get(id);
             if stage.is_some_and(|stage| !self.is_free(stage)) {
-                let detail = format!("the stage is being written or committed; wait until that ended: id=`{id}`");
+                let detail = format!("the stage is being written or committed; wait until that has ended: id=`{id}`");
                 return Err(Error::new(ErrorKind::InvalidOperation, detail));
             }
             stage.is_some()
@@ -334,7 +334,7 @@ impl Shelf {
 
     /// See [`Stages::list`](super::Stages::list).
     pub(super) fn list(&self) -> Vec<StageInfo> {
-        self.sweep();
+        self.remove_expired();
         let path_of = |id: EntityId| self.core.entity_of(id).map(|entity| entity.name().as_str().to_owned());
         let known: Vec<(EntityId, StageInfo)> = {
             let table = self.table();
@@ -359,7 +359,7 @@ impl Shelf {
                 expires_at: Timestamp::NEVER,
                 rows: 0,
                 bytes: 0,
-                state: StageState::Damaged("its file is gone".to_owned()),
+                state: StageState::Damaged("its file is missing".to_owned()),
             }));
         }
         all.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
@@ -367,7 +367,7 @@ impl Shelf {
     }
 }
 
-/// Refuses a text that cannot name anything.
+/// Fails when an id is empty or too long.
 pub(super) fn check_id(what: &str, text: &str) -> Result<()> {
     let chars = text.chars().count();
     if (1..=STAGE_ID_CHARS_MAX).contains(&chars) {
@@ -377,39 +377,39 @@ pub(super) fn check_id(what: &str, text: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, detail))
 }
 
-pub(super) fn storage(files: &Files, what: &str, error: std::io::Error) -> Error {
+pub(super) fn stage_storage_error(files: &StageFiles, what: &str, error: std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::QuotaExceeded,
         _ => ErrorKind::Storage,
     };
     let detail = format!(
-        "the stage could not be {what} ({error}); see to the disk and stage the rows again: `{}`",
+        "the stage could not be {what} ({error}); check the disk and stage the rows again: `{}`",
         files.dir().display()
     );
     Error::new(kind, detail).with_source(error)
 }
 
-/// The finished stage of that number. One that cannot be read is known by its id, or by the name of its file.
-fn find(files: &Files, number: u64, now: Timestamp) -> (String, Stage) {
+/// Opens the finished stage with this number. An unreadable stage is listed under its id, or under the name of its file.
+fn open_stage(files: &StageFiles, number: u64, now: Timestamp) -> (String, Stage) {
     let (disk, dir) = (&*files.disk, files.dir());
     let ready = |entity, created_at, content| Stage {
         entity,
         created_at,
-        place: Place::Ready(Arc::new(content)),
+        phase: StagePhase::Ready(Arc::new(content)),
         undecided: None,
     };
     let error = match StageFile::open(disk, &dir, number, files.store) {
         Ok(file) => {
             let (entity, created_at) = (EntityId(file.head().entity), Timestamp(file.head().created_at_ms));
             let id = file.head().id.clone();
-            return (id, ready(entity, created_at, Content::File(file)));
+            return (id, ready(entity, created_at, StageContent::File(file)));
         }
         Err(error) => error,
     };
-    // A version that can read it will, so it is not removed by this one.
+    // A newer version or a later open may read it, so it never expires here.
     let forever = matches!(error, StageError::Newer { .. } | StageError::Io(_));
     let why = format!("{error}: `{number:016x}.stage`");
-    let unreadable = Content::Unreadable {
+    let unreadable = StageContent::Unreadable {
         why,
         source: Arc::new(error),
         number,
@@ -427,21 +427,21 @@ fn find(files: &Files, number: u64, now: Timestamp) -> (String, Stage) {
 }
 
 impl Stage {
-    /// Its rows, when they are here.
-    pub(super) fn content(&self) -> Option<&Arc<Content>> {
-        match &self.place {
-            Place::Open => None,
-            Place::Ready(content) | Place::Committed { content, .. } => Some(content),
+    /// The rows of a finished stage.
+    pub(super) fn content(&self) -> Option<&Arc<StageContent>> {
+        match &self.phase {
+            StagePhase::Open => None,
+            StagePhase::Ready(content) | StagePhase::Committed { content, .. } => Some(content),
         }
     }
 
     fn info(&self, id: &str) -> StageInfo {
         let (rows, bytes) = self.content().map_or((0, 0), |content| content.sums());
-        let state = match (&self.place, self.content().map(|content| &**content)) {
-            (_, Some(Content::Unreadable { why, .. })) => StageState::Damaged(why.clone()),
-            (Place::Open, _) => StageState::Open,
-            (Place::Ready(_), _) => StageState::Ready,
-            (Place::Committed { sink, batch, .. }, _) => StageState::Committed {
+        let state = match (&self.phase, self.content().map(|content| &**content)) {
+            (_, Some(StageContent::Unreadable { why, .. })) => StageState::Damaged(why.clone()),
+            (StagePhase::Open, _) => StageState::Open,
+            (StagePhase::Ready(_), _) => StageState::Ready,
+            (StagePhase::Committed { sink, batch, .. }, _) => StageState::Committed {
                 sink: sink.clone(),
                 batch: *batch,
             },
@@ -458,14 +458,14 @@ impl Stage {
     }
 }
 
-impl Table {
-    /// Keeps the stages of a commit from everybody else.
-    pub(super) fn hold(&mut self, sink: &str, intent: &Intent) {
+impl StageTable {
+    /// Reserves the stages of a commit.
+    pub(super) fn reserve(&mut self, sink: &str, intent: &Intent) {
         for id in &intent.stages {
             if let Some(stage) = self.stages.get_mut(id)
                 && let Some(content) = stage.content().cloned()
             {
-                stage.place = Place::Committed {
+                stage.phase = StagePhase::Committed {
                     sink: sink.to_owned(),
                     batch: intent.batch,
                     content,

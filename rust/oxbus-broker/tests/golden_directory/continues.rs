@@ -29,13 +29,13 @@ pub(crate) fn check(disk: &FaultDisk, which: &str) {
         namespace: super::open(disk),
         clock: Arc::clone(&clock),
     };
-    all_is_there(&bus.namespace, loaded, which);
-    duplicates_are_dropped(&bus, which);
-    numbers_go_on(&bus, which);
-    a_topic_selects_and_forwards_move(&bus, which);
-    reservations_have_what_they_had(&bus, which);
-    stages_are_committed_once(&bus, loaded, which);
-    out_of_order_messages_are_settled(&bus, which);
+    check_counts(&bus.namespace, loaded, which);
+    check_duplicates(&bus, which);
+    check_numbers(&bus, which);
+    check_topic_and_forwarding(&bus, which);
+    check_reservations(&bus, which);
+    check_stages(&bus, loaded, which);
+    check_deferred_and_dead_letters(&bus, which);
     bus.namespace.close();
     drop(bus);
     for (name, rows) in [("job/0", 0), ("job/1", 8 - loaded)] {
@@ -48,7 +48,7 @@ pub(crate) fn check(disk: &FaultDisk, which: &str) {
 }
 
 /// By the script: each of two rounds leaves as many of each kind.
-fn all_is_there(namespace: &Namespace, loaded: u64, which: &str) {
+fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
     for (path, expected) in [
         // Partition 0: 4 and one of a transaction in each round, and one of the first owner; 1: 1 out, 3 deferred; 2: 1 that
         // was due, 1 scheduled; 3: 3 dead letters.
@@ -72,7 +72,7 @@ fn all_is_there(namespace: &Namespace, loaded: u64, which: &str) {
     assert!(namespace.entity("gone").is_err(), "{which}: it was deleted");
 }
 
-fn duplicates_are_dropped(bus: &Bus, which: &str) {
+fn check_duplicates(bus: &Bus, which: &str) {
     for (partition, id) in [
         (0, "early twice"),
         (0, "late twice"),
@@ -86,7 +86,7 @@ fn duplicates_are_dropped(bus: &Bus, which: &str) {
     assert_eq!(counts(&bus.namespace, "once"), [3, 0, 0, 0], "{which}: new");
 }
 
-fn numbers_go_on(bus: &Bus, which: &str) {
+fn check_numbers(bus: &Bus, which: &str) {
     let highest = |partition: u16| {
         let browse = |sub_queue| {
             let receiver = bus.receiver(
@@ -110,7 +110,7 @@ fn numbers_go_on(bus: &Bus, which: &str) {
     }
 }
 
-fn a_topic_selects_and_forwards_move(bus: &Bus, which: &str) {
+fn check_topic_and_forwarding(bus: &Bus, which: &str) {
     let key = key_of(3);
     let mut properties = PropertiesBuilder::default();
     properties.push("priority", Value::Int(5));
@@ -137,7 +137,7 @@ fn a_topic_selects_and_forwards_move(bus: &Bus, which: &str) {
     assert_eq!(counts(&bus.namespace, "archive"), [5, 0, 0, 0], "{which}: moved");
 }
 
-fn reservations_have_what_they_had(bus: &Bus, which: &str) {
+fn check_reservations(bus: &Bus, which: &str) {
     let reservations = bus.namespace.reservations("reserved").expect("it is there");
     let [held] = &reservations.list(&WAIT)[..] else {
         panic!("{which}: one reservation is open");
@@ -152,7 +152,7 @@ fn reservations_have_what_they_had(bus: &Bus, which: &str) {
     assert_eq!(counts(&bus.namespace, "reserved"), [2, 0, 0, 0], "{which}");
 }
 
-fn stages_are_committed_once(bus: &Bus, loaded: u64, which: &str) {
+fn check_stages(bus: &Bus, loaded: u64, which: &str) {
     let stages = bus.namespace.stages();
     let commit = |batch, id: &str| {
         let committed = stages.commit(rows::SINK, rows::QUERY, batch, &[id.to_owned()], &WAIT);
@@ -176,7 +176,7 @@ fn stages_are_committed_once(bus: &Bus, loaded: u64, which: &str) {
 }
 
 /// Deferred messages and dead letters are received and completed.
-fn out_of_order_messages_are_settled(bus: &Bus, which: &str) {
+fn check_deferred_and_dead_letters(bus: &Bus, which: &str) {
     let receiver = bus.receiver("orders", ReceiverOptions::default());
     let browsed = receiver.browse(250, None, &WAIT).expect("open");
     let deferred = browsed

@@ -9,13 +9,13 @@ use oxbus_store::Record;
 use super::operand::Operand;
 use super::property_name;
 use super::system_property::SystemProperty;
-use super::view::View;
+use super::view::MessageView;
 use crate::record;
 
 /// A copy of a message.
 #[derive(Debug)]
-pub(super) struct Draft<'a, 'm> {
-    arrived: &'a View<'m>,
+pub(super) struct CopyDraft<'a, 'm> {
+    arrived: &'a MessageView<'m>,
     /// Fields that were set; `None` where one was removed. Later entries win.
     texts: Vec<(SystemProperty, Option<String>)>,
     /// The scheduled time.
@@ -25,15 +25,15 @@ pub(super) struct Draft<'a, 'm> {
 }
 
 /// What no action changed keeps the type that only AMQP has (B-429).
-fn as_it_came<'a>(arrived: Option<Properties<'a>>, name: &str, value: Value<'a>) -> Raw<'a> {
+fn original_value<'a>(arrived: Option<Properties<'a>>, name: &str, value: Value<'a>) -> Raw<'a> {
     let mut entries = arrived.into_iter().flat_map(Properties::entries);
     let same = entries.find(|(known, raw)| *known == name && matches!(raw, Raw::Amqp(_)) && raw.plain() == value);
     same.map_or(Raw::Plain(value), |(_, raw)| raw)
 }
 
-impl<'a, 'm> Draft<'a, 'm> {
+impl<'a, 'm> CopyDraft<'a, 'm> {
     /// The copy before any change.
-    pub(super) fn of(arrived: &'a View<'m>) -> Self {
+    pub(super) fn of(arrived: &'a MessageView<'m>) -> Self {
         Self {
             arrived,
             texts: Vec::new(),
@@ -47,7 +47,7 @@ impl<'a, 'm> Draft<'a, 'm> {
     }
 
     /// Shows the copy as it is now.
-    pub(super) fn look<T>(&self, see: impl FnOnce(&View<'_>) -> T) -> T {
+    pub(super) fn with_view<T>(&self, see: impl FnOnce(&MessageView<'_>) -> T) -> T {
         let fields = self.fields();
         let properties = self
             .properties
@@ -108,7 +108,7 @@ impl<'a, 'm> Draft<'a, 'm> {
         let arrived = self.arrived.fields().application_properties;
         for (known, stored) in &self.properties {
             if known != name {
-                builder.push_raw(known, as_it_came(arrived, known, stored.as_value()));
+                builder.push_raw(known, original_value(arrived, known, stored.as_value()));
             }
         }
         builder.push(name, value);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The same work for several things at once, on threads that end with it: waits for a disk go on beside each other.
+//! Runs the same work for several items on scoped threads, so that waits for disks overlap.
 //!
-//! The caller does none of it and looks whether its wait is over: who is asked may be bound to the thread that came.
+//! The calling thread only polls its own wait: the wait's callback may be bound to that thread (Python).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Builder};
@@ -10,27 +10,27 @@ use std::time::Duration;
 use oxbus_model::Result;
 use oxbus_store::Wait;
 
-/// Between two questions whether to leave.
-const ASK_EVERY: Duration = Duration::from_millis(10);
+/// Interval between two checks whether the caller's wait is over.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Does `work` for each of the things, on at most so many threads. One that fails keeps the others from nothing; the first
-/// error by place is that of the call.
+/// Runs `work` for each item on at most `threads` threads. A failure does not stop the other items. Returns the first error
+/// in the order of the items.
 pub(crate) fn for_each<T: Sync>(
-    things: &[T],
+    items: &[T],
     threads: usize,
     wait: &Wait<'_>,
     work: impl Fn(&T, &Wait<'_>) -> Result<()> + Sync,
 ) -> Result<()> {
-    if things.len() < 2 || threads < 2 {
-        return first_error(things.iter().map(|thing| work(thing, wait)));
+    if items.len() < 2 || threads < 2 {
+        return first_error(items.iter().map(|item| work(item, wait)));
     }
     let next = AtomicUsize::new(0);
     let take = |wait: &Wait<'_>| {
         let mut done = Vec::new();
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(thing) = things.get(place) else { return done };
-            done.push((place, work(thing, wait)));
+            let Some(item) = items.get(place) else { return done };
+            done.push((place, work(item, wait)));
         }
     };
     let is_over = AtomicBool::new(false);
@@ -44,27 +44,27 @@ pub(crate) fn for_each<T: Sync>(
             caller.unpark();
             done
         };
-        let begun = (0..threads.min(things.len())).map(|_| Builder::new().spawn_scoped(scope, run));
+        let begun = (0..threads.min(items.len())).map(|_| Builder::new().spawn_scoped(scope, run));
         let running: Vec<_> = begun.flatten().collect();
         while running.iter().any(|thread| !thread.is_finished()) {
-            thread::park_timeout(ASK_EVERY);
+            thread::park_timeout(POLL_INTERVAL);
             if wait.is_over() {
                 is_over.store(true, Ordering::Relaxed);
             }
         }
         let ended = running.into_iter();
         ended
-            .flat_map(|thread| thread.join().expect("work for one thing does not panic"))
+            .flat_map(|thread| thread.join().expect("work for one item does not panic"))
             .collect::<Vec<_>>()
     });
-    // What no thread could be had for.
+    // The items that are left when no thread could be started.
     done.extend(take(wait));
     done.sort_unstable_by_key(|(place, _)| *place);
     first_error(done.into_iter().map(|(_, result)| result))
 }
 
 fn first_error(results: impl Iterator<Item = Result<()>>) -> Result<()> {
-    // All of them, not only until the first.
+    // `fold` consumes every result; `collect` would stop at the first error.
     results.fold(Ok(()), Result::and)
 }
 
@@ -75,35 +75,35 @@ mod tests {
     use oxbus_model::{Error, ErrorKind};
 
     use super::*;
-    use crate::clock::within;
+    use crate::clock::with_timeout;
 
     #[test]
-    fn everything_is_done_and_the_first_error_is_told() {
+    fn every_item_is_processed_and_the_first_error_is_returned() {
         for threads in [0, 1, 2, 9] {
-            let things: Vec<usize> = (0..20).collect();
+            let items: Vec<usize> = (0..20).collect();
             let done = Mutex::new(Vec::new());
-            let result = for_each(&things, threads, &Wait::FOREVER, |thing, _| {
-                done.lock().expect("whole").push(*thing);
-                if thing % 7 == 3 {
-                    return Err(Error::new(ErrorKind::Storage, thing.to_string()));
+            let result = for_each(&items, threads, &Wait::FOREVER, |item, _| {
+                done.lock().expect("whole").push(*item);
+                if item % 7 == 3 {
+                    return Err(Error::new(ErrorKind::Storage, item.to_string()));
                 }
                 Ok(())
             });
             assert_eq!(result.expect_err("some failed").detail(), "3", "{threads} threads");
             let mut done = done.into_inner().expect("whole");
             done.sort_unstable();
-            assert_eq!(done, things, "{threads} threads");
+            assert_eq!(done, items, "{threads} threads");
         }
     }
 
     #[test]
-    fn who_wants_to_leave_ends_the_waits_of_all_threads() {
+    fn cancelling_the_caller_ends_the_waits_of_all_threads() {
         let work = |_: &u8, wait: &Wait<'_>| {
             while !wait.is_over() {
                 thread::yield_now();
             }
             Ok(())
         };
-        within(5, &Wait::FOREVER, |wait| for_each(&[1, 2, 3], 2, wait, work)).expect("each left");
+        with_timeout(5, &Wait::FOREVER, |wait| for_each(&[1, 2, 3], 2, wait, work)).expect("each left");
     }
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Detects disks that do not answer.
+//!
+//! ```text
+//! a disk call has not returned for   1 s: callers avoid the disk and can cancel (`oxbus_store::file`, standby)
+//!                                    5 s: the shard is out of service for new calls
+//!                                   60 s: the log ends, and calls that wait inside it fail
+//! the call returned: as before, unless the log has ended; then upkeep heals the shard
+//! ```
+//!
+//! This code never touches a disk, so one stalled disk does not hide another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_log::event;
+use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_SUSPECT_MS};
+
+use super::upkeep::{CHECK_INTERVAL, UpkeepTarget};
+use crate::shard::{Fault, Reason, Shard};
+
+/// How long the disk of a shard has not answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StallDetector {
+    /// Turns that had ended at the last check.
+    ended: u64,
+    /// Consecutive checks at which no further commit had ended.
+    checks: u32,
+}
+
+impl StallDetector {
+    /// Checks a shard.
+    pub(super) fn check(&mut self, shard: &Arc<Shard>, target: &dyn UpkeepTarget) {
+        let Some(log) = target.log(shard) else { return };
+        let (begun, ended) = log.turns();
+        if begun == ended || ended != self.ended {
+            if self.stalled_for(STORE_SUSPECT_MS) {
+                let silent_ms = self.stalled_ms();
+                event!(DISK_ANSWERS, partition = shard.id().0, silent_ms);
+            }
+            *self = Self { ended, checks: 0 };
+            log.distrust(false);
+            if begun == ended && !log.has_ended() && shard.health().fault() == Some(Fault::Silent) {
+                // Nothing was lost: the waiting entries are written by now.
+                target.try_heal(shard);
+            }
+            return;
+        }
+        self.checks += 1;
+        let has_just_reached =
+            |ms| CHECK_INTERVAL * (self.checks - 1) < Duration::from_millis(ms) && self.stalled_for(ms);
+        if has_just_reached(STORE_SUSPECT_MS) {
+            log.distrust(true);
+            event!(DISK_STALLED, partition = shard.id().0, silent_ms = self.stalled_ms());
+        }
+        if self.stalled_for(STORE_ANSWER_MS_MAX) && shard.health().fault().is_none() {
+            shard.health().fail(Fault::Silent, Reason::default());
+        }
+        if has_just_reached(CALL_MS_DEFAULT) {
+            log.end_silent();
+        }
+    }
+
+    fn stalled_for(&self, ms: u64) -> bool {
+        self.stalled_ms() >= ms
+    }
+
+    fn stalled_ms(&self) -> u64 {
+        u64::from(self.checks) * CHECK_INTERVAL.as_millis() as u64
+    }
+}
