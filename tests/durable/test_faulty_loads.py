@@ -79,7 +79,7 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
             told = str(error)
         else:
             break
-        assert "see to the disk" in told
+        assert "check the disk" in told
         assert str(path) in told
         assert [*path.glob("shard-*/attached/*.tmp")] == [], "what was not attached is gone"
     else:

@@ -86,7 +86,7 @@ def test_stage_that_cannot_be_written(wide: Bus, fault: str, stage: Callable[[Na
         if error is None:
             break
         failures += 1
-        assert "see to the disk and stage the rows again" in str(error)
+        assert "check the disk and stage the rows again" in str(error)
         assert isinstance(error, ServiceBusQuotaExceededError) == (fault == "enospc")
         assert [it.stage_id for it in wide.admin.list_stages()] == ["other"]
         assert len(stage_files(wide)) == 1
@@ -142,7 +142,7 @@ def test_disk_that_hangs_under_a_stage(wide: Bus) -> None:
 def test_catalog_that_cannot_be_written(wide: Bus, fault: str) -> None:
     """A queue is made or not: who asks is told, and what was told holds after a crash."""
     inject_fault(wide.namespace, None, fault)
-    with pytest.raises((ServiceBusError, OSError), match="see to its disk and try again"):
+    with pytest.raises((ServiceBusError, OSError), match="check its disk and try again"):
         wide.admin.create_queue("other")
     there = [queue.name for queue in wide.admin.list_queues()]
     heal(wide.namespace, None)

@@ -106,7 +106,7 @@ def test_damaged_runs_are_left_out_and_counted(bus: Path, capsys: pytest.Capture
     assert not damaged["whole"]
     lost = ROWS - damaged["loaded_rows"]
     assert 0 < lost < ROWS // 2
-    assert damaged["losses"] == [f"{lost} rows of the bulk load `job/0` are lost: load them under another name"]
+    assert damaged["losses"] == [f"{lost} rows of the bulk load `job/0` are lost; load them again under another name"]
     found = numbers(copy, 0)
     assert len(found) == ROWS - lost
     assert found == sorted(set(found))

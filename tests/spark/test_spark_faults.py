@@ -29,7 +29,7 @@ def test_batch_write_onto_a_disk_that_fails(spark: SparkSession, broker: Broker,
     options = broker.options("out", delivery="exactlyOnce", sinkId="load")
     writer = rows.write.format("oxbus").options(**options).mode("append")
     inject_fault(broker.namespace, None, fault, after=2)
-    with pytest.raises(PySparkException, match="see to the disk"):
+    with pytest.raises(PySparkException, match="check the disk"):
         writer.save()
     assert broker.active("out") == 0
     heal(broker.namespace, None)
@@ -42,7 +42,7 @@ def test_stream_onto_a_disk_that_fails(spark: SparkSession, broker: Broker, tmp_
     """The query ends in its first batch, whose messages stay where they are; its next run sends each once."""
     broker.fill("in", range(ROWS))
     inject_fault(broker.namespace, None, fault)
-    with pytest.raises(StreamingQueryException, match="see to the disk"):
+    with pytest.raises(StreamingQueryException, match="check the disk"):
         until_done(forward(messages(spark, broker), broker, tmp_path))
     assert [broker.active(it) for it in ("in", "out")] == [ROWS, 0]
     heal(broker.namespace, None)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the catalog of a namespace says: its partitions and its entities.
+//! The content of a namespace's catalog: its partitions and its entities.
 //!
-//! JSON, so that a person can read it; the file around it has the check (docs/format.md).
+//! The content is JSON, readable by people. The file around it has the checksum (docs/format.md).
 
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::RuleSettings;
@@ -16,32 +16,32 @@ use crate::shard::journal::EntityId;
 pub struct CatalogContents {
     /// Shards of the namespace.
     pub partitions: u16,
-    /// Number of the next entity; no two ever have the same.
+    /// Number of the next entity. Numbers are never reused.
     pub next_entity: u64,
-    /// What identities of messages are hashed with, as 32 hexadecimal digits, when that is not the store id: a salvaged
-    /// namespace has another store id and remembers the same identities.
+    /// Key of the identity hash as 32 hexadecimal digits, when it differs from the store id. A salvaged namespace has a new
+    /// store id and keeps the identities of the original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_key: Option<String>,
-    /// Entries of journals that never count, because their messages were stored elsewhere.
+    /// Journal entries that recovery ignores, because their messages were stored in another partition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fenced: Vec<FencedEntry>,
     /// The queues, topics and subscriptions.
     pub queues: Vec<EntityEntry>,
 }
 
-/// An entry of a journal that never counts: its disk did not answer, and its caller went elsewhere.
+/// A journal entry that recovery ignores: its disk did not answer, and the send went to another partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FencedEntry {
-    /// Of which partition.
+    /// Its partition.
     pub partition: u16,
-    /// Under which it was written: another owner's entry may have the same number.
+    /// Epoch of its writer. An entry of another owner may have the same number.
     pub epoch: u64,
     /// Its number.
     pub lsn: u64,
 }
 
-/// What an entity is.
+/// The kind of an entity, with the settings that only this kind has.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum EntityRole {
@@ -50,14 +50,14 @@ pub enum EntityRole {
     Queue,
     /// A topic.
     Topic {
-        /// Kept and shown.
+        /// Stored and returned, without effect (B-354).
         support_ordering: bool,
     },
     /// A subscription.
     Subscription {
         /// The number of its topic.
         topic: u64,
-        /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
+        /// Messages that make a rule fail go to the dead-letter queue (B-358).
         #[serde(rename = "bury_failed")]
         dead_letter_failed: bool,
         /// Its rules.
@@ -84,9 +84,9 @@ impl EntityRole {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntityEntry {
-    /// Its number: names this life of the queue in the journals.
+    /// Its number in the journals. An entity that is created again under the same name gets a new number.
     pub id: u64,
-    /// Its name as it was given.
+    /// Its name, with the case in which it was given.
     pub name: String,
     /// The shard of a queue that is not partitioned.
     pub home: u16,
@@ -94,12 +94,12 @@ pub struct EntityEntry {
     pub created_at_ms: u64,
     /// When its settings changed last.
     pub updated_at_ms: u64,
-    /// When it was used last, as far as that was written down.
+    /// When it was used last, as of the last time this was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accessed_at_ms: Option<u64>,
-    /// Its settings; those that a topic or a subscription has not are at their defaults.
+    /// Its settings. Settings that its kind does not have are at their defaults.
     pub settings: QueueSettings,
-    /// What it is.
+    /// Its kind.
     #[serde(default, skip_serializing_if = "EntityRole::is_queue")]
     pub role: EntityRole,
 }
@@ -116,29 +116,28 @@ impl CatalogContents {
         }
     }
 
-    /// The key of identities in a store.
+    /// The key of the identity hash; the store id by default.
     pub fn identity_key(&self, store: [u8; 16]) -> IdentityKey {
         let digits = self.identity_key.as_ref();
         let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
         IdentityKey(number.map_or(store, u128::to_be_bytes))
     }
 
-    /// The bytes of the catalog.
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec_pretty(self).expect("numbers, texts and lists are JSON")
     }
 
-    /// The content of a catalog whose check was right.
+    /// Decodes the content of a catalog whose checksum was verified.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         serde_json::from_slice(bytes).map_err(|error| {
             let detail = format!(
-                "the catalog has something that this version does not know; open the namespace with the version that wrote it: {error}"
+                "the catalog has content that this version does not support; open the namespace with the version that wrote it: {error}"
             );
             Error::new(ErrorKind::InvalidOperation, detail).with_source(error)
         })
     }
 
-    /// Changes the entry of an entity.
+    /// Changes the entry of an entity and its time of update.
     pub fn update(&mut self, entity: EntityId, now: Timestamp, change: impl FnOnce(&mut EntityEntry)) {
         if let Some(entry) = self.queues.iter_mut().find(|entry| entry.id == entity.0) {
             entry.updated_at_ms = now.0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The behaviour of the bus: what is sent, held, received, settled, and by whom.
+//! The broker: namespaces, entities, and the life of a message from send to settlement.
 //!
 //! Data flows one way: `client` → `entity` → `write` → `shard` → the stores of `oxbus-store`. Read in this order:
 //! `namespace` (the front door), `durable` (its directory), `client`, `entity`, `write`, `shard`.
-//! Knows no socket, no Python and no async runtime. Time and randomness enter through `clock`.
+//! This crate has no sockets, no Python and no async runtime. Time and randomness enter through `clock`.
 
 mod bulk_load;
 mod catalog;

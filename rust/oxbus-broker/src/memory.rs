@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much memory the messages of a namespace may take, and what happens beyond.
+//! The memory limit of a namespace.
 //!
-//! In memory, sends are refused. In a directory, what comes in then stays on disk, in the journal, and is read back when
-//! somebody wants it; sends are refused when even the slots take too much.
+//! Beyond the limit a namespace in memory rejects sends. A durable namespace spills: new messages stay on disk, in the
+//! journal, and are read back on delivery. It rejects sends once the slots alone exceed the limit.
 //!
-//! Bytes are added up only now and then: in between, what comes in counts towards the next time.
+//! An exact count is expensive, so it is made only now and then. Between two counts the bytes of new messages are added up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,16 +12,16 @@ use oxbus_log::event;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::{count_record_memory, record_memory};
 
-/// Looks per limit's worth of bytes that come in.
+/// Exact counts per `limit` bytes of new messages.
 const RECOUNTS_PER_LIMIT: u64 = 64;
-/// A shorter message is kept in memory always: its place on disk takes about as much.
+/// Shorter messages never spill: their location on disk would take about as much memory.
 pub const SPILL_BYTES_MIN: usize = 24;
 
-/// Bytes that the journals' buffers, the messages being sent and received, and what the allocator keeps of them take:
-/// 25 MiB where it was measured, with lists of a MiB and 16 partitions.
+/// Memory of journal buffers, of messages in transit and of the allocator's caches: 25 MiB as measured with lists of 1 MiB and
+/// 16 partitions.
 const BUFFER_BYTES: u64 = 24 << 20;
 
-/// Bytes up to which messages that come in are kept in memory. The other half is for the slots of those that are not.
+/// Bytes up to which messages stay in memory. The other half of the limit is for the slots of spilled messages.
 fn body_limit(limit: u64) -> u64 {
     limit / 2 - BUFFER_BYTES.min(limit / 3)
 }
@@ -30,18 +30,18 @@ fn body_limit(limit: u64) -> u64 {
 #[derive(Debug)]
 pub struct MemoryQuota {
     limit: u64,
-    /// Bytes that came in since the last exact count, plus that count: never less than what is stored.
+    /// The last exact count plus the bytes of new messages since: an upper bound of the stored bytes.
     bound: AtomicU64,
 }
 
 impl MemoryQuota {
-    /// A limit in bytes.
+    /// A quota of `limit` bytes.
     pub fn new(limit: u64) -> Self {
         let bound = AtomicU64::new(0);
         Self { limit, bound }
     }
 
-    /// Counts what comes in; refuses it when it does not fit. `stored` counts exactly, and is called only near the limit.
+    /// Adds new bytes, or fails when they exceed the limit. `stored` counts exactly and is called only near the limit.
     #[inline]
     pub fn check(&self, bytes: u64, stored: impl FnOnce() -> u64) -> Result<()> {
         if self.bound.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.limit {
@@ -67,22 +67,22 @@ impl MemoryQuota {
     }
 }
 
-/// The limit of a durable namespace.
+/// The memory limit of a durable namespace.
 #[derive(Debug, Default)]
 pub struct MemoryBudget {
     limit: Option<u64>,
-    /// Bytes that came in since the last look.
+    /// Bytes of new messages since the last exact count.
     uncounted: AtomicU64,
-    /// What comes in stays on disk.
+    /// New messages stay on disk.
     spills: AtomicBool,
-    /// Slots alone take the limit.
+    /// The slots alone exceed the limit.
     is_full: AtomicBool,
-    /// What is found when the directory is opened stays on disk, whatever the limit.
+    /// Messages found at open stay on disk, whatever the limit.
     keep_bodies_on_disk: bool,
 }
 
 impl MemoryBudget {
-    /// A limit in bytes; `None` for none.
+    /// A budget of `limit` bytes; `None` for no limit.
     pub fn new(limit: Option<u64>) -> Self {
         if limit.is_some() {
             count_record_memory();
@@ -93,8 +93,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Has messages that are found when the directory is opened stay on disk, if they are to: for who reads each once, or
-    /// none.
+    /// Sets whether messages found at open stay on disk. Suits a process that reads each message once or never.
     #[must_use]
     pub fn with_bodies_on_disk(self, keep_bodies_on_disk: bool) -> Self {
         Self {
@@ -103,28 +102,28 @@ impl MemoryBudget {
         }
     }
 
-    /// True when a message of so many bytes that is found when the directory is opened stays on disk.
+    /// True when a message of `bytes` that is found at open stays on disk.
     pub fn spills_at_open(&self, bytes: usize) -> bool {
         bytes >= SPILL_BYTES_MIN && (self.keep_bodies_on_disk || !self.has_room())
     }
 
-    /// True when messages that come in stay on disk.
+    /// True when new messages stay on disk.
     #[inline]
     pub fn spills(&self) -> bool {
         self.spills.load(Ordering::Relaxed)
     }
 
-    /// True while a message that is read from disk may be kept in memory.
+    /// True while messages that are read from disk may stay in memory.
     fn has_room(&self) -> bool {
         self.limit.is_none_or(|limit| record_memory() <= body_limit(limit))
     }
 
-    /// True when messages that need not be in memory are to leave it.
+    /// True when messages that can be read back should be dropped from memory.
     pub fn is_tight(&self) -> bool {
         self.spills() || !self.has_room()
     }
 
-    /// Counts what comes in; refuses it when slots alone take the limit. `slots` adds up what they take.
+    /// Adds new bytes, or fails when the slots alone exceed the limit. `slots` counts the memory of the slots.
     #[inline]
     pub fn check(&self, bytes: u64, slots: impl FnOnce() -> u64) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
@@ -137,7 +136,7 @@ impl MemoryBudget {
 
     fn recount(&self, limit: u64, bytes: u64, slots: u64) -> Result<()> {
         self.uncounted.store(0, Ordering::Relaxed);
-        // A message on disk has a slot of 32 bytes and a place of 16.
+        // A spilled message takes a slot of 32 bytes and a location of 16.
         let least = slots + slots / 2;
         self.is_full.store(least > limit, Ordering::Relaxed);
         self.spills
@@ -145,7 +144,7 @@ impl MemoryBudget {
         if least > limit {
             event!(QUOTA_EXCEEDED, reason = "memory", limit, taken = least);
             let detail = format!(
-                "the namespace is full: even without their bodies its messages take the memory; receive and complete \
+                "the namespace is full: the metadata of its messages alone exceeds the memory limit; receive and complete \
                  messages, or open it with a larger memory_limit_bytes: taken={least} bytes, limit={limit} bytes"
             );
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The same work for several items at once, on threads that end with it: waits for a disk go on beside each other.
+//! Runs the same work for several items on scoped threads, so that waits for disks overlap.
 //!
-//! The caller does none of it and looks whether its wait is over: who is asked may be bound to the thread that came.
+//! The calling thread only polls its own wait: the wait's callback may be bound to that thread (Python).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Builder};
@@ -10,11 +10,11 @@ use std::time::Duration;
 use oxbus_model::Result;
 use oxbus_store::Wait;
 
-/// Between two questions whether to leave.
+/// Interval between two checks whether the caller's wait is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Does `work` for each of the items, on at most so many threads. One that fails keeps the others from nothing; the first
-/// error by place is that of the call.
+/// Runs `work` for each item on at most `threads` threads. A failure does not stop the other items. Returns the first error
+/// in the order of the items.
 pub(crate) fn for_each<T: Sync>(
     items: &[T],
     threads: usize,
@@ -57,14 +57,14 @@ pub(crate) fn for_each<T: Sync>(
             .flat_map(|thread| thread.join().expect("work for one item does not panic"))
             .collect::<Vec<_>>()
     });
-    // What no thread could be had for.
+    // The items that are left when no thread could be started.
     done.extend(take(wait));
     done.sort_unstable_by_key(|(place, _)| *place);
     first_error(done.into_iter().map(|(_, result)| result))
 }
 
 fn first_error(results: impl Iterator<Item = Result<()>>) -> Result<()> {
-    // All of them, not only until the first.
+    // `fold` consumes every result; `collect` would stop at the first error.
     results.fold(Ok(()), Result::and)
 }
 

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages as the bytes that a store keeps.
+//! The stored form of a message.
 
 use oxbus_model::Result;
 use oxbus_model::message::{Fields, PropertiesBuilder, Value};
 use oxbus_store::Record;
 
-/// Property that says why a message was dead-lettered (B-263).
+/// Application property: the reason of the dead-lettering (B-263).
 pub const DEAD_LETTER_REASON: &str = "DeadLetterReason";
-/// Property that explains it (B-263).
+/// Application property: the description of the dead-lettering (B-263).
 pub const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 
-/// The stored form of a message.
+/// Encodes a message.
 pub fn encode(fields: &Fields<'_>) -> Record {
     encode_sized(fields.encoded_len(), fields)
 }
 
-/// The stored form of a message of `len` encoded bytes.
+/// Encodes a message whose encoded length is `len`.
 #[inline]
 pub(crate) fn encode_sized(len: usize, fields: &Fields<'_>) -> Record {
     let body = fields.body.bytes();
     Record::with_tail(len - body.len(), |out| fields.encode_head(out), body)
 }
 
-/// The same message with some application properties added or replaced (B-166).
+/// A copy of the message with application properties added or replaced (B-166).
 pub fn with_properties(record: &Record, changes: &[(&str, Value<'_>)]) -> Result<Record> {
     let mut fields = Fields::decode(record)?;
     let merged = PropertiesBuilder::merge(fields.application_properties, changes);
@@ -30,7 +30,7 @@ pub fn with_properties(record: &Record, changes: &[(&str, Value<'_>)]) -> Result
     Ok(encode(&fields))
 }
 
-/// The same message with the reason and the description of its dead-lettering, where they are given.
+/// A copy of the message with the reason and the description of its dead-lettering, where given, and other changes.
 pub fn with_dead_letter(
     record: &Record,
     reason: Option<&str>,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Message → partition: the key's, or the next in turn among those that can take it.
+//! The partition of a message: by its key, else round robin over the partitions that accept it.
 //!
-//! Rules B-061 … B-074 of docs/behaviour.md: session id, else partition key, else (no duplicate detection yet)
-//! none; a keyed message is never re-routed; a keyless one skips what is unavailable, full or busy.
+//! Rules B-061 … B-074 of docs/behaviour.md. A keyed message is never routed to another partition. A keyless message skips
+//! partitions that are unavailable, full or busy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::PartitionId;
 use oxbus_model::hash::partition_of;
 
-/// Where a message may go.
+/// The partitions to which a message may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionRoute {
-    /// To this partition or nowhere.
+    /// Only this partition.
     Keyed(PartitionId),
-    /// To any partition.
+    /// Any partition.
     Keyless,
 }
 
@@ -28,7 +28,7 @@ impl PartitionRoute {
     }
 }
 
-/// The route of a message with this key in an entity of `partitions` parts.
+/// The route of a message with this key in an entity of `partitions` partitions.
 pub fn route(key: Option<&str>, partitions: u16) -> PartitionRoute {
     match key {
         Some(key) => PartitionRoute::Keyed(PartitionId(partition_of(key.as_bytes(), partitions.into()) as u16)),
@@ -36,20 +36,20 @@ pub fn route(key: Option<&str>, partitions: u16) -> PartitionRoute {
     }
 }
 
-/// Whose turn it is.
+/// A round-robin counter over the partitions.
 #[derive(Debug)]
 pub struct RoundRobin(AtomicU64);
 
 impl RoundRobin {
-    /// Turns that begin at partition `first`.
+    /// A counter that begins at partition `first`.
     pub fn starting_at(first: u64) -> Self {
         Self(AtomicU64::new(first))
     }
 
-    /// The partitions in the order in which to try them, beginning with the one whose turn it is.
+    /// All partitions in the order in which to try them, beginning with the next one.
     pub fn turn(&self, partitions: u16) -> impl Iterator<Item = PartitionId> + use<> {
         let partitions = u64::from(partitions);
-        // Not one atomic addition: threads that share a sender may take the same turn, and no harm is done.
+        // A load and a store instead of one atomic addition: threads that share a sender may get the same turn, which is harmless.
         let turn = self.0.load(Ordering::Relaxed);
         self.0.store(turn.wrapping_add(1), Ordering::Relaxed);
         let first = turn % partitions;

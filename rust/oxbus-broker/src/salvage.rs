@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copying what is intact out of a damaged namespace into a new one.
+//! Copies the intact content of a damaged namespace into a new one.
 //!
-//! The damaged directory is read only. Its catalog is taken over; when that is damaged too, each entity that the journals
-//! name becomes a queue `salvaged-<number>`. Rows of bulk loads that wait are copied too, and wait in the copy. What a lost entry would have done did not happen: a message whose completion is
-//! lost is there again.
+//! The damaged directory is only read. The copy uses its catalog. Without an intact catalog, each entity that the journals name
+//! becomes a queue `salvaged-<number>`. Attached rows of bulk loads are copied too and are taken over when the copy is opened.
+//! A lost journal entry has no effect: a message whose completion is lost returns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use crate::clock::random_bytes;
 use crate::durable::{ShardReplay, own, partition_of, shard_dir, storage_error};
 use crate::shard::journal::{EntityId, Image};
 
-/// Bytes of a chunk of a snapshot; one message may make it longer.
+/// Bytes of a snapshot chunk; one large message may exceed it.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What was found in one partition.
+/// The result for one partition.
 #[derive(Debug, Clone)]
 pub struct SalvagedPartition {
-    /// Which.
+    /// The partition.
     pub partition: u16,
-    /// Messages that were copied.
+    /// Messages copied.
     pub messages: u64,
-    /// Rows of bulk loads that were copied, which become messages when the copy is opened.
+    /// Rows of bulk loads copied; they become messages when the copy is opened.
     pub loaded_rows: u64,
-    /// Nothing is missing or damaged, as far as can be known.
+    /// No loss was detected.
     pub is_whole: bool,
-    /// What is missing or damaged, for people.
+    /// What is missing or damaged, in words.
     pub losses: Vec<String>,
 }
 
-/// Copies what is intact in the namespace `from` into a new one at `to`, which is missing or empty.
+/// Copies the intact content of the namespace at `from` into a new namespace at `to`, which must be missing or empty.
 pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
     let partitions = partitions_of(from)?;
-    // Nobody may write there meanwhile.
+    // The lock keeps other processes from writing there.
     let _owner = own(from)?;
     if disk.list(to).is_ok_and(|names| !names.is_empty()) {
         let detail = format!(
@@ -56,7 +56,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         let mut contents = CatalogContents::decode(&catalog.content).ok()?;
         let key = u128::from_be_bytes(contents.identity_key(catalog.store).0);
         contents.identity_key = Some(format!("{key:032x}"));
-        // The copy has journals of its own; a message that was stored elsewhere may be there twice.
+        // The copy has new journals, so the fences do not apply. A message that was stored in another partition may be there twice.
         contents.fenced.clear();
         Some(contents)
     });
@@ -122,7 +122,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     Ok(found)
 }
 
-/// Partitions of the namespace, by its directories.
+/// Number of partitions: from the catalog, else from the shard directories.
 fn partitions_of(from: &Path) -> Result<u16> {
     let names = ReadOnlyDisk
         .list(from)
@@ -140,7 +140,7 @@ fn partitions_of(from: &Path) -> Result<u16> {
     }
 }
 
-/// Queues for all entities that have messages, or rows that wait.
+/// A catalog with a queue for each entity that has messages or attached rows.
 fn guess_contents(
     partitions: u16,
     images: &[Image],
@@ -149,7 +149,7 @@ fn guess_contents(
 ) -> CatalogContents {
     let mut contents = CatalogContents::new(partitions);
     if let Some(store) = store_before {
-        // Identities were hashed with it, unless the namespace was salvaged before.
+        // The key of the identity hash, unless the namespace itself was salvaged from another one.
         contents.identity_key = Some(format!("{:032x}", u128::from_be_bytes(store)));
     }
     let in_images = images.iter().flat_map(Image::entities).map(|(entity, _)| entity);
@@ -170,7 +170,7 @@ fn guess_contents(
             accessed_at_ms: None,
             settings: QueueSettings {
                 enable_partitioning: true,
-                // Only such a queue has states.
+                // Only a queue with sessions has states.
                 requires_session,
                 ..QueueSettings::default()
             },
@@ -180,7 +180,7 @@ fn guess_contents(
     contents
 }
 
-/// Staged rows stay behind: what a commit had not published yet is lost.
+/// Stages are not copied: rows of a decided batch that were not published yet are lost.
 fn drop_stages(image: &mut Image, report: &mut SalvagedPartition) {
     for (sink, intent) in image.sinks_mut() {
         if !intent.is_done {

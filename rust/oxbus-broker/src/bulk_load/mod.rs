@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bulk load: rows for partitions that nobody has open.
+//! Bulk load: rows for partitions that no process has open.
 //!
-//! A task writes its rows into a file of its own beside the journal of each partition (`load`), at the speed of the disk and
-//! without anything of the partition in memory. At its end it attaches them: for a moment it owns the partition, sees that
-//! nobody attached rows of that name before, and gives the file its name. Whoever opens the partition next takes the rows
-//! over (`take_over`), so they get their numbers then.
+//! A task writes its rows into its own file beside the journal of each partition (`namespace::bulk_load`), at the speed of the
+//! disk and without loading the partition. To attach them it takes ownership of the partition for a moment, checks that no rows
+//! of that name were attached before, and renames the file. The next process that opens the partition takes the rows over
+//! (`take_over`); they get their sequence numbers then.
 //!
 //! ```text
 //! DIR/shard-00/attached/NUMBER.tmp       rows that a task is writing
-//! DIR/shard-00/attached/NUMBER.stage     rows that were attached
-//! DIR/shard-00/attached/NAME-TIME.name   says that rows of that name were attached then
+//! DIR/shard-00/attached/NUMBER.stage     attached rows
+//! DIR/shard-00/attached/NAME-TIME.name   records that rows of NAME were attached at TIME
 //! ```
 //!
-//! A crash at any step leaves a name attached once or not: the name of rows that were taken over is in the journal, in the
-//! same entry, so a file that appears a second time is dropped.
+//! After a crash at any step the rows of a name are attached once or not at all: taking rows over writes their name into the
+//! same journal entry, so a file that appears a second time is dropped.
 
 mod salvage;
 mod take_over;
@@ -30,31 +30,32 @@ use crate::durable::shard_dir;
 
 const SUFFIX: &str = ".name";
 
-/// Where rows for a partition wait.
+/// The directory of attached rows of a partition.
 pub(crate) fn attached_dir(dir: &Path, partition: u16) -> PathBuf {
     shard_dir(dir, partition).join("attached")
 }
 
-/// A number for a file that no other file has; it rises with time, and [`begun_at`] tells when.
+/// A unique number for a file. Numbers rise with time; [`begun_at`] returns the time.
 pub(crate) fn new_number(now: Timestamp, randomness: &Randomness) -> Result<u64> {
     Ok(now.0 << 16 | u64::from(u16::from_le_bytes(randomness.bytes()?)))
 }
 
-/// When the file of that number was begun.
+/// When the file with this number was begun.
 fn begun_at(number: u64) -> Timestamp {
     Timestamp(number >> 16)
 }
 
-/// What the files begin with that say that rows of a name were attached to an entity.
+/// Prefix of the files that record that rows of `name` were attached to `entity`.
 pub(crate) fn name_prefix(entity: u64, name: Identity) -> String {
     format!("{entity:x}-{:032x}-", name.0)
 }
 
+/// Name of the file that records an attach at `now`.
 pub(crate) fn name_file(entity: u64, name: Identity, now: Timestamp) -> String {
     format!("{}{:012x}{SUFFIX}", name_prefix(entity, name), now.0)
 }
 
-/// When the rows were attached that a file tells of.
+/// The time of the attach that a file records.
 fn attached_at(file: &str) -> Option<Timestamp> {
     let (_, time) = file.strip_suffix(SUFFIX)?.rsplit_once('-')?;
     Some(Timestamp(u64::from_str_radix(time, 16).ok()?))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copying the rows that wait in a damaged namespace into the copy that is salvaged from it.
+//! Copies the attached rows of a damaged namespace into its salvaged copy.
 //!
-//! A file is written anew under the same number and the same name of its rows, so the copy takes them over as the original
-//! would have, rows that are in its journals already not once more. Runs that fail their check are left out and counted.
+//! Files keep their number and the name of their rows, so the copy takes them over as the original would, and skips rows that
+//! are in its journals already. Runs that fail their checksum are left out and counted.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,26 +16,26 @@ use super::{attached_at, attached_dir};
 use crate::durable::shard_dir;
 use crate::stage::rows_of;
 
-/// The files of one partition of a damaged namespace.
+/// The attached files of one partition of a damaged namespace.
 pub(crate) struct WaitingLoads<'a> {
     from: &'a Path,
     partition: u16,
-    /// Whose they are.
+    /// Store id of the damaged namespace.
     store: [u8; 16],
     names: StageNames,
 }
 
-/// What became of them.
+/// The result of copying the attached files of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct CopiedLoads {
-    /// Rows that the copy takes over when it is opened.
+    /// Rows copied; the copy takes them over when it is opened.
     pub(crate) rows: u64,
-    /// What is not there, for people.
+    /// What could not be copied, in words.
     pub(crate) losses: Vec<String>,
 }
 
 impl<'a> WaitingLoads<'a> {
-    /// Finds them; without any there is nothing to be done.
+    /// Lists the attached files; there may be none.
     pub(crate) fn find(from: &'a Path, partition: u16, store: [u8; 16]) -> io::Result<Self> {
         Ok(Self {
             from,
@@ -45,7 +45,7 @@ impl<'a> WaitingLoads<'a> {
         })
     }
 
-    /// The entities that they are for, as far as they say so.
+    /// The entities of the files whose header is readable.
     pub(crate) fn entities(&self) -> BTreeSet<u64> {
         let dir = attached_dir(self.from, self.partition);
         let numbers = self.names.finished.iter();
@@ -53,7 +53,7 @@ impl<'a> WaitingLoads<'a> {
         heads.map(|head| head.entity).collect()
     }
 
-    /// Writes what is intact of those whose entity the copy has to the namespace `to`, whose files are of `store`.
+    /// Copies the intact rows of the entities for which `has` is true into the namespace at `to`, whose store id is `store`.
     pub(crate) fn copy(
         &self,
         disk: &Arc<dyn Disk>,
@@ -84,7 +84,7 @@ impl<'a> WaitingLoads<'a> {
                     continue;
                 }
             };
-            // What was loaded into a queue that is deleted goes with it.
+            // Rows of a deleted queue are dropped.
             if has(file.head().entity) {
                 copy_file(&file, disk, &target, store, &mut copied)?;
             }
@@ -115,7 +115,7 @@ fn copy_file(
             payload.extend_from_slice(bytes);
             is_whole.then_some(()).ok_or(StageError::Damaged {
                 position: 0,
-                detail: "its rows are no messages",
+                detail: "its rows are not messages",
             })
         });
         if read.is_ok() {
@@ -128,7 +128,7 @@ fn copy_file(
     writer.finish(true)?;
     if lost > 0 {
         let loss = format!(
-            "{lost} rows of the bulk load `{}` are lost: load them under another name",
+            "{lost} rows of the bulk load `{}` are lost; load them again under another name",
             file.head().id
         );
         copied.losses.push(loss);

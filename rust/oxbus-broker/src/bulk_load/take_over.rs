@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! TakeOver over the rows that were attached to a partition since it was open last.
+//! Takes over the rows that were attached to a partition while it was closed.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -19,12 +19,12 @@ use crate::durable::Stores;
 use crate::entity::Entity;
 use crate::stage::rows_of;
 
-/// Why rows were not taken over; they stay where they are.
+/// Why rows were not taken over. Their files stay.
 #[derive(Debug)]
 enum TakeOverError {
-    /// Their file.
+    /// The file failed.
     Stage(StageError),
-    /// The partition.
+    /// The partition failed.
     Broker(Error),
 }
 
@@ -49,7 +49,8 @@ impl fmt::Display for TakeOverError {
     }
 }
 
-/// Stores the rows that were attached to a partition, in the order in which their tasks began; what could not be, and why.
+/// Stores the rows that were attached to a partition, in the order in which their tasks began. Returns a description of each
+/// failure.
 pub(crate) fn take_over(
     stores: &Stores,
     partition: PartitionId,
@@ -80,7 +81,7 @@ pub(crate) fn take_over(
     if let Err(error) = taking.finish(wait) {
         left.push(report_waiting(partition, &dir, &error.to_string()));
     }
-    // What cannot be tidied now is tidied by a later open.
+    // A file that cannot be removed now is removed by a later open.
     let _ = remove_expired_files(&*disk, &dir, names.unfinished.iter().map(PathBuf::as_path), now);
     left
 }
@@ -93,21 +94,21 @@ fn report_waiting(partition: PartitionId, path: &Path, why: &str) -> String {
         path = %path.display()
     );
     format!(
-        "rows that were loaded into partition {partition} could not be taken over ({why}); they are in `{}`",
+        "rows loaded into partition {partition} could not be taken over ({why}); they are still in `{}`",
         path.display()
     )
 }
 
-/// What is taken over from the files of one partition.
+/// The state of taking over the files of one partition.
 struct TakeOver<'a> {
     stores: &'a Stores,
     disk: &'a dyn Disk,
     dir: &'a Path,
     partition: PartitionId,
     now: Timestamp,
-    /// Files whose rows are in the journal now.
+    /// Files whose rows are in the journal.
     taken: Vec<PathBuf>,
-    /// Who stored the last of them.
+    /// The sender of the last rows.
     into: Option<Sender>,
 }
 
@@ -119,13 +120,13 @@ impl TakeOver<'_> {
         wait: &Wait<'_>,
     ) -> std::result::Result<(), TakeOverError> {
         let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
-        // What was loaded into a queue that is deleted goes with it.
+        // Rows of a deleted queue are dropped with their file.
         if let Some(queue) = entity(file.head().entity) {
             let mut rows = Vec::new();
             file.read::<StageError>(self.disk, file.runs(), |run, payload| {
                 rows_of(run.rows, payload, &mut rows).ok_or(StageError::Damaged {
                     position: 0,
-                    detail: "its rows are no messages",
+                    detail: "its rows are not messages",
                 })
             })?;
             let sender = Sender::new(queue);
@@ -137,8 +138,8 @@ impl TakeOver<'_> {
         Ok(())
     }
 
-    /// Says anew that rows of that name were attached: the journal remembers it from now on, and as long as it does, rows of
-    /// that name must not be attached again.
+    /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and rows of
+    /// that name must not be attached again as long as it does.
     fn record_name(&self, sender: &Sender, head: &StageHead) -> std::result::Result<(), TakeOverError> {
         let identity = sender.queue().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));
@@ -148,7 +149,7 @@ impl TakeOver<'_> {
         }
     }
 
-    /// Makes the rows durable, and only then removes their files.
+    /// Syncs the rows, and only then removes their files.
     fn finish(self, wait: &Wait<'_>) -> std::result::Result<(), TakeOverError> {
         if let Some(sender) = &self.into {
             sender.sync(self.partition, wait)?;
@@ -163,7 +164,7 @@ impl TakeOver<'_> {
     }
 }
 
-/// Removes what tasks left that died, and the names that nobody asks for any more.
+/// Removes unfinished files of tasks that died, and name records past their retention.
 fn remove_expired_files<'a>(
     disk: &dyn Disk,
     dir: &Path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A clock that is moved by hand: tests of locks, expiry and schedules without sleeping.
+//! A clock that tests advance by hand, so that locks, expiry and schedules need no sleeping.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex, Weak};
 use oxbus_model::sync::whole;
 use oxbus_model::{Clock, Moment, Ticks, Timestamp};
 
-/// What is woken when the clock moves.
+/// A callback for each advance.
 type Listener = Weak<dyn Fn() + Send + Sync>;
 
-/// Wall time and ticks that move together, only when told.
+/// Wall time and ticks that move together, only by [`ManualClock::advance`].
 #[derive(Default)]
 pub struct ManualClock {
     start: u64,
     elapsed_ms: AtomicU64,
-    /// Whole after a panic: who is in the list is called, who is not is not.
+    /// Valid after a panic: each change is one call of `Vec`.
     listeners: Mutex<Vec<Listener>>,
 }
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// A clock whose wall time is `start`.
     pub fn new(start: Timestamp) -> Self {
         Self {
             start: start.0,
@@ -28,7 +28,7 @@ impl ManualClock {
         }
     }
 
-    /// Moves the clock and wakes everyone who waits under it.
+    /// Advances the clock and calls the listeners.
     pub fn advance(&self, ms: u64) {
         self.elapsed_ms.fetch_add(ms, Ordering::SeqCst);
         let live: Vec<Arc<dyn Fn() + Send + Sync>> = {
@@ -41,7 +41,7 @@ impl ManualClock {
         }
     }
 
-    /// Calls `wake` at each move, for as long as the caller keeps it.
+    /// Calls `wake` at each advance while the caller keeps it alive.
     pub fn on_advance(&self, wake: &Arc<dyn Fn() + Send + Sync>) {
         whole(self.listeners.lock()).push(Arc::downgrade(wake));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The clocks, and the one place that reads real time and the system's randomness.
+//! Clocks and randomness. Only `system` reads real time and the system's randomness.
 
 mod manual;
 mod randomness;

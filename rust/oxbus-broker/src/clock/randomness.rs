@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a namespace takes its ids, salts and secrets from.
+//! The source of a namespace's ids, salts and secrets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use oxbus_model::Result;
 
 use super::system::random_bytes;
 
-/// What is added for each number of a seeded sequence (`SplitMix64`).
+/// Increment of `SplitMix64`.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A source of random bytes. Clones share one sequence.
@@ -17,7 +17,7 @@ pub enum Randomness {
     /// The operating system.
     #[default]
     System,
-    /// The same bytes for the same seed, for tests: anybody can guess them.
+    /// `SplitMix64` from a seed, for tests only: the bytes are predictable.
     Seeded(Arc<AtomicU64>),
 }
 
@@ -42,7 +42,7 @@ impl Randomness {
     }
 }
 
-/// The last step of `SplitMix64`.
+/// The output function of `SplitMix64`.
 fn mixed(state: u64) -> u64 {
     let state = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let state = (state ^ state >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

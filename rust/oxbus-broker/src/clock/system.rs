@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Real time. The only file that reads it.
+//! The system's clocks. No other file reads real time.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,19 +13,19 @@ use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Source, Ticks, Timest
 use oxbus_store::Wait;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
-/// The machine's clocks.
+/// The system's clocks.
 ///
-/// Every receive and every settlement asks what time it is, and an exact answer takes as long as moving a message. So locks,
-/// expiry and schedules go by the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with 100 ticks
-/// per second). Both clocks of a [`Moment`] are of the same tick, so a lock holds until the time it names.
-/// [`Clock::now`], which stamps messages, is exact.
+/// Every receive and every settlement reads the clock, and an exact reading costs as much as moving a message. So locks, expiry
+/// and schedules use the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with 100 ticks per second).
+/// Both clocks of a [`Moment`] come from the same tick, so a lock holds until the time it names. [`Clock::now`], which stamps
+/// messages, is exact.
 #[derive(Debug)]
 pub struct SystemClock {
     lag_ms: u64,
 }
 
 impl SystemClock {
-    /// The clocks, and what the kernel says of their ticks.
+    /// Reads the resolution of the kernel's ticks.
     pub fn new() -> Self {
         let Timespec { tv_sec, tv_nsec } = clock_getres(LAST_TICK.0);
         let nanoseconds = tv_sec.unsigned_abs() * 1_000_000_000 + tv_nsec.unsigned_abs();
@@ -41,7 +41,7 @@ impl Default for SystemClock {
     }
 }
 
-/// Ticks are well above zero, so that a deadline in the past needs no negative number.
+/// Ticks start well above zero, so that a deadline in the past is not negative.
 const TICKS_AT_BOOT: u64 = 1 << 32;
 
 #[cfg(target_os = "linux")]
@@ -49,8 +49,8 @@ const LAST_TICK: (ClockId, ClockId) = (ClockId::RealtimeCoarse, ClockId::Monoton
 #[cfg(not(target_os = "linux"))]
 const LAST_TICK: (ClockId, ClockId) = (ClockId::Realtime, ClockId::Monotonic);
 
-/// Whole milliseconds of a clock; 0 before its beginning. Read directly: `Instant` and `SystemTime` spend as long on
-/// durations as the reading takes.
+/// Whole milliseconds of a clock; 0 before its epoch. Reads the clock directly: the arithmetic of `Instant` and `SystemTime`
+/// takes as long as the reading itself.
 #[inline]
 fn whole_ms(clock: ClockId) -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
@@ -67,7 +67,7 @@ impl Clock for SystemClock {
     }
 
     fn moment(&self) -> Moment {
-        // Wall time first: when the kernel ticks in between, a lock ends after the time it names, not before.
+        // Wall time first: if the kernel ticks in between, a lock ends after the time it names, never before.
         let now = Timestamp(whole_ms(LAST_TICK.0));
         let ticks = self.ticks();
         Moment { now, ticks }
@@ -78,24 +78,23 @@ impl Clock for SystemClock {
     }
 }
 
-/// A moment of real time up to which a caller is willing to wait. Waiting is always in real time:
-/// a clock moved by hand moves locks and expiry, not the patience of a caller.
+/// The end of a wait, in real time. A manual clock moves locks and expiry, but not deadlines.
 #[derive(Debug, Clone, Copy)]
 pub enum Deadline {
-    /// Wait for ever.
+    /// Wait without limit.
     Never,
-    /// Wait until then.
+    /// Wait until this instant.
     At(Instant),
 }
 
 impl Deadline {
-    /// The moment `wait` from now; `None` waits for ever, zero does not wait.
+    /// A deadline `wait` from now; `None` has no limit.
     pub fn after(wait: Option<Duration>) -> Self {
         wait.and_then(|wait| Instant::now().checked_add(wait))
             .map_or(Self::Never, Self::At)
     }
 
-    /// What is left; `None` for ever.
+    /// Time until the deadline, zero once it has passed; `None` without a limit.
     pub fn remaining(self) -> Option<Duration> {
         match self {
             Self::Never => None,
@@ -103,41 +102,41 @@ impl Deadline {
         }
     }
 
-    /// True when nothing is left.
+    /// True once the deadline has passed.
     pub fn is_over(self) -> bool {
         self.remaining() == Some(Duration::ZERO)
     }
 }
 
-/// How long something takes, to the kernel's last tick.
+/// Measures a duration with the resolution of the kernel's ticks.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(u64);
 
 impl Stopwatch {
-    /// Begins now.
+    /// Starts now.
     #[inline]
     pub fn start() -> Self {
         Self(whole_ms(LAST_TICK.1))
     }
 
-    /// Milliseconds since.
+    /// Milliseconds since the start.
     #[inline]
     pub fn ms(self) -> u64 {
         whole_ms(LAST_TICK.1).saturating_sub(self.0)
     }
 }
 
-/// Runs `work` with a wait that is over when `wait` is, and after so many milliseconds of real time at the latest.
+/// Runs `work` with a wait that ends with `wait`, and after `ms` milliseconds of real time at the latest.
 pub fn with_timeout<R>(ms: u64, wait: &Wait<'_>, work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let deadline = Deadline::after(Some(Duration::from_millis(ms)));
     work(&wait.or_until(&|| deadline.is_over()))
 }
 
-/// Bytes of the operating system's randomness, for secrets and for prefixes that must differ.
+/// Random bytes of the operating system, for secrets and unique prefixes.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
-        let detail = format!("the system gave no randomness; try again: {error}");
+        let detail = format!("the operating system returned no random bytes; try again: {error}");
         let source = error.raw_os_error().map(std::io::Error::from_raw_os_error);
         Error::new(ErrorKind::ServerBusy, detail).with_shared_source(source.map(|it| Arc::new(it) as Source))
     })?;

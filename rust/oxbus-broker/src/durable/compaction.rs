@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a partition writes a snapshot: its journal has reached its bound, a minute is over, or the disk is full.
+//! Decides when a partition writes a snapshot: its journal reached its bound, a minute has passed, or the disk is full.
 //!
-//! The bound is what the messages take, so that each byte is written about twice; what they take is counted only when the
-//! last snapshot no longer tells. On a full disk a snapshot is worth its room as soon as it fits and frees more than it
-//! takes; a small one may borrow a file of the drain reserve.
+//! The bound is the size of the messages, so that each byte is written about twice. The messages are counted only when the size
+//! of the last snapshot no longer suffices as an estimate. On a full disk a snapshot is written as soon as it fits and frees
+//! more than it takes; a small one may borrow a file of the drain reserve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use crate::clock::Deadline;
 use crate::shard::Shard;
 use crate::shard::journal::Journal;
 
-/// Bytes that a snapshot on a full disk has to free: enough for the next segment.
+/// Bytes that a snapshot on a full disk must free: enough for the next segment.
 const GAIN_BYTES_MIN: u64 = 256 << 10;
-/// Between two tries at a snapshot that cannot be written.
+/// Delay before a failed snapshot is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// When the next snapshot of a partition is due.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compaction {
-    /// However little there is to save.
+    /// A snapshot is due then, even for few new entries.
     due: Deadline,
-    /// Bytes of entries since the last snapshot when messages were counted last.
+    /// Bytes of unsaved entries at the last count of the messages.
     counted_at: u64,
-    /// No sooner than this: the last try failed.
+    /// The last snapshot failed; the next attempt is then.
     retry: Option<Deadline>,
 }
 
-/// A deadline after the longest time between snapshots.
+/// A deadline after the longest interval between two snapshots.
 pub(super) fn snapshot_deadline() -> Deadline {
     Deadline::after(Some(Duration::from_millis(SNAPSHOT_INTERVAL_MS)))
 }
@@ -74,11 +74,11 @@ impl Compaction {
         if journal.is_due(last) || (is_over(self.due) && unsaved > last / 16) {
             return true;
         }
-        // The messages may have become fewer since the last snapshot.
+        // There may be fewer messages than at the last snapshot.
         journal.is_due(0) && self.has_grown(unsaved) && journal.is_due(target.snapshot_bytes(shard))
     }
 
-    /// Counting takes time with many messages: only when an eighth more was written.
+    /// Counting many messages takes time, so a count is due only after an eighth more was written.
     fn has_grown(&mut self, unsaved: u64) -> bool {
         let has_grown = unsaved > self.counted_at + self.counted_at / 8;
         if has_grown {
@@ -87,7 +87,7 @@ impl Compaction {
         has_grown
     }
 
-    /// Writes a snapshot on a full disk if that makes room; `None` when it would not, or has none itself.
+    /// Writes a snapshot on a full disk if that frees space. `None` when it would not, or does not fit.
     fn make_room(
         &mut self,
         shard: &Arc<Shard>,
@@ -107,7 +107,7 @@ impl Compaction {
         if bytes <= log.lends_bytes() {
             return Some(log.with_lent_reserve(|| target.save(shard)));
         }
-        // Others may make room: looked at again soon.
+        // Other partitions may free space, so the next check tries again.
         let fits = bytes <= log.free_bytes().unwrap_or(0);
         fits.then(|| {
             let saved = target.save(shard);
@@ -118,11 +118,11 @@ impl Compaction {
     }
 }
 
-/// Writes a snapshot of a partition that was just opened when its files take much more than its messages: each open begins
-/// a segment, and none of them may ever reach the bound.
+/// Writes a snapshot of a partition after open if its files are much larger than its messages: each open begins a segment, and
+/// many short segments may never reach the bound.
 pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, target: &dyn UpkeepTarget) {
     if log.replaceable_bytes() > 2 * target.snapshot_bytes(shard) + GAIN_BYTES_MIN {
-        // Without room for it the files stay: they hold everything.
+        // If it fails the files stay; they hold everything.
         target.save(shard);
     }
 }

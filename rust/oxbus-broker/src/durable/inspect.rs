@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a directory is: a namespace, empty, damaged, or something else.
+//! Tells whether a directory is a namespace, empty, damaged, or something else.
 //!
-//! A person may delete a directory that is said to be no namespace. So one with partitions is never called so: its catalog is
-//! damaged or missing, and its messages may be whole.
+//! An operator may delete a directory that is reported as "not a namespace". A directory with partitions is never reported so:
+//! its catalog is damaged or missing, and its messages may be intact.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use oxbus_store::file::{Catalog, FileLog, HeaderError, OpenError};
 
 use super::open::storage_error;
 
-/// The partition whose directory has that name.
+/// The partition of a shard directory's name.
 pub(crate) fn partition_of(name: &str) -> Option<u16> {
     name.strip_prefix("shard-")?.parse().ok()
 }
@@ -55,7 +55,7 @@ pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog
     }
 }
 
-/// True for what creating a namespace makes before its catalog: files of a shard without messages.
+/// True for files that creating a namespace writes before its catalog: the files of an empty shard.
 fn is_from_interrupted_create(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
     if !name.starts_with("shard-") {
         return name == "owner" || name == "catalog.tmp";
@@ -64,15 +64,15 @@ fn is_from_interrupted_create(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
     disk.list(&dir.join(name)).is_ok_and(|names| names.iter().all(first))
 }
 
-/// True when partitions are there, which only a namespace has.
+/// True when there are shard directories, which only a namespace has.
 fn has_shards(names: &[String]) -> bool {
     names.iter().any(|name| partition_of(name).is_some())
 }
 
-/// A namespace whose catalog cannot be read: its messages are there.
+/// The error of a namespace whose catalog cannot be read but whose messages are there.
 fn unreadable_catalog(dir: &Path, what: &str) -> Error {
     let detail = format!(
-        "the catalog of the namespace {what}, and its messages may be whole; keep the directory, and restore the catalog from a \
+        "the catalog of the namespace {what}, but its messages may be intact; keep the directory, and restore the catalog from a \
          copy, or copy the messages into a new namespace by `oxbus salvage {}`: `{}`",
         dir.display(),
         Catalog::path(dir).display()

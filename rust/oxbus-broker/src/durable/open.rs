@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ShardOpener a durable namespace, or creating one.
+//! Opens or creates a durable namespace.
 //!
-//! Nothing in a directory is changed before it is known to be a namespace, or empty. A shard that cannot be opened stops
-//! nobody: it stays out of service and says why. A shard whose files are gone is damaged, never empty: creating a
-//! namespace puts a first snapshot into each.
+//! The directory is not changed before it is known to be a namespace or empty. A shard that cannot be opened is out of service,
+//! with the reason; the others open. A shard without files is damaged, never empty: creating a namespace writes a first snapshot
+//! into each shard.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,38 +32,38 @@ use crate::memory::MemoryBudget;
 use crate::shard::journal::{Event, Events, Image, Journal};
 use crate::shard::{Fault, Reason, Shard, offset_in};
 
-/// Threads that sync what nobody waits for.
+/// Threads that sync entries for which no call waits.
 const FLUSHERS: usize = 2;
 
-/// Where and how to keep a namespace.
+/// How to open a durable namespace.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Its directory.
     pub path: PathBuf,
-    /// What a call gets that asks for nothing: `Os` or `Fsync`.
+    /// Durability of calls that do not ask for a level: `Os` or `Fsync`.
     pub durability: Durability,
-    /// Partitions to own, one bit each; `None` for all. Without any it is only known what there is.
+    /// Partitions to own, one bit each; `None` for all. With no bit set the namespace only shows its catalog.
     pub owned: Option<u64>,
-    /// Another file system than the machine's, for tests: nobody owns anything there.
+    /// A file system for tests instead of the machine's, without ownership locks.
     pub disk: Option<Arc<dyn Disk>>,
-    /// Bytes of the smallest and of the largest journal segment; `None` for the usual ones. For tests.
+    /// Bytes of the smallest and the largest journal segment, for tests; `None` for the defaults.
     pub segment_bytes: Option<(u64, u64)>,
 }
 
-/// An open namespace, in parts.
+/// The parts of a namespace that was opened.
 pub struct OpenedNamespace {
     /// Its files.
     pub stores: Stores,
     /// Its shards.
     pub shards: Vec<Arc<Shard>>,
-    /// The messages of each shard.
+    /// The recovered state of each shard.
     pub images: Vec<Image>,
     /// Its entities.
     pub contents: CatalogContents,
 }
 
-/// Opens the namespace in a directory; creates it with `partitions` shards, or `default_partitions`, when there is none. Its
-/// store id and the salts of its journals are of `randomness`.
+/// Opens the namespace in a directory. If there is none, creates it with `partitions` shards, or `default_partitions`. The store
+/// id and the salts of the journals come from `randomness`.
 pub fn open(
     options: &StoreOptions,
     (partitions, default_partitions): (Option<u16>, u16),
@@ -78,7 +78,7 @@ pub fn open(
     let mut owners = Vec::new();
     let found = find_catalog(&*disk, dir)?;
     if found.is_none() || options.owned.is_none() {
-        // Also when it is created for some partitions only: two processes may not create it at once.
+        // Also for a process that owns some partitions only: two processes must not create the namespace at the same time.
         disk.create_dir(dir)
             .map_err(|error| storage_error(dir, "created", error))?;
         if is_local {
@@ -87,7 +87,7 @@ pub fn open(
     }
     let found = match found {
         Some(found) => found,
-        // Looked again: another process may have created it meanwhile.
+        // Another process may have created it before this one got the lock.
         None => match find_catalog(&*disk, dir)? {
             Some(found) => found,
             None => create(&disk, dir, partitions.unwrap_or(default_partitions), randomness)?,
@@ -96,7 +96,7 @@ pub fn open(
     let contents = CatalogContents::decode(&found.content)?;
     if partitions.is_some_and(|partitions| partitions != contents.partitions) {
         let detail = format!(
-            "the namespace has {} partitions, for ever; leave partitions out: `{}`",
+            "the number of partitions cannot change after creation; leave partitions out or set {}: `{}`",
             contents.partitions,
             dir.display()
         );
@@ -115,7 +115,7 @@ pub fn open(
     }
     let interval = Duration::from_millis(OS_SYNC_INTERVAL_MS);
     let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage_error(dir, "opened", error))?;
-    // One after the other: the threads that open shards draw nothing.
+    // Drawn here in order, so that a seed gives the same salts whatever the order of the threads that open shards.
     let salts = (0..contents.partitions).map(|_| randomness.bytes().map(u32::from_le_bytes));
     let opening = ShardOpener {
         salts: salts.collect::<Result<_>>()?,
@@ -141,7 +141,7 @@ pub fn open(
             recovery.corrupt_partitions.push(partition);
         }
         let mut image = part.image;
-        // What a deleted queue left behind.
+        // Drops the messages of deleted entities.
         image.retain(|entity| contents.has(entity));
         shards.push(part.shard);
         stores.push(part.store);
@@ -176,7 +176,10 @@ fn owned_mask(owned: Option<u64>, partitions: u16) -> Result<u64> {
         None => Ok(all),
         Some(owned) if owned & !all == 0 => Ok(owned),
         Some(_) => {
-            let detail = format!("partitions_owned is out of range; use some of 0 to {}", partitions - 1);
+            let detail = format!(
+                "partitions_owned is out of range; use partitions from 0 to {}",
+                partitions - 1
+            );
             Err(Error::new(ErrorKind::InvalidArgument, detail))
         }
     }
@@ -189,7 +192,7 @@ pub(crate) fn shard_dir(dir: &Path, partition: u16) -> PathBuf {
 
 pub(crate) fn storage_error(path: &Path, what: &str, error: io::Error) -> Error {
     let detail = format!(
-        "the namespace could not be {what} ({error}); see to the disk and its permissions: `{}`",
+        "the namespace could not be {what} ({error}); check the disk and its permissions: `{}`",
         path.display()
     );
     Error::new(ErrorKind::Storage, detail).with_source(error)
@@ -215,7 +218,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
     })
 }
 
-/// Makes the files of an empty namespace; the catalog last, so that one cut short is not a namespace yet.
+/// Writes the files of an empty namespace. The catalog comes last: an interrupted creation leaves no namespace.
 fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Randomness) -> Result<Catalog> {
     let store = randomness.bytes()?;
     let make = || {
@@ -230,7 +233,7 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Random
     make().map_err(|error| storage_error(dir, "created", error))
 }
 
-/// What the shards are opened with.
+/// The common parameters of opening shards.
 struct ShardOpener<'a> {
     /// By partition.
     salts: Vec<u32>,
@@ -244,7 +247,7 @@ struct ShardOpener<'a> {
     fenced: &'a [FencedEntry],
 }
 
-/// A shard that was opened, or not.
+/// The result of opening one shard, which may be out of service.
 struct OpenedShard {
     shard: Arc<Shard>,
     store: Option<ShardStore>,
@@ -253,7 +256,7 @@ struct OpenedShard {
 }
 
 impl ShardOpener<'_> {
-    /// Opens the owned shards, some at a time.
+    /// Opens the owned shards in parallel, one thread per processor.
     fn all(&self, partitions: u16, owns: &(impl Fn(u16) -> bool + Sync)) -> Vec<OpenedShard> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let each = usize::from(partitions).div_ceil(threads).max(1);
@@ -295,7 +298,7 @@ impl ShardOpener<'_> {
                 let log = Arc::new(log);
                 self.flusher.add(&log);
                 OpenedShard {
-                    // What was replayed waits for a snapshot like what is written from now on.
+                    // Replayed bytes count towards the next snapshot like bytes written from now on.
                     shard: Arc::new(Shard::durable(
                         id,
                         Journal::new(log.clone(), self.durability, replayed.bytes, log.snapshot_bytes()),
@@ -323,7 +326,7 @@ impl ShardOpener<'_> {
     ) -> std::result::Result<(FileLog, FileLogOptions, Image, Replayed), Reason> {
         if !FileLog::exists(&**disk, dir).map_err(|error| unreadable(dir, error))? {
             let text = format!(
-                "the files of the partition are gone; restore them from a copy: `{}`",
+                "the files of the partition are missing; restore them from a copy: `{}`",
                 dir.display()
             );
             return Err(text.into());
@@ -366,21 +369,21 @@ fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static)
     Reason::of(text, Some(Arc::new(error)))
 }
 
-/// The messages of a shard while its journal is read.
+/// Builds the state of a shard while its journal is read.
 #[derive(Default)]
 pub(crate) struct ShardReplay {
     pub(crate) image: Image,
-    /// What cannot be, at the first place where it is.
+    /// The first invalid event, in words.
     pub(crate) wrong: Option<String>,
     memory: Arc<MemoryBudget>,
-    /// The entries that never count: epoch and number.
+    /// Fenced entries: epoch and number.
     fenced: Vec<(u64, Lsn)>,
-    /// Of the entries that come now.
+    /// Epoch of the entries being read.
     epoch: u64,
 }
 
 impl ShardReplay {
-    /// The messages of a partition, before anything was read.
+    /// The state of a partition before its journal is read.
     pub(super) fn of(partition: u16, fenced: &[FencedEntry]) -> Self {
         let here = fenced.iter().filter(|it| it.partition == partition);
         Self {
@@ -389,7 +392,7 @@ impl ShardReplay {
         }
     }
 
-    /// An entry of a later owner is never taken for one that does not count.
+    /// The new epoch is above this one, so that a later entry is never mistaken for a fenced one.
     fn newest_fenced_epoch(&self) -> u64 {
         self.fenced.iter().map(|(epoch, _)| *epoch).max().unwrap_or(0)
     }
@@ -407,13 +410,13 @@ impl ShardReplay {
         };
         for found in Events::of(entry) {
             let wrong = match found {
-                // Of an entry that does not count, the numbers that it set aside stay so.
+                // The numbers that a fenced entry reserved stay reserved.
                 Ok((_, event)) if !counts && !matches!(event, Event::Number { .. }) => continue,
                 Ok((entity, event)) => match self.image.apply_with(entity, &event, &mut keep) {
                     Ok(()) => continue,
                     Err(misfit) => format!("{} at {at}: number {}", misfit.detail, misfit.counter.0),
                 },
-                Err(_) => format!("{at} holds something that is no event"),
+                Err(_) => format!("{at} contains an undecodable event"),
             };
             self.wrong = Some(wrong);
             return;

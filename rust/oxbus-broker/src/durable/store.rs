@@ -34,46 +34,45 @@ pub struct ShardStore {
 pub struct Stores {
     pub(super) dir: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
-    /// In front of that disk: the catalog, stages and bulk loads. Journals have theirs.
+    /// Faults of `disk`, which serves the catalog, stages and bulk loads. Journals have their own.
     pub(super) injection: Arc<Injection>,
-    /// The catalog, and what it says.
+    /// The catalog and its content.
     pub(super) catalog: Mutex<(Catalog, CatalogContents)>,
-    /// By partition; `None` for those that are not open here.
+    /// By partition; `None` for partitions that are not open here.
     pub(super) shards: Vec<Option<ShardStore>>,
-    /// From here on others may own it. Read and set under the catalog's mutex.
+    /// Once set, another process may own the namespace. Read and set under the catalog's mutex.
     pub(super) closed: AtomicBool,
-    /// Dropped when the namespace closes, so that others may own it.
+    /// Ownership locks, dropped when the namespace closes.
     pub(super) owners: Mutex<Vec<Owner>>,
     pub(super) owns_all: bool,
-    /// Somebody may own its directories.
+    /// The disk is a real file system, whose directories have ownership locks.
     pub(super) is_local: bool,
     pub(super) durability: Durability,
     pub(super) recovery: Recovery,
     pub(super) waiting_loads: OnceLock<Vec<String>>,
 }
 
-/// One of the locks of the files. Each guards a value that is replaced once what it stands for is on disk, so it is whole
-/// after a panic.
+/// Locks a mutex of this file. Each guards a value that is replaced after the disk has it, so it is valid after a panic.
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     whole(mutex.lock())
 }
 
 impl ShardStore {
-    /// The log that is in use.
+    /// The current log.
     pub fn log(&self) -> Arc<FileLog> {
         Arc::clone(&guard(&self.log))
     }
 
-    /// The faults that tests put into its disk.
+    /// Faults that tests inject into its disk.
     pub fn injection(&self) -> &Injection {
         &self.injection
     }
 
-    /// Begins the journal anew with the messages it is given.
+    /// Starts a new journal from a snapshot and makes it the current log.
     pub fn restart_journal(&self, chunks: Chunks<'_>) -> io::Result<Arc<dyn ShardLog>> {
         let mut log = guard(&self.log);
         if self.closed.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the namespace was closed meanwhile"));
+            return Err(io::Error::other("the namespace is closed"));
         }
         let anew = Arc::new(FileLog::begin_anew(&log, self.options, chunks)?);
         self.flusher.add(&anew);
@@ -83,38 +82,38 @@ impl ShardStore {
 }
 
 impl Stores {
-    /// Where the namespace is.
+    /// The directory of the namespace.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The file system that it is on.
+    /// The file system of the directory.
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk)
     }
 
-    /// The faults that tests put into the files that are no journals.
+    /// Faults that tests inject into all files but the journals.
     pub fn injection(&self) -> &Injection {
         &self.injection
     }
 
-    /// What tells its files from those of other namespaces.
+    /// The store id, which the files of the namespace carry.
     pub fn id(&self) -> [u8; 16] {
         guard(&self.catalog).0.store
     }
 
-    /// Owns a partition that is not open here, until what it gives is dropped.
+    /// Takes ownership of a partition that is not open here until the result is dropped.
     pub(crate) fn own(&self, partition: u16) -> Result<Option<Owner>> {
         let dir = shard_dir(&self.dir, partition);
         self.is_local.then(|| own(&dir)).transpose()
     }
 
-    /// What a call gets that asks for nothing.
+    /// Durability of calls that do not ask for a level.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// What opening it found.
+    /// The result of recovery at open.
     pub fn recovery(&self) -> Recovery {
         Recovery {
             waiting_loads: self.waiting_loads.get().cloned().unwrap_or_default(),
@@ -122,17 +121,17 @@ impl Stores {
         }
     }
 
-    /// Notes the bulk loads whose rows could not be taken over, once.
+    /// Sets the bulk loads that could not be taken over; only the first call counts.
     pub(crate) fn set_waiting_loads(&self, loads: Vec<String>) {
         let _ = self.waiting_loads.set(loads);
     }
 
-    /// The files of a partition, when they are open here.
+    /// The files of a partition that is open here.
     pub fn shard(&self, partition: u16) -> Option<&ShardStore> {
         self.shards.get(usize::from(partition))?.as_ref()
     }
 
-    /// What identities are hashed with.
+    /// The key of the identity hash.
     pub fn identity_key(&self) -> IdentityKey {
         let held = guard(&self.catalog);
         held.1.identity_key(held.0.store)
@@ -149,19 +148,19 @@ impl Stores {
         self.owns_all
     }
 
-    /// Refuses to change entities when others may own partitions: only who owns all knows that the change holds for all.
+    /// Fails unless this process owns all partitions: a change of entities must hold for all of them.
     pub fn check_owns_all(&self) -> Result<()> {
         if self.owns_all {
             return Ok(());
         }
         let detail = format!(
-            "only a process that owns all partitions changes entities; open the namespace without partitions_owned for that: `{}`",
+            "only a process that owns all partitions can change entities; open the namespace without partitions_owned: `{}`",
             self.dir.display()
         );
         Err(Error::new(ErrorKind::PartitionUnavailable, detail))
     }
 
-    /// Changes the catalog: durable when this returns, unchanged when it fails before the new one has its name.
+    /// Changes the catalog. The change is durable when this returns. A failure before the rename leaves the catalog unchanged.
     pub fn change(&self, change: impl FnOnce(&mut CatalogContents)) -> Result<()> {
         self.check_owns_all()?;
         let mut held = guard(&self.catalog);
@@ -179,7 +178,7 @@ impl Stores {
         }
         written.map_err(|error| {
             let detail = format!(
-                "the catalog could not be written ({error}); see to its disk and try again: `{}`",
+                "the catalog could not be written ({error}); check its disk and try again: `{}`",
                 Catalog::path(&self.dir).display()
             );
             Error::new(ErrorKind::Storage, detail)
@@ -188,24 +187,24 @@ impl Stores {
         })
     }
 
-    /// Makes an entry of a partition never count, also for the next open; durable when this returns.
+    /// Fences an unconfirmed entry: no recovery applies it. Durable when this returns.
     pub fn fence(&self, partition: u16, late: UnconfirmedEntry) -> Result<()> {
         let (epoch, lsn) = (late.epoch, late.lsn.0);
         self.change(|contents| contents.fenced.push(FencedEntry { partition, epoch, lsn }))
     }
 
-    /// Forgets the fenced entries of a partition that its newest snapshot has left out.
+    /// Removes the fences of a partition that its newest snapshot made obsolete.
     pub fn forget_fenced(&self, partition: u16) {
         let Some(shard) = self.shard(partition) else { return };
         let epoch = shard.log().epoch();
         let is_over = |it: &FencedEntry| it.partition == partition && it.epoch < epoch;
         if guard(&self.catalog).1.fenced.iter().any(is_over) {
-            // Should it fail, they are forgotten later.
+            // If it fails, a later call removes them.
             let _ = self.change(|contents| contents.fenced.retain(|it| !is_over(it)));
         }
     }
 
-    /// What the catalog says, read again when another process may have changed it. The flag says whether it changed.
+    /// The content of the catalog, read again when another process may have changed it. The flag is true if it changed.
     pub fn contents(&self) -> (CatalogContents, bool) {
         let mut held = guard(&self.catalog);
         if !self.owns_all
@@ -219,14 +218,14 @@ impl Stores {
         (held.1.clone(), false)
     }
 
-    /// Ends the journals and gives the directory up.
+    /// Closes the journals and releases the directory.
     pub fn close(&self) {
         for shard in self.shards.iter().flatten() {
             let log = guard(&shard.log);
             shard.closed.store(true, Ordering::Relaxed);
             let last = Arc::clone(&log);
             drop(log);
-            // Who waits for an entry learns of a failure; nobody waits here.
+            // Calls that wait for an entry get the error themselves.
             let _ = last.close();
         }
         let catalog = guard(&self.catalog);

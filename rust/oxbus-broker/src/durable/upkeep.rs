@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes on beside the callers: snapshots now and then, and another try for shards that failed.
+//! Background work of a namespace: snapshots, and healing of failed shards.
 //!
-//! Two threads per namespace: one that does this and may be held up by a disk, and one that watches whether disks answer
-//! (`watch`) and never touches them. They hold the namespace weakly between two looks, and end with it.
+//! A namespace has two threads. One does this work and may block on a disk. The other watches whether disks answer
+//! (`stall_detector`) and never touches them. Between two checks they hold the namespace weakly, and they end with it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -17,65 +17,65 @@ use crate::clock::Deadline;
 use crate::shard::journal::Grown;
 use crate::shard::{Fault, Shard};
 
-/// Between two looks.
+/// Interval between two checks.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const HEAL_AFTER_MIN: Duration = Duration::from_secs(1);
 const HEAL_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// What the thread asks of its namespace.
+/// The namespace as the upkeep threads use it.
 pub trait UpkeepTarget: Send + Sync {
     /// Its shards.
     fn shards(&self) -> &[Arc<Shard>];
-    /// Writes a snapshot of a shard; false when that failed.
+    /// Writes a snapshot of a shard; false on failure.
     fn save(&self, shard: &Arc<Shard>) -> bool;
-    /// Bytes that a snapshot of a shard has, about.
+    /// Approximate size of a shard's snapshot, in bytes.
     fn snapshot_bytes(&self, shard: &Arc<Shard>) -> u64;
-    /// Writes down when the entities were used last that are deleted when nobody uses them.
+    /// Saves the last use of entities that are deleted when idle.
     fn record_uses(&self);
-    /// Goes on with staged sends.
+    /// Publishes decided batches of stages and removes expired stages.
     fn resume_stages(&self);
-    /// Tries to heal a shard; true when it works again.
+    /// Tries to heal a shard; true on success.
     fn try_heal(&self, shard: &Arc<Shard>) -> bool;
-    /// The log of a shard that is in use.
+    /// The current log of a shard.
     fn log(&self, shard: &Shard) -> Option<Arc<FileLog>>;
 }
 
-/// The threads, until it is dropped.
+/// The threads of a namespace. Dropping it stops them.
 #[derive(Debug)]
 pub struct Upkeep {
     stop: Arc<UpkeepSignal>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The namespace, while somebody uses it.
+/// Returns the namespace while a handle of it exists.
 type Find = Arc<dyn Fn() -> Option<Arc<dyn UpkeepTarget>> + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct UpkeepSignal {
-    /// Whole after a panic: each field is a wish, set in one step.
+    /// Valid after a panic: each flag is set in one step.
     state: Mutex<UpkeepRequests>,
     changed: Condvar,
 }
 
-/// What the threads are requests for.
+/// Requests to the threads.
 #[derive(Debug, Default)]
 struct UpkeepRequests {
-    /// To end.
+    /// Stop.
     stop: bool,
-    /// The one that saves: to check now.
+    /// The thread that writes snapshots checks now.
     check: bool,
 }
 
-/// What the thread remembers of a shard.
+/// State of the upkeep of one shard.
 #[derive(Debug, Clone, Copy)]
 struct ShardUpkeep {
-    /// When it writes a snapshot.
+    /// When the next snapshot is due.
     compaction: Compaction,
-    /// When to try to heal it, and how long that wait is.
+    /// The next attempt to heal it, and the delay before that attempt.
     heal: Option<(Deadline, Duration)>,
 }
 
-/// Goes on with staged sends, and writes down the uses of entities as often as a snapshot is due.
+/// Publishes stages, and saves the uses of entities at the longest interval of snapshots.
 fn check_namespace(due: &mut Deadline, target: &dyn UpkeepTarget) {
     target.resume_stages();
     if due.remaining() == Some(Duration::ZERO) {
@@ -85,7 +85,7 @@ fn check_namespace(due: &mut Deadline, target: &dyn UpkeepTarget) {
 }
 
 impl Upkeep {
-    /// Starts the threads. `find` gives the namespace while somebody uses it.
+    /// Starts the threads. `find` returns the namespace while a handle of it exists.
     pub fn start(find: impl Fn() -> Option<Arc<dyn UpkeepTarget>> + Send + Sync + 'static) -> std::io::Result<Self> {
         let find: Find = Arc::new(find);
         let mut upkeep = Self {
@@ -100,7 +100,7 @@ impl Upkeep {
             ShardUpkeep::check,
             check_namespace,
         )?;
-        // Its looks are its clock: nobody makes it check sooner.
+        // It counts its checks as time, so no notification may wake it early.
         upkeep.spawn(
             "oxbus-watch",
             false,
@@ -112,7 +112,7 @@ impl Upkeep {
         Ok(upkeep)
     }
 
-    /// Has the thread that writes snapshots check now.
+    /// A callback that makes the thread that writes snapshots check at once.
     pub fn snapshot_notifier(&self) -> Grown {
         let stop = Arc::clone(&self.stop);
         Arc::new(move || {
@@ -122,7 +122,7 @@ impl Upkeep {
         })
     }
 
-    /// Starts a thread that looks at each shard with something to remember of it, and then at the namespace.
+    /// Starts a thread that calls `check` for each shard, with a state per shard, and then `after` for the namespace.
     fn spawn<W: Copy + Send + 'static>(
         &mut self,
         name: &str,
@@ -145,9 +145,9 @@ impl Drop for Upkeep {
         self.stop.state().stop = true;
         self.stop.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // The thread itself may hold the last handle of its namespace for a moment.
+            // The thread may drop the last handle of its namespace, and then runs this itself.
             if thread.thread().id() != std::thread::current().id() {
-                // A panic there was reported by the thread itself.
+                // The panic hook has already reported a panic.
                 let _ = thread.join();
             }
         }
@@ -179,7 +179,7 @@ impl UpkeepSignal {
         }
     }
 
-    /// Waits for the next check, or for a call; false when there is none.
+    /// Waits for the interval or a notification; false when the thread must stop.
     fn pause(&self, is_notified: bool) -> bool {
         let goes_on = |requests: &mut UpkeepRequests| !(requests.stop || (is_notified && requests.check));
         let waited = self.changed.wait_timeout_while(self.state(), CHECK_INTERVAL, goes_on);
@@ -201,7 +201,7 @@ impl ShardUpkeep {
 
     fn check(&mut self, shard: &Arc<Shard>, target: &dyn UpkeepTarget) {
         let Some(journal) = shard.journal() else { return };
-        // A disk that hangs would hold up the other shards.
+        // A stalled disk would delay the other shards.
         let hangs = |log: Arc<FileLog>| log.is_suspect() || (log.has_ended() && log.is_at_disk());
         let hangs = target.log(shard).is_some_and(hangs);
         match shard.health().fault() {

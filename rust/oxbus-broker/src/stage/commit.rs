@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Committing a batch: everything that can refuse it is checked, then one record decides it.
+//! Commits a batch: runs every check that can reject it, then decides it by one record.
 //!
-//! A sink remembers the highest batch that it committed, and of which query. Batches of one query rise, so a batch that is not
-//! higher was committed before. Another query counts from 0 again when its checkpoint was deleted: then nobody can tell a
-//! repeated batch from a new one, and taking it for repeated would lose its rows.
+//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so a batch
+//! that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a new id. Then a
+//! repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::entity::Entity;
 use crate::shard::journal::{EntityId, Intent, Target};
 use crate::write::{Operation, ShardWrite, Ticket, WriteError};
 
-/// Stages that a commit names.
+/// A stage that a commit names.
 pub(super) struct NamedStage {
     pub(super) id: String,
     pub(super) entity: EntityId,
@@ -53,7 +53,7 @@ impl StageRegistry {
                 return Ok(false);
             }
             if !known.is_done {
-                // One after the other, so that one intent is all that a sink has.
+                // The previous batch first: a sink has one intent.
                 self.publish(sink, true, wait)
                     .map_err(|error| committed_error(known.batch, &error))?;
             }
@@ -83,7 +83,7 @@ impl StageRegistry {
         Ok(true)
     }
 
-    /// Decides a batch: once this returns it is committed, whatever happens. After an error that is definite it is not.
+    /// Decides a batch. Once this returns `Ok` the batch is committed, whatever happens. After a definite error it is not.
     pub(super) fn decide(&self, sink: &str, intent: Intent, wait: &Wait<'_>) -> std::result::Result<(), WriteError> {
         let home = self.home_of(sink);
         let room = Room::Adds;
@@ -92,7 +92,7 @@ impl StageRegistry {
         ticket.finish(wait).map(drop)
     }
 
-    /// Changes what is known of a committed batch. Not waited for: what is lost is found out again.
+    /// Updates the intent of a committed batch without waiting for the disk: recovery derives a lost update again.
     pub(super) fn update_intent(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let room = Room::Frees;
         let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
@@ -102,7 +102,7 @@ impl StageRegistry {
             .map(Ticket::leave);
     }
 
-    /// The stages of a commit, all of them finished and free.
+    /// The stages of a commit; an error unless all of them are finished and free.
     pub(super) fn ready_stages(&self, ids: &[String]) -> Result<Vec<NamedStage>> {
         let table = self.table();
         let mut named: Vec<NamedStage> = Vec::with_capacity(ids.len());
@@ -115,7 +115,7 @@ impl StageRegistry {
                 Error::new(ErrorKind::InvalidOperation, detail)
             };
             let Some(stage) = table.stages.get(id) else {
-                let what = "there is no stage of that id: it expired, was discarded, or is at another broker; stage its rows anew";
+                let what = "there is no stage with that id: it expired, was discarded, or is at another broker; stage its rows again";
                 return Err(refuse(what));
             };
             match &stage.phase {
@@ -124,7 +124,7 @@ impl StageRegistry {
                     entity: stage.entity,
                     content: Arc::clone(content),
                 }),
-                StagePhase::Open => return Err(refuse("the stage is being written still; finish it first")),
+                StagePhase::Open => return Err(refuse("the stage is still being written; finish it first")),
                 StagePhase::Committed { sink, batch, .. } => {
                     let what = format!("the stage is part of another commit, batch {batch} of `{sink}`");
                     return Err(refuse(&what));
@@ -134,14 +134,14 @@ impl StageRegistry {
         Ok(named)
     }
 
-    /// Where the rows go; an error when they cannot go there now.
+    /// The partitions of the rows; an error when one of them cannot take its rows now.
     pub(super) fn check_targets(&self, named: &[NamedStage], piece_bytes: u64, wait: &Wait<'_>) -> Result<Vec<Target>> {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
             let Some(queue) = self.core.entity_of(stage.entity) else {
                 let detail = format!(
-                    "the queue or topic of the stage was deleted and nothing was published; create it and stage the rows anew: id=`{}`",
+                    "the queue or topic of the stage was deleted and nothing was published; create it and stage the rows again: id=`{}`",
                     stage.id
                 );
                 return Err(Error::new(ErrorKind::EntityNotFound, detail));
@@ -162,7 +162,7 @@ impl StageRegistry {
         Ok(targets)
     }
 
-    /// Keeps the stages of a commit from everybody else; nothing happens when somebody was faster.
+    /// Reserves the stages for this commit. Fails without effect when one of them is no longer ready.
     pub(super) fn reserve(&self, sink: &str, intent: &Intent) -> Result<()> {
         let mut table = self.table();
         let is_ready = |id: &&String| {
@@ -172,14 +172,16 @@ impl StageRegistry {
                 .is_some_and(|it| matches!(it.phase, StagePhase::Ready(_)))
         };
         if let Some(id) = intent.stages.iter().find(is_ready) {
-            let detail = format!("the stage was discarded meanwhile and nothing was published: id=`{id}`");
+            let detail = format!(
+                "the stage was discarded during the commit and nothing was published; stage its rows again: id=`{id}`"
+            );
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         table.reserve(sink, intent);
         Ok(())
     }
 
-    /// Gives the stages of a commit back: it was not decided, or nobody knows before that partition works again.
+    /// Releases the stages of a commit that was not decided. `undecided` is the partition whose store did not tell, if any.
     fn release_stages(&self, sink: &str, undecided: Option<usize>) {
         for stage in self.table().stages.values_mut() {
             if let StagePhase::Committed { sink: of, content, .. } = &stage.phase
@@ -192,10 +194,10 @@ impl StageRegistry {
     }
 }
 
-/// The error of a batch that is committed all the same.
+/// The error of a batch that is committed but not published yet.
 fn committed_error(batch: u64, error: &Error) -> Error {
     let detail = format!(
-        "batch {batch} is committed and will be published once this is over; committing it again does no harm: {}",
+        "batch {batch} is committed and is published once this error is resolved; committing it again is harmless: {}",
         error.detail()
     );
     Error::new(error.kind(), detail).with_shared_source(error.shared_source())
@@ -203,8 +205,8 @@ fn committed_error(batch: u64, error: &Error) -> Error {
 
 fn conflicting_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Error {
     let detail = format!(
-        "the sink has committed batch {} of another query, so nobody can tell whether batch {batch} is new, and nothing was \
-         published; a query that begins anew, with another checkpoint, needs another sink id: sink=`{sink}` query=`{query}` \
+        "the sink has committed batch {} of another query, so batch {batch} may be new or repeated, and nothing was published; \
+         a query with a new checkpoint needs another sink id: sink=`{sink}` query=`{query}` \
          committed=`{}`",
         known.batch, known.query
     );

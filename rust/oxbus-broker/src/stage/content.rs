@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows of a finished stage: in memory, or in a file.
 //!
-//! Either way they are runs, each of rows of one partition in order, so that how a batch is cut into pieces is the same however
-//! often it is published.
+//! In both cases they form runs. A run has consecutive rows of one partition. So a batch is split into the same pieces each time
+//! it is published.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(super) enum StageContent {
     Memory(Vec<MemoryRun>),
     /// In a file.
     File(StageFile),
-    /// Nobody can read them.
+    /// The file is unreadable.
     Unreadable {
-        /// Why.
+        /// The reason, in words.
         why: String,
-        /// What made it so.
+        /// The error.
         source: Source,
         /// The number of the file.
         number: u64,
@@ -40,7 +40,7 @@ pub(super) struct MemoryRun {
     pub(super) bytes: usize,
 }
 
-/// What is known of a run without reading it.
+/// The partition and the size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunInfo {
     pub(super) partition: u16,
@@ -49,7 +49,7 @@ pub(super) struct RunInfo {
 }
 
 impl StageContent {
-    /// Its runs, in the order in which they were written.
+    /// The runs, in the order in which they were written.
     pub(super) fn runs(&self) -> Vec<RunInfo> {
         let in_memory = |run: &MemoryRun| RunInfo {
             partition: run.partition,
@@ -68,14 +68,14 @@ impl StageContent {
         }
     }
 
-    /// Rows and bytes of all runs.
+    /// Total rows and bytes.
     pub(super) fn sums(&self) -> (u64, u64) {
         let runs = self.runs();
         let sums = runs.iter().map(|run| (run.rows, run.bytes as u64));
         sums.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
-    /// Reads all of it; an error says what is wrong with the stage of that id.
+    /// Reads and checks all rows. The error names the stage.
     pub(super) fn verify(&self, id: &str, disk: Option<&Arc<dyn Disk>>) -> Result<()> {
         match (self, disk) {
             (Self::File(file), Some(disk)) => {
@@ -89,7 +89,7 @@ impl StageContent {
         }
     }
 
-    /// Adds the rows of the runs at these positions.
+    /// Appends the rows of the runs at `positions` to `out`.
     pub(super) fn load(
         &self,
         id: &str,
@@ -109,7 +109,7 @@ impl StageContent {
                 let read = file.read::<StageError>(&**disk, &wanted, |run, payload| {
                     rows_of(run.rows, payload, out).ok_or(StageError::Damaged {
                         position: 0,
-                        detail: "its rows are no messages",
+                        detail: "its rows are not messages",
                     })
                 });
                 read.map_err(|error| unreadable(id, &error.to_string()).with_source(error))
@@ -122,12 +122,12 @@ impl StageContent {
     }
 }
 
-/// Adds a row to the payload of a run.
+/// Appends a row to the payload of a run.
 pub(super) fn encode(row: &EncodedMessage, out: &mut Vec<u8>) {
     varint::push_bytes(out, &row.record);
 }
 
-/// Adds the rows of a payload; `None` when they are no messages.
+/// Decodes the rows of a payload into `out`; `None` when they are not messages.
 pub(crate) fn rows_of(rows: u32, payload: &[u8], out: &mut Vec<EncodedMessage>) -> Option<()> {
     let mut rest = Reader(payload);
     out.reserve(rows as usize);
@@ -140,7 +140,7 @@ pub(crate) fn rows_of(rows: u32, payload: &[u8], out: &mut Vec<EncodedMessage>) 
 /// The error of a stage that cannot be read.
 pub(super) fn unreadable(id: &str, why: &str) -> Error {
     let detail = format!(
-        "the stage cannot be read and nothing of it is published ({why}); stage its rows anew, or discard it to give them up: id=`{id}`"
+        "the stage cannot be read and none of its rows are published ({why}); stage its rows again, or discard it and lose them: id=`{id}`"
     );
     Error::new(ErrorKind::Corrupt, detail)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Staged sends: tasks put rows aside, and one commit publishes those of a batch together, exactly once.
+//! Staged sends: tasks write rows to stages, and one commit publishes all stages of a batch together, exactly once.
 //!
-//! A stage is what one task wrote. A commit names the sink that it is made for, a number that rises with each batch of that
-//! sink, the query that counts the batches, and the stages. It is decided by one record, the intent of the sink; from then on
-//! the rows are published whatever happens, partition by partition.
+//! A stage has the rows of one task. A commit names its sink, the batch number, which rises with each batch of the sink, the
+//! query that counts the batches, and the stages. One record decides it: the intent of the sink. From then on the rows are
+//! published whatever happens, partition by partition.
 //!
-//! Read in this order: `staging` (writing one), `registry` (where they wait), `commit` (what is checked and decided), `publish`
-//! (what follows from it, also after a crash), `content` (their rows).
+//! Read in this order: `staging` (writing a stage), `registry` (all stages of a namespace), `commit` (checks and decision),
+//! `publish` (publishing a decided batch, also after a crash), `content` (the rows).
 //!
-//! Source: Structured Streaming, "Fault tolerance semantics": a sink that is told of a batch twice keeps it once.
+//! Source: Structured Streaming, "Fault tolerance semantics": a sink that receives a batch twice keeps it once.
 
 mod commit;
 mod content;
@@ -36,37 +36,37 @@ pub struct Stages {
 /// A stage as management shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageInfo {
-    /// Its id, as the task gave it; the name of its file when that cannot be read.
+    /// Its id as given by the task; the name of its file if the id is unreadable.
     pub id: String,
-    /// The entity that its rows are for; empty when that is not known or not there.
+    /// The entity of its rows; empty when it is unknown or deleted.
     pub entity: String,
     /// When it was begun.
     pub created_at: Timestamp,
-    /// When it is removed if no commit names it.
+    /// When it is removed unless a commit names it.
     pub expires_at: Timestamp,
-    /// Its rows; 0 while its task is writing.
+    /// Number of rows; 0 while the task is writing.
     pub rows: u64,
-    /// Bytes of them.
+    /// Bytes of the rows.
     pub bytes: u64,
-    /// How far it is.
+    /// Its state.
     pub state: StageState,
 }
 
-/// How far a stage is.
+/// The state of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageState {
     /// Its task is writing.
     Open,
-    /// It waits for a commit.
+    /// It is finished and waits for a commit.
     Ready,
     /// A commit named it, and its rows are being published.
     Committed {
-        /// Of which sink.
+        /// The sink of the commit.
         sink: String,
-        /// Which batch.
+        /// The batch of the commit.
         batch: u64,
     },
-    /// It cannot be read; why, for people.
+    /// It cannot be read; the reason, in words.
     Damaged(String),
 }
 
@@ -77,19 +77,19 @@ impl Stages {
         }
     }
 
-    /// Begins a stage for a queue or a topic. Its id is new: each attempt of a task has its own.
+    /// Begins a stage for a queue or a topic. The id must be new: each attempt of a task uses its own.
     pub fn begin(&self, entity: &str, id: &str) -> Result<Staging> {
         Staging::begin(&self.registry, entity, id)
     }
 
-    /// Publishes the rows of the stages as batch `batch` of `sink`, all of them and once. True when this call committed the
-    /// batch; false when that happened before, and the stages named now are discarded.
+    /// Publishes the rows of the stages as batch `batch` of `sink`, all of them, once. Returns true if this call committed the
+    /// batch. Returns false if the batch was committed before; the named stages are discarded then.
     pub fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
         self.registry.commit(sink, query, batch, ids, wait)
     }
 
-    /// Discards the stages that no commit has named. What was committed stays so: an abort may follow a commit whose answer got
-    /// lost.
+    /// Discards those of the stages that no commit has named. A committed batch stays committed: an abort may follow a commit
+    /// whose answer was lost.
     pub fn abort(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         let _ = (query, batch);
         self.registry.abort(sink, ids, wait)
@@ -100,8 +100,8 @@ impl Stages {
         self.registry.list()
     }
 
-    /// Removes a stage that no commit has named, or one that cannot be read: its rows are given up then, and a commit that waits
-    /// for it goes on without them. False when there is no such stage.
+    /// Removes a stage that no commit has named, or an unreadable one. The rows of an unreadable stage are lost, and a commit that
+    /// waits for it continues without them. Returns false when there is no such stage.
     pub fn discard(&self, id: &str, wait: &Wait<'_>) -> Result<bool> {
         self.registry.discard(id, wait)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishing a batch that was decided, now or after a crash: partition by partition, each once.
+//! Publishes a decided batch, at once or after a crash: partition by partition, each exactly once.
 //!
-//! The rows of one partition are attached under a name that says the batch, in one entry with it, so doing it again changes
-//! nothing. Stages are removed when all rows are safe from a loss of power: until then they may be needed again.
+//! The rows of a partition are attached under a name that contains the batch, in one journal entry with that name, so repeating
+//! it has no effect. The stages are removed once all rows are synced; until then a recovery may need them.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::parallel;
 use crate::shard::journal::{Intent, Target};
 use crate::shard::{Deed, Shard};
 
-/// How rows are cut that are too many for one entry: consecutive runs of at most `max` bytes, or one.
+/// Splits runs into pieces, one per journal entry: consecutive runs of at most `max` bytes in total, or a single larger run.
 pub(super) fn split_into_pieces(runs: impl Iterator<Item = usize>, max: u64) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes_so_far = 0;
@@ -42,19 +42,19 @@ pub(super) fn split_into_pieces(runs: impl Iterator<Item = usize>, max: u64) -> 
     pieces
 }
 
-/// The name under which a piece is attached. Lengths first, so that no two are the same text.
+/// The name under which a piece is attached. It begins with the lengths of its parts, so that names are unique.
 pub(super) fn attach_name(sink: &str, query: &str, batch: u64, piece: usize) -> String {
     format!("stage {} {} {sink}{query} {batch}/{piece}", sink.len(), query.len())
 }
 
 impl StageRegistry {
-    /// Publishes what a sink has committed. The caller has its turn. What is attached and not synced yet is waited for, or left
-    /// for later.
+    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the attached rows
+    /// are synced, otherwise a later call finishes the batch.
     pub(super) fn publish(&self, sink: &str, waits: bool, wait: &Wait<'_>) -> Result<()> {
         self.publish_from(sink, waits, None, wait)
     }
 
-    /// The same for stages that were read just now and found whole.
+    /// The same for stages that were just verified.
     pub(super) fn publish_verified(&self, sink: &str, named: &[NamedStage], wait: &Wait<'_>) -> Result<()> {
         self.publish_from(sink, false, Some(named), wait)
     }
@@ -75,7 +75,7 @@ impl StageRegistry {
             pending
         };
         if waits {
-            // All at once: their disks need not wait for each other.
+            // All syncs begin before any is waited for, so that they overlap.
             for (_, pending) in &pending {
                 pending.begin(Durability::Fsync);
             }
@@ -83,7 +83,7 @@ impl StageRegistry {
                 .iter()
                 .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, Deed::Send, wait));
             if let Err(error) = synced {
-                // Whether it is there is found out again once the store works.
+                // Attach again once the store works; rows that are there are skipped.
                 self.table().unpublished.insert(sink.to_owned(), None);
                 return Err(error);
             }
@@ -94,11 +94,11 @@ impl StageRegistry {
         Ok(())
     }
 
-    /// Notes that a batch is published and removes its stages.
+    /// Marks a batch as published and removes its stages.
     fn finish(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let done = Intent {
             is_done: true,
-            // Remembered from now on: it may have waited for long, and who asked for it may not know that it is there.
+            // The retention of the intent starts now: publishing may have taken long, and the committer may not know the result.
             at: self.core.clock().now().max(intent.at),
             targets: Vec::new(),
             ..intent
@@ -109,7 +109,7 @@ impl StageRegistry {
         self.remove_all(&done.stages);
     }
 
-    /// The last entry of each journal that a batch went to.
+    /// The last journal entry of each shard to which the batch went.
     fn pending_of(&self, intent: &Intent) -> PendingSyncs {
         let shard_of = |target: &Target| {
             let queue = self.core.entity_of(target.entity)?;
@@ -121,13 +121,13 @@ impl StageRegistry {
         by_id.into_values().filter_map(last).collect()
     }
 
-    /// Attaches what is not attached yet, several partitions beside each other. One that does not work keeps the others from
-    /// nothing; the first error is that of the call.
+    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop the others.
+    /// Returns the first error.
     fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[NamedStage]>, wait: &Wait<'_>) -> Result<()> {
         let name = |piece| attach_name(sink, &intent.query, intent.batch, piece);
         let mut left: Vec<(Arc<Entity>, &Target)> = Vec::new();
         for target in &intent.targets {
-            // What a deleted entity had is gone with it.
+            // The rows of a deleted entity are dropped.
             let Some(queue) = self.core.entity_of(target.entity) else {
                 continue;
             };
@@ -154,18 +154,19 @@ impl StageRegistry {
         parallel::for_each(&left, self.threads_for(bytes), wait, attach)
     }
 
-    /// Reads all of the stages; an error names the first that is not whole.
+    /// Reads and checks all stages. The error names the first damaged one.
     pub(super) fn verify(&self, named: &[NamedStage], wait: &Wait<'_>) -> Result<()> {
         let read = |stage: &NamedStage, _: &Wait<'_>| stage.content.verify(&stage.id, self.disk());
         parallel::for_each(named, self.threads_for(0), wait, read)
     }
 
-    /// On how many threads to work that have rows of so many bytes in memory together: no more than those of an entry.
+    /// Number of threads for rows of `bytes` in total. All threads together hold at most the bytes of one entry in memory.
     fn threads_for(&self, bytes: u64) -> usize {
         let waits_for_disks = self.disk().is_some() && bytes <= ATTACHED_BYTES_MAX as u64;
         if waits_for_disks { PUBLISHING_THREADS } else { 1 }
     }
 
+    /// Attaches the pieces of one target that are not attached yet.
     pub(super) fn attach(
         &self,
         (queue, target): (&Arc<Entity>, &Target),
@@ -174,7 +175,7 @@ impl StageRegistry {
         name: &(dyn Fn(usize) -> String + Sync),
         wait: &Wait<'_>,
     ) -> Result<()> {
-        // Each run of the target: its stage, its position in that, its bytes.
+        // Of each run of the target: its stage, its position in the stage, its bytes.
         let mut runs = Vec::new();
         for (stage, content) in named.iter().enumerate().filter(|(_, it)| it.entity == target.entity) {
             let here = content.content.runs().into_iter().enumerate();
@@ -198,45 +199,46 @@ impl StageRegistry {
         Ok(())
     }
 
-    /// The stages of a commit that was decided.
+    /// The stages of a decided commit.
     pub(super) fn stages_of(&self, intent: &Intent) -> Result<Vec<NamedStage>> {
         let table = self.table();
         let named = intent.stages.iter().map(|id| {
             let stage = table.stages.get(id);
             let found = stage.and_then(|stage| Some((stage.entity, Arc::clone(stage.content()?))));
-            let (entity, content) = found.ok_or_else(|| unreadable(id, "its file is gone"))?;
+            let (entity, content) = found.ok_or_else(|| unreadable(id, "its file is missing"))?;
             let id = id.clone();
             Ok(NamedStage { id, entity, content })
         });
         named.collect()
     }
 
-    /// Goes on with all that was decided, and removes what no commit has named for long.
+    /// Publishes decided batches, and removes stages that no commit has named for too long.
     pub(crate) fn resume(&self) {
         self.remove_expired();
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
         for sink in unpublished {
             if let Some(_guard) = self.try_lock_sink(&sink) {
-                // What cannot be done now is tried again.
+                // A failure is retried by the next call.
                 let _ = self.publish(&sink, false, &Wait::FOREVER);
             }
         }
     }
 
-    /// The same for who asks for it: waits a while for whoever is at it, who may have tried before it could be done.
+    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may have tried
+    /// before the fault ended.
     pub(crate) fn resume_waiting(&self, wait: &Wait<'_>) {
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
         with_timeout(STORE_SUSPECT_MS, wait, |wait| {
             for sink in unpublished {
                 if let Ok(_guard) = self.lock_sink(&sink, wait) {
-                    // What cannot be done now is tried again.
+                    // A failure is retried by the next call.
                     let _ = self.publish(&sink, false, wait);
                 }
             }
         });
     }
 
-    /// Goes on after a partition was resume_after_heal: what its journal was asked for before is asked for anew.
+    /// Publishes decided batches after a partition was healed. Attaches again, because the old journal's entries may be lost.
     pub(crate) fn resume_after_heal(&self) {
         self.table()
             .unpublished
@@ -245,24 +247,24 @@ impl StageRegistry {
         self.resume();
     }
 
-    /// Ends what can be ended before the journals are closed.
+    /// Finishes batches before the journals are closed.
     pub(crate) fn close(&self) {
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
         for sink in unpublished {
             if let Some(_guard) = self.try_lock_sink(&sink) {
-                // What cannot be done now is done by the next open.
+                // The next open retries a failure.
                 let _ = self.publish(&sink, true, &Wait::FOREVER);
             }
         }
     }
 
-    /// Tells the namespace since when something is decided and not published.
+    /// Sets in the namespace the time of its oldest unpublished batch.
     pub(crate) fn note_unpublished(&self) {
         let since = self.shards.iter().filter_map(|shard| shard.undone_since());
         self.core.set_undone_since(since.min());
     }
 
-    /// Publishes a batch without a stage that cannot be read.
+    /// Publishes a batch without its unreadable stage.
     pub(super) fn publish_without(&self, sink: &str, id: &str, wait: &Wait<'_>) -> Result<bool> {
         let _guard = self.lock_sink(sink, wait)?;
         let home = self.home_of(sink);
@@ -271,7 +273,7 @@ impl StageRegistry {
         };
         let content = self.table().stages.get(id).and_then(|stage| stage.content().cloned());
         if content.is_some_and(|content| content.verify(id, self.disk()).is_ok()) {
-            let detail = format!("the stage is committed and is being published; wait until that ended: id=`{id}`");
+            let detail = format!("the stage is committed and is being published; wait until that has ended: id=`{id}`");
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         intent.stages.retain(|stage| stage != id);
@@ -281,7 +283,7 @@ impl StageRegistry {
                 stages: intent.stages.clone(),
                 ..intent.clone()
             };
-            // Others that cannot be read are given up one by one.
+            // Other unreadable stages are discarded one by one.
             self.stages_of(&rest).unwrap_or_default()
         };
         intent.targets.retain_mut(|target| {
@@ -290,7 +292,7 @@ impl StageRegistry {
             };
             let is_there = |piece: u32| is_attached(&queue, target.index.into(), &name(piece as usize));
             if target.pieces > 1 && (0..target.pieces).any(is_there) {
-                // Which rows are there is not known without the stage.
+                // Without the stage it is unknown which pieces are missing, so the rest of the target is dropped.
                 return false;
             }
             let of_target = named.iter().filter(|stage| stage.entity == target.entity);

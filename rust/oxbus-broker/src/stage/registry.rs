@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where stages wait: all of a namespace by their id, in memory or in a directory beside its shards.
+//! All stages of a namespace by id, in memory or in a directory beside its shards.
 //!
 //! Holds always
-//! - a stage that a commit names is removed by nobody else;
-//! - one commit of a sink is under way at a time: it has the turn of that sink;
-//! - the guard of the table is not held across a call to a disk.
+//! - only the commit that names a stage removes it;
+//! - one commit of a sink runs at a time: it holds the lock of that sink;
+//! - the guard of the table is not held across a disk call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,49 +28,49 @@ use crate::entity::Core;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Intent, Pending};
 
-/// Between two questions whether to leave.
+/// Interval between two checks whether the caller's wait is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The stages of a namespace.
 pub(crate) struct StageRegistry {
     pub(super) core: Arc<Core>,
     pub(super) shards: Arc<[Arc<Shard>]>,
-    /// Where the files are; `None` in memory.
+    /// The directory of the stages; `None` in memory.
     pub(super) files: Option<StageFiles>,
-    /// Whole after a panic: each change is one call of a map, and what counts of a commit is in a journal.
+    /// Valid after a panic: each change is one call of a map, and the decision of a commit is in a journal.
     pub(super) table: Mutex<StageTable>,
-    /// Notified when somebody's turn is over.
+    /// Notified when the lock of a sink is released.
     sink_unlocked: Condvar,
-    /// Bytes that are attached in one entry of a journal; less in tests.
+    /// Bytes attached per journal entry; less in tests.
     pub(super) piece_bytes: AtomicU64,
 }
 
 /// The directory of the stages.
 #[derive(Debug)]
 pub(crate) struct StageFiles {
-    /// Its disk.
+    /// Its file system.
     pub(crate) disk: Arc<dyn Disk>,
     /// The directory of the namespace.
     pub(crate) namespace: PathBuf,
-    /// The namespace that the files belong to.
+    /// The store id of the namespace.
     pub(crate) store: [u8; 16],
-    /// A finished stage is safe from a loss of power.
+    /// Finished stages are synced.
     pub(crate) synced: bool,
-    /// This process owns all partitions, and with them the stages.
+    /// This process owns all partitions, and so the stages.
     pub(crate) owns_all: bool,
 }
 
-/// The last entry of each journal that a batch went to.
+/// The last journal entry of each shard to which a batch went.
 pub(super) type PendingSyncs = Vec<(Arc<Shard>, Pending)>;
 
 #[derive(Default)]
 pub(super) struct StageTable {
     pub(super) stages: BTreeMap<String, Stage>,
-    /// StageFiles of removed stages that are there still.
+    /// Files of removed stages that could not be removed yet.
     obsolete_files: Vec<PathBuf>,
-    /// Sinks of which somebody has the turn.
+    /// Locked sinks.
     busy: BTreeSet<String>,
-    /// Sinks with a batch that is committed and not done. Once all of it is attached, what its syncing is waited for by.
+    /// Sinks with a committed batch that is not finished; once all rows are attached, with the entries to sync.
     pub(super) unpublished: BTreeMap<String, Option<PendingSyncs>>,
 }
 
@@ -79,17 +79,17 @@ pub(super) struct Stage {
     pub(super) entity: EntityId,
     pub(super) created_at: Timestamp,
     pub(super) phase: StagePhase,
-    /// The partition whose store did not say whether a commit of it was decided: until that works again, it may have been.
+    /// The partition whose store did not tell whether a commit of this stage was decided. Until it works again, it may have been.
     pub(super) undecided: Option<usize>,
 }
 
-/// Where a stage is.
+/// The phase of a stage.
 pub(super) enum StagePhase {
-    /// With its task.
+    /// Its task is writing.
     Open,
-    /// Here.
+    /// Finished.
     Ready(Arc<StageContent>),
-    /// Here, named by a commit.
+    /// Named by a commit.
     Committed {
         sink: String,
         batch: u64,
@@ -97,7 +97,7 @@ pub(super) enum StagePhase {
     },
 }
 
-/// The turn of a sink, until it is dropped.
+/// Holds the lock of a sink until it is dropped.
 pub(super) struct SinkGuard<'a> {
     registry: &'a StageRegistry,
     sink: String,
@@ -111,7 +111,7 @@ impl Drop for SinkGuard<'_> {
 }
 
 impl StageFiles {
-    /// Those of the namespace in a directory.
+    /// The stage directory of a durable namespace.
     pub(crate) fn of(stores: &Stores) -> Self {
         Self {
             disk: stores.disk(),
@@ -127,7 +127,7 @@ impl StageFiles {
         self.namespace.join("stages")
     }
 
-    /// Makes that directory.
+    /// Creates the directory.
     pub(super) fn make_dir(&self) -> std::io::Result<()> {
         self.disk.create_dir(&self.dir())?;
         if self.synced {
@@ -149,7 +149,7 @@ impl StageRegistry {
         }
     }
 
-    /// Takes over the files that are there, removes what was never finished, and goes on with what was decided.
+    /// Loads the finished stages, removes unfinished files, and publishes decided batches.
     pub(crate) fn restore(&self) -> Result<()> {
         let Some(files) = self.files.as_ref().filter(|files| files.owns_all) else {
             return Ok(());
@@ -157,7 +157,7 @@ impl StageRegistry {
         let dir = files.dir();
         let names = StageNames::of(&*files.disk, &dir).map_err(|error| stage_storage_error(files, "read", error))?;
         for path in names.unfinished {
-            // What stays does no harm, and is tried again by the next open.
+            // A file that stays is harmless; the next open tries again.
             let _ = files.disk.remove(&path);
         }
         let now = self.core.clock().now();
@@ -184,17 +184,17 @@ impl StageRegistry {
         whole(self.table.lock())
     }
 
-    /// What all sinks committed last.
+    /// The last intent of each sink.
     pub(super) fn intents(&self) -> Vec<(String, Intent)> {
         self.shards.iter().flat_map(|shard| shard.intents()).collect()
     }
 
-    /// The shard that knows what a sink committed.
+    /// The shard that stores the intent of a sink.
     pub(super) fn home_of(&self, sink: &str) -> &Arc<Shard> {
         &self.shards[partition_of(sink.as_bytes(), self.shards.len() as u32) as usize]
     }
 
-    /// Refuses when this process cannot have stages.
+    /// Fails when this process cannot use stages.
     pub(super) fn check(&self) -> Result<()> {
         self.core.check_open()?;
         if self.files.as_ref().is_some_and(|files| !files.owns_all) {
@@ -205,26 +205,26 @@ impl StageRegistry {
         Ok(())
     }
 
-    /// Waits for the turn of a sink.
+    /// Waits for the lock of a sink.
     pub(super) fn lock_sink(&self, sink: &str, wait: &Wait<'_>) -> Result<SinkGuard<'_>> {
         loop {
-            if let Some(turn) = self.try_lock_sink(sink) {
-                return Ok(turn);
+            if let Some(guard) = self.try_lock_sink(sink) {
+                return Ok(guard);
             }
             let table = self.table();
             let waited = self.sink_unlocked.wait_timeout(table, POLL_INTERVAL);
             drop(whole(waited));
-            // With no guard: who is asked may call Python.
+            // Without the guard: the wait's callback may call Python.
             if wait.is_over() {
                 let detail = format!(
-                    "another commit of the sink did not end in time and nothing has happened; make the call again: sink=`{sink}`"
+                    "another commit of the sink did not end in time and nothing has happened; retry the call: sink=`{sink}`"
                 );
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
         }
     }
 
-    /// The turn of a sink, if nobody has it.
+    /// The lock of a sink, if it is free.
     pub(super) fn try_lock_sink(&self, sink: &str) -> Option<SinkGuard<'_>> {
         let is_mine = self.table().busy.insert(sink.to_owned());
         is_mine.then(|| SinkGuard {
@@ -233,18 +233,18 @@ impl StageRegistry {
         })
     }
 
-    /// The disk of the stages.
+    /// The file system of the stages.
     pub(super) fn disk(&self) -> Option<&Arc<dyn Disk>> {
         self.files.as_ref().map(|files| &files.disk)
     }
 
-    /// True when no commit names the stage, nor may have.
+    /// True when no commit has, or may have, named the stage.
     fn is_free(&self, stage: &Stage) -> bool {
         let undecided = stage.undecided.map(|partition| &self.shards[partition]);
         matches!(stage.phase, StagePhase::Ready(_)) && undecided.is_none_or(|shard| shard.health().serves())
     }
 
-    /// Removes those stages that no commit names, nor may have.
+    /// Removes those of the stages that no commit has, or may have, named.
     pub(super) fn discard_all(&self, ids: &[String]) {
         let free: Vec<String> = {
             let table = self.table();
@@ -254,7 +254,7 @@ impl StageRegistry {
         self.remove_all(&free);
     }
 
-    /// Forgets stages and removes their files. A file that cannot be removed is tried again later.
+    /// Removes stages and their files. A file that cannot be removed is tried again later.
     pub(super) fn remove_all(&self, ids: &[String]) {
         for id in ids {
             let taken = self.table().stages.remove(id);
@@ -273,7 +273,7 @@ impl StageRegistry {
         self.remove_obsolete_files();
     }
 
-    /// Removes files that no stage has any more.
+    /// Removes the files of removed stages.
     fn remove_obsolete_files(&self) {
         let Some(disk) = self.disk() else { return };
         let mut paths = std::mem::take(&mut self.table().obsolete_files);
@@ -285,7 +285,7 @@ impl StageRegistry {
         self.table().obsolete_files.append(&mut paths);
     }
 
-    /// Removes what no commit has named for long.
+    /// Removes stages that no commit has named for too long, and expired intents.
     pub(super) fn remove_expired(&self) {
         let now = self.core.clock().now();
         let over: Vec<String> = {
@@ -323,7 +323,7 @@ impl StageRegistry {
             let table = self.table();
             let stage = table.stages.get(id);
             if stage.is_some_and(|stage| !self.is_free(stage)) {
-                let detail = format!("the stage is being written or committed; wait until that ended: id=`{id}`");
+                let detail = format!("the stage is being written or committed; wait until that has ended: id=`{id}`");
                 return Err(Error::new(ErrorKind::InvalidOperation, detail));
             }
             stage.is_some()
@@ -359,7 +359,7 @@ impl StageRegistry {
                 expires_at: Timestamp::NEVER,
                 rows: 0,
                 bytes: 0,
-                state: StageState::Damaged("its file is gone".to_owned()),
+                state: StageState::Damaged("its file is missing".to_owned()),
             }));
         }
         all.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
@@ -367,7 +367,7 @@ impl StageRegistry {
     }
 }
 
-/// Refuses a text that cannot name anything.
+/// Fails when an id is empty or too long.
 pub(super) fn check_id(what: &str, text: &str) -> Result<()> {
     let chars = text.chars().count();
     if (1..=STAGE_ID_CHARS_MAX).contains(&chars) {
@@ -383,13 +383,13 @@ pub(super) fn stage_storage_error(files: &StageFiles, what: &str, error: std::io
         _ => ErrorKind::Storage,
     };
     let detail = format!(
-        "the stage could not be {what} ({error}); see to the disk and stage the rows again: `{}`",
+        "the stage could not be {what} ({error}); check the disk and stage the rows again: `{}`",
         files.dir().display()
     );
     Error::new(kind, detail).with_source(error)
 }
 
-/// The finished stage of that number. One that cannot be read is known by its id, or by the name of its file.
+/// Opens the finished stage with this number. An unreadable stage is listed under its id, or under the name of its file.
 fn open_stage(files: &StageFiles, number: u64, now: Timestamp) -> (String, Stage) {
     let (disk, dir) = (&*files.disk, files.dir());
     let ready = |entity, created_at, content| Stage {
@@ -406,7 +406,7 @@ fn open_stage(files: &StageFiles, number: u64, now: Timestamp) -> (String, Stage
         }
         Err(error) => error,
     };
-    // A version that can read it will, so it is not removed by this one.
+    // A newer version or a later open may read it, so it never expires here.
     let forever = matches!(error, StageError::Newer { .. } | StageError::Io(_));
     let why = format!("{error}: `{number:016x}.stage`");
     let unreadable = StageContent::Unreadable {
@@ -427,7 +427,7 @@ fn open_stage(files: &StageFiles, number: u64, now: Timestamp) -> (String, Stage
 }
 
 impl Stage {
-    /// Its rows, when they are here.
+    /// The rows of a finished stage.
     pub(super) fn content(&self) -> Option<&Arc<StageContent>> {
         match &self.phase {
             StagePhase::Open => None,
@@ -459,7 +459,7 @@ impl Stage {
 }
 
 impl StageTable {
-    /// Keeps the stages of a commit from everybody else.
+    /// Reserves the stages of a commit.
     pub(super) fn reserve(&mut self, sink: &str, intent: &Intent) {
         for id in &intent.stages {
             if let Some(stage) = self.stages.get_mut(id)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stage that is being written: its rows go to their partitions now, so that a commit need not look at them.
+//! A stage that is being written. Rows get their partitions here, so that a commit need not read them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,37 +15,37 @@ use crate::client::{Keyless, KeylessTurn, Sender};
 use crate::entity::Entity;
 use crate::write::EncodedMessage;
 
-/// Bytes that a row in memory takes beyond its record.
+/// Memory per row beyond its record.
 const ROW_BYTES: usize = 40;
 
-/// A stage that is being written. Dropped unfinished, it is removed.
+/// A stage that is being written. Dropping it unfinished removes it.
 pub struct Staging {
     registry: Arc<StageRegistry>,
     id: String,
     sender: Sender,
     out: RunOutput,
-    /// By partition, what is not in a run yet.
+    /// By partition.
     pending_runs: Vec<PendingRun>,
     rows: u64,
     bytes: u64,
-    /// A write failed: nothing more is taken.
+    /// A write failed; further rows are rejected.
     failed: bool,
     is_finished: bool,
 }
 
-/// Where runs go.
+/// The destination of finished runs.
 enum RunOutput {
     Memory(Vec<MemoryRun>),
     /// `None` once it is finished.
     File(Option<StageWriter>),
 }
 
-/// Rows of one partition that are not in a run yet.
+/// Rows of one partition that are not yet written as a run.
 #[derive(Default)]
 struct PendingRun {
-    /// In memory.
+    /// For a stage in memory.
     rows: Vec<EncodedMessage>,
-    /// For a file.
+    /// For a stage in a file.
     payload: Vec<u8>,
     count: u32,
     bytes: usize,
@@ -65,7 +65,7 @@ impl Staging {
         sender.check_sends()?;
         let created_at = core.clock().now();
         reserve_id(registry, id, &sender, created_at)?;
-        // From here on the id is given back when it is dropped.
+        // From here on dropping `staging` frees the id.
         let mut staging = Self {
             registry: Arc::clone(registry),
             id: id.to_owned(),
@@ -92,18 +92,18 @@ impl Staging {
         Ok(staging)
     }
 
-    /// The entity that encodes its rows.
+    /// The entity of the rows; it encodes them.
     pub fn entity(&self) -> &Entity {
         self.sender.queue()
     }
 
-    /// Adds rows: to one partition when it is given, else where a sender would send them. After an error nothing of the call
-    /// may count: drop the stage.
+    /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the stage: some
+    /// of the rows may be in it.
     pub fn push(&mut self, partition: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.registry.check()?;
         if self.failed {
             let detail = format!(
-                "the stage could not be written; drop it and begin another: id=`{}`",
+                "an earlier write to the stage failed; drop it and begin another: id=`{}`",
                 self.id
             );
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
@@ -133,14 +133,14 @@ impl Staging {
         Ok(())
     }
 
-    /// Counts what comes in, unless it is too much.
+    /// Adds to the staged bytes; fails beyond the limits.
     fn count(&mut self, bytes: usize, rows: usize) -> Result<()> {
         let core = &self.registry.core;
         let staged = core.staged_bytes();
         if staged.load(Ordering::Relaxed) + bytes as u64 > STAGED_BYTES_MAX {
             event!(QUOTA_EXCEEDED, reason = "stages", limit = STAGED_BYTES_MAX);
             let detail = format!(
-                "the stages of the namespace take as much as they may; commit or discard some: limit={STAGED_BYTES_MAX} bytes"
+                "the stages of the namespace are at their limit; commit or discard some: limit={STAGED_BYTES_MAX} bytes"
             );
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));
         }
@@ -190,7 +190,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Ends the stage; how many rows it has. It is as safe as the namespace keeps messages.
+    /// Finishes the stage and returns its number of rows. It is as durable as the namespace's messages.
     pub fn finish(mut self) -> Result<u64> {
         self.registry.check()?;
         if self.failed {
@@ -208,7 +208,7 @@ impl Staging {
                 StageContent::File(finished.map_err(|error| failed(&self.registry, "finished", error))?)
             }
         };
-        // What is counted from here on is what a removal gives back.
+        // From here on the stage counts with the bytes that its removal subtracts.
         let staged = self.registry.core.staged_bytes();
         staged.fetch_add(content.sums().1, Ordering::Relaxed);
         staged.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -239,11 +239,11 @@ fn failed(registry: &StageRegistry, what: &str, error: std::io::Error) -> Error 
     }
 }
 
-/// Takes an id, so that nobody else writes a stage of it.
+/// Reserves an id for this stage.
 fn reserve_id(registry: &StageRegistry, id: &str, sender: &Sender, created_at: Timestamp) -> Result<()> {
     let mut table = registry.table();
     if table.stages.contains_key(id) {
-        let detail = format!("a stage with that id exists; give each attempt of a task an id of its own: id=`{id}`");
+        let detail = format!("a stage with that id exists; give each attempt of a task its own id: id=`{id}`");
         return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
     }
     let stage = Stage {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What no public call brings about: a batch in several pieces, and a commit whose stages are damaged before it is published.
+//! Cases that public calls cannot produce: a batch in several pieces, and stages that are damaged between commit and publish.
 
 use oxbus_store::Wait;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn create(disk: &FaultDisk) -> Namespace {
     namespace
 }
 
-/// Stages rows that begin with their number.
+/// Stages rows whose bodies repeat their number.
 fn stage(stages: &Stages, id: &str, numbers: std::ops::Range<u8>, bytes: usize) {
     let mut staging = stages.begin("q", id).expect("begun");
     for number in numbers {
@@ -66,7 +66,7 @@ fn stage(stages: &Stages, id: &str, numbers: std::ops::Range<u8>, bytes: usize) 
     staging.finish().expect("finished");
 }
 
-/// What the queue holds, in order.
+/// The numbers in the queue, in order.
 fn numbers(namespace: &Namespace) -> Vec<u8> {
     let receiver = namespace.receiver("q", ReceiverOptions::default()).expect("there");
     let found = receiver.browse(1000, None, &Wait::FOREVER).expect("read");
@@ -77,7 +77,7 @@ fn numbers(namespace: &Namespace) -> Vec<u8> {
         .collect()
 }
 
-/// Decides a batch as a commit does that dies then.
+/// Decides a batch as a commit does that crashes right after.
 fn decide(stages: &Stages, batch: u64, ids: &[&str], piece_bytes: u64) {
     let registry = &stages.registry;
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -164,7 +164,7 @@ fn a_batch_in_several_pieces_is_published_once() {
         drop(namespace);
         let namespace = open(&left);
         let there = numbers(&namespace);
-        // Here one piece takes everything: what was decided says otherwise.
+        // This namespace would use one piece; the intent still splits the batch as it was decided.
         assert!(
             there.is_empty() || there == (0..20).collect::<Vec<u8>>(),
             "call {call}: {there:?}"
@@ -295,7 +295,7 @@ fn a_batch_is_published_once_although_partitions_forget_earlier_loads() {
     attached.expect("attached");
     let left = disk.after_kill();
     drop((stages, queue, namespace));
-    // Other names of such loads are forgotten by now.
+    // Names of attached loads of this age are forgotten.
     let namespace = open_at(&left, Timestamp(START.0 + ATTACHED_MS + 1));
     let mut found = numbers(&namespace);
     found.sort_unstable();

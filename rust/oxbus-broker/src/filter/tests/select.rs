@@ -8,7 +8,7 @@ use oxbus_model::rules::CorrelationSettings;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::rule::Filter;
+use super::super::rule::RuleFilter;
 use super::super::view::MessageView;
 use super::super::{MessageCopy, Rule, RuleFailure, Selection, TopicRules};
 use super::*;
@@ -185,11 +185,11 @@ fn a_correlation_filter_needs_a_condition_and_names_a_property_once_b356() {
 #[test]
 fn a_constant_filter_is_known_before_the_first_message_b355() {
     let filter = |text| Rule::compile(&rule("r", sql(text), None)).expect("a rule").filter;
-    assert_eq!(filter("1=1"), Filter::All);
-    assert_eq!(filter("1=0"), Filter::Nothing);
-    assert_eq!(filter("NOT 'a' LIKE 'b%'"), Filter::All);
-    assert!(matches!(filter("1/0 = 1"), Filter::Sql(_)));
-    assert!(matches!(filter("missing IS NULL"), Filter::Sql(_)));
+    assert_eq!(filter("1=1"), RuleFilter::All);
+    assert_eq!(filter("1=0"), RuleFilter::Nothing);
+    assert_eq!(filter("NOT 'a' LIKE 'b%'"), RuleFilter::All);
+    assert!(matches!(filter("1/0 = 1"), RuleFilter::Sql(_)));
+    assert!(matches!(filter("missing IS NULL"), RuleFilter::Sql(_)));
 }
 
 #[test]
@@ -214,10 +214,10 @@ fn naive(subscriptions: &[Vec<Arc<Rule>>], subject: &RuleInput<'_>) -> Vec<Selec
         let mut own = Vec::new();
         for rule in rules {
             let selects = match &rule.filter {
-                Filter::All => Ok(true),
-                Filter::Nothing => Ok(false),
-                Filter::Sql(filter) => filter.selects(subject),
-                Filter::Correlation(filter) => Ok(filter.selects(&view)),
+                RuleFilter::All => Ok(true),
+                RuleFilter::Nothing => Ok(false),
+                RuleFilter::Sql(filter) => filter.selects(subject),
+                RuleFilter::Correlation(filter) => Ok(filter.selects(&view)),
             };
             let selects = selects.map_err(|text| format!("{text}: rule=`{}`", rule.name()));
             match (selects, &rule.action) {
@@ -225,7 +225,7 @@ fn naive(subscriptions: &[Vec<Arc<Rule>>], subject: &RuleInput<'_>) -> Vec<Selec
                 (Ok(true), None) => shared = Some(MessageCopy::AsSent),
                 (Err(text), None) => shared = shared.or(Some(MessageCopy::Failed(RuleFailure::Filter(text)))),
                 (Err(text), Some(_)) => own.push(MessageCopy::Failed(RuleFailure::Filter(text))),
-                (Ok(true), Some(action)) => own.push(match action.run(&view, rule.name()) {
+                (Ok(true), Some(action)) => own.push(match action.apply(&view, rule.name()) {
                     Ok(record) => MessageCopy::Changed(record),
                     Err(text) => MessageCopy::Failed(RuleFailure::Action(format!("{text}: rule=`{}`", rule.name()))),
                 }),
